@@ -13,9 +13,9 @@ question, a system message and a result, with thinking on, off and unset. Counte
 - call nothing: a random text that the mask takes where a call is required is read as no call, or
   as one that is not valid.
 
-What a template leaves out (content beside a call, null) is not expected back. Turns that the
-template refuses, and those that the renderer refuses because they would be read as something else,
-are left out. A format that is not
+What a template leaves out (content beside a call, null) is not expected back, nor what stands
+behind an end of the turn: that is another turn. Turns that the template refuses, and those that the
+renderer refuses because they would be read as something else, are left out. A format that is not
 the template's own (generic, shown) is tried likewise, in the template that teaches it.
 """
 
@@ -266,6 +266,9 @@ class Bench:
             return None
         text = self.write(trial, turn)
         meant = _find_meant(trial.turn, text or "")
+        over = None if text is None else _end_behind_content(text, meant, turn.format.ends)
+        if over is not None:
+            text, meant = over, Turn(meant.content, meant.reasoning)
         own = _render(meant, turn)
         if text is None or own is None:
             return None
@@ -312,6 +315,19 @@ def _find_meant(turn: Turn, text: str) -> Turn:
     content = turn.content if turn.content in text else ""
     reasoning = turn.reasoning if turn.reasoning in text else ""
     return Turn(content, reasoning, calls=tuple(calls))
+
+
+def _end_behind_content(text: str, meant: Turn, ends: Sequence[str]) -> str | None:
+    """The text up to its content, where an end of the turn stands behind that and in front of any
+    call: what follows is another turn. None where no end stands there."""
+    if not meant.content:
+        return None
+    before, found, behind = text.partition(meant.content)
+    names = [behind.find(call.name) for call in meant.calls if call.name in behind]
+    places = [behind.find(end) for end in ends if end and end in behind]
+    if not places or min(places) > min(names, default=len(behind)):
+        return None
+    return before + found + behind[: min(places)]
 
 
 def _render(meant: Turn, turn: CompiledTurn) -> str | None:

@@ -210,6 +210,11 @@ def _add_limits(add: Callable[..., Any]) -> None:
             metavar="N",
             help=f"maximum {text}; default: {default:,}",
         )
+    default = Settings.max_repetition
+    help = f"default limit of tokens of a value that repeats itself; -1: none; default: {default:,}"
+    add("--max-repetition", type=int, default=default, metavar="N", help=help)
+    help = "largest max_repetition that a request may ask for; default: -1, any"
+    add("--max-repetition-limit", type=int, default=-1, metavar="N", help=help)
     sizes = (
         ("max_schema", "the schema of one tool, or of an answer"),
         ("max_template_kwargs", "chat_template_kwargs"),
@@ -410,6 +415,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         max_tools=options.max_tools,
         max_waiting=options.max_waiting,
         max_choices=options.max_choices,
+        max_repetition=_read_unbounded(options.max_repetition),
+        max_repetition_limit=_read_unbounded(options.max_repetition_limit),
         max_schema=options.max_schema << 10,
         max_template_kwargs=options.max_template_kwargs << 10,
         max_file=options.max_file << 20,
@@ -432,6 +439,11 @@ def _read_reasoning_field(options: argparse.Namespace) -> ReasoningField:
     if options.reasoning_field is not None:
         return ReasoningField(options.reasoning_field)
     return REASONING_FORMATS[options.reasoning_format or "auto"]
+
+
+def _read_unbounded(given: int) -> int | None:
+    """A number of tokens; None: any, which is written as -1."""
+    return None if given == -1 else given
 
 
 def _read_budget(given: int | None) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from constrained.engine.options import MOST_WAITING
 from constrained.errors import RequestError
+from constrained.job import MOST_REPEATED
 
 MIB = 1 << 20
 
@@ -76,6 +77,11 @@ class Settings:
     """Requests that wait to be read before it is known which model they are for."""
     max_choices: int = 16
     """Replies to one request (`n`)."""
+    max_repetition: int | None = MOST_REPEATED
+    """Tokens that one value may spend on repeating itself, where the request does not say; None:
+    any number."""
+    max_repetition_limit: int | None = None
+    """The largest `max_repetition` of a request; None: any, also none."""
     max_stored: int = 1000
     """Responses that are kept for `previous_response_id`."""
     max_stored_bytes: int = 256 * MIB
@@ -134,6 +140,8 @@ class Settings:
             "max_schema",
             "max_waiting",
             "max_choices",
+            "max_repetition",
+            "max_repetition_limit",
             "max_stored",
             "max_stored_bytes",
             "max_file",
@@ -146,5 +154,11 @@ class Settings:
         )
         for name in limits:
             value = getattr(self, name)
-            if value < 1:
+            if value is not None and value < 1:
                 raise RequestError(f"{name} is {value}, must be 1 or more")
+
+    @property
+    def default_repetition(self) -> int | None:
+        """The `max_repetition` of a request that does not say; within the limit."""
+        bounds = [self.max_repetition, self.max_repetition_limit]
+        return min((bound for bound in bounds if bound is not None), default=None)

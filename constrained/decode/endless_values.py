@@ -1,12 +1,22 @@
 """Values without end: calls and answers leave text that repeats itself, and the turn goes on.
 
 Small models fall into loops inside one value: a list whose items repeat, a string that says the
-same again and again. The grammar takes any number of them, so the turn would end where its tokens
-do, and whatever had to follow would be made up. So the tokens of calls and answers are watched. A
-tail is a loop if it repeats itself and is so long that no more tokens are left than it has taken.
-It is left at the place of its period where the rest of the turn is the shortest: a list behind an
-item, not inside one. There, the mask lets nothing but the beginning of that rest through, until the
-grammar cannot go back into the loop. The model writes what follows.
+same again and again, brackets that open and open. The grammar takes any number of them, so the turn
+would end where its tokens do, and whatever had to follow would be made up. So the tokens of calls
+and answers are watched. A tail is a loop if it repeats itself and is so long that no more tokens
+are left than it has taken. It is left at the place of its period where the rest of the turn is the
+shortest: a list behind an item, not inside one. There, the mask lets nothing but the beginning of
+that rest through, until the grammar cannot go back into the loop. The model writes what follows.
+
+Three kinds of loops need more than that:
+
+- One that nests, each period of which makes the rest longer, is closed as far as it was opened.
+- A model that insists begins another loop where the last one was left. Once two were left without
+  bringing the end nearer, the next one is left only where the rest is shorter than behind any of
+  them: behind the value around it, then behind the one around that. Where few tokens are left, the
+  turn ends.
+- One that the grammar bounds, such as a list of `maxItems`, may take as many tokens as its bound
+  needs, if the rest still fits behind it.
 
 Repetition that brings the end of the turn nearer, such as items that a list has to have, is none.
 """
@@ -14,6 +24,7 @@ Repetition that brings the end of the turn nearer, such as items that a list has
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +38,8 @@ LONGEST_PERIOD = 64  # tokens
 FEWEST_PERIODS = 3
 FEWEST_TOKENS = 16  # of a loop, however few are left
 EARLY = 3  # at this part of its bound, a loop is looked at that may take more and more to end
+MOST_IN_VAIN = 2  # loops that are left without the rest becoming shorter
+LAST_TOKENS = 4 * FEWEST_TOKENS  # beside the rest; with fewer, a turn that had loops ends
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,11 @@ class Endings(Protocol):
 
     def complete(self, text: str, room: int | None = None) -> str | TooLong | None: ...
 
-    def find_departure(self, text: str, cycle: str, since: Sequence[int] = ()) -> str | None: ...
+    def find_departure(
+        self, text: str, cycle: str, *, since: Sequence[int] = (), most_left: int | None = None
+    ) -> str | None: ...
+
+    def count_cycles(self, text: str, cycle: str, most: int) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -104,34 +121,61 @@ class LoopFinder:
                 return Loop(period, length)
         return None
 
-    def goes_on(self, loop: Loop) -> bool:
-        """True if the text still has this period."""
-        return self._repeated.get(loop.period, 0) + loop.period >= loop.length
+    def measure(self, loop: Loop) -> int:
+        """The tokens of the loop by now; 0: the text has left it."""
+        length = self._repeated.get(loop.period, 0) + loop.period
+        return length if length >= loop.length else 0
+
+
+@dataclass
+class _Plan:
+    """A loop that is to be left.
+
+    Args:
+        loop: as it was when that was decided.
+        growth: by so many characters a period makes the shortest ending longer.
+        at: so many tokens of the turn come before the place to leave it.
+    """
+
+    loop: Loop
+    growth: int
+    at: int
 
 
 @dataclass
 class _Departure:
-    """The place where a loop is left.
+    """A loop that is being left.
 
     Args:
         loop: that is left.
-        at: so many tokens of the turn come before.
-        text: the bytes to write there; none: the turn ends.
-        start: where they begin, in bytes of the turn; None: the turn is not there yet.
+        text: the bytes to write; none: the turn ends.
+        ended: what to note once they are written.
+        size: the bytes of the turn behind them.
+        left: the characters of the shortest ending behind them.
+        written: the bytes that are written.
+        is_needed: the model would have written something else.
     """
 
     loop: Loop
-    at: int
     text: bytes
-    start: int | None = None
+    ended: EndedValue
+    size: int
+    left: int
+    written: bytes = b""
+    is_needed: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """True if all is written; the last token may have more."""
+        return bool(self.written) and self.written.startswith(self.text)
 
 
 class EndlessValues(TurnPart):
     """Ends the values of one turn that would go on without end.
 
     The first loop may take as many tokens as are left behind it and its ending, `most` at most;
-    each that was left halves that for the next ones. A loop that takes more to end with each
-    period, such as opening brackets, is left at a third of that.
+    each that was left, or let go to its bound, halves that for the next ones. A loop that takes
+    more to end with each period, such as opening brackets, is left at a third of that.
 
     Args:
         endings: of texts of the turn.
@@ -151,20 +195,11 @@ class EndlessValues(TurnPart):
         has_answer: bool,
     ):
         self._make_endings = endings
-        self._endings: Endings | None = None  # until a loop is found
         self._vocabulary = vocabulary
         self._most = most
         self._has_answer = has_answer
-        self._finder = LoopFinder()
-        self._start: int | None = None  # tokens of the turn before the call or answer under way
-        self._seen = 0  # tokens of the turn that the finder has, or need not have
-        self._patience = 0  # no loop is looked for before the turn has so many tokens
-        # Tokens of the shortest ending behind the loop under way, once it was looked at.
-        self._behind: int | None = None
-        self._departure: _Departure | None = None
-        # Bytes of the turn, those of a prefix included, up to where loops were left.
-        self._exits: list[int] = []
         self._ended: list[EndedValue] = []
+        self._forget()
 
     @property
     def ended(self) -> tuple[EndedValue, ...]:
@@ -176,10 +211,18 @@ class EndlessValues(TurnPart):
         self._ended = [value for value in self._ended if value.tokens < count]
 
     def _forget(self) -> None:
+        self._endings: Endings | None = None  # until a loop is found
         self._finder = LoopFinder()
-        self._start = self._departure = self._endings = self._behind = None
-        self._patience = 0
-        self._exits = []
+        self._start: int | None = None  # tokens of the turn before the call or answer under way
+        self._seen = 0  # tokens of the turn that the finder has, or need not have
+        self._awaited: Loop | None = None  # it is not looked at before the turn
+        self._patience = 0  # has so many tokens
+        # Tokens of the shortest ending behind the loop under way, once it was looked at.
+        self._behind: int | None = None
+        self._bounded = 0  # loops that were let go to their bound
+        self._plan: _Plan | None = None
+        self._departure: _Departure | None = None
+        self._departed: list[_Departure] = []
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         so_far = turn.transcript
@@ -192,22 +235,47 @@ class EndlessValues(TurnPart):
         for token in so_far.tokens[self._seen :]:
             self._finder.add(token)
             self._seen += 1
-            if self._departure is None:
+            if self._plan is None and self._departure is None:
                 self._look(turn)
+        if self._plan is not None:
+            self._follow(self._plan, turn)
         if self._departure is not None:
             self._depart(self._departure, logits, turn)
 
-    def _look(self, turn: TurnView) -> None:
-        """Looks whether the turn is in a loop, and where to leave it."""
-        if self._seen < self._patience:
+    def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
+        departure = self._departure
+        if departure is None:
             return
+        departure.written += self._vocabulary.tokens[token]
+        if departure.is_complete:
+            self._close(departure)
+        elif not departure.text.startswith(departure.written):
+            self._departure = None
+
+    def _close(self, departure: _Departure) -> None:
+        """Takes note of a loop that is left."""
+        self._departure = None
+        self._departed.append(departure)
+        if departure.is_needed:
+            self._ended.append(departure.ended)
+
+    def _look(self, turn: TurnView) -> None:
+        """Looks whether the turn is in a loop that is to be left."""
+        if self._awaited is not None:
+            if self._seen < self._patience and self._finder.measure(self._awaited):
+                return
+            self._awaited = None
         left = max(0, turn.limit - self._seen - (self._behind or 0))
-        most = max(FEWEST_TOKENS, min(self._most, left) >> len(self._ended))
+        most = max(FEWEST_TOKENS, self._halve(min(self._most, left)))
         loop = self._finder.find(max(FEWEST_TOKENS, most // EARLY))
         if loop is None:
             self._behind = None
         elif loop.length >= most or self._behind is None:
             self._weigh(loop, loop.length >= most, turn)
+
+    def _halve(self, most: int) -> int:
+        """The bound of a loop, once for each earlier one."""
+        return most >> (len(self._ended) + self._bounded)
 
     def _weigh(self, loop: Loop, is_long: bool, turn: TurnView) -> None:
         """Plans to leave a loop that is long, or each period of which takes more tokens to end."""
@@ -216,33 +284,45 @@ class EndlessValues(TurnPart):
         texts = self._list_texts(turn, first)
         place = self._choose_place([self._complete(text) for text in texts[:period]])
         if place is None:
-            self._wait(loop)
+            self._wait(loop, loop.length)
             return
         best, before = place
         text = texts[best + period]
         behind = self._complete(text)
         if behind is None:
-            self._wait(loop)
+            self._wait(loop, loop.length)
             return
-        if len(behind) < len(before):
-            self._patience = self._seen + max(period, FEWEST_TOKENS)
+        growth = len(behind) - len(before)
+        if growth < 0:
+            self._wait(loop, max(period, FEWEST_TOKENS))
             return
         self._behind = len(self._vocabulary.encode(behind))
-        if not is_long and len(behind) == len(before):
-            return
-        cycle = text[len(texts[best]) :]
-        exits = [len(_read(text[:exit])) for exit in self._exits]
-        departure = self._get_endings().find_departure(_read(text), _read(cycle), exits)
-        if departure is None:
-            self._wait(loop)
-            return
-        at = first + best + 1 + period
-        self._departure = _Departure(loop, at, departure.encode())
+        if growth == 0:
+            if not is_long:
+                return
+            rest = self._measure_bound(loop, text, text[len(texts[best]) :], turn)
+            if rest is not None:
+                self._bounded += 1
+                self._wait(loop, rest)
+                return
+        self._plan = _Plan(loop, growth, at=first + best + 1 + period)
 
-    def _wait(self, loop: Loop) -> None:
-        """A loop that cannot be left is looked for again once it is twice as long."""
-        self._departure = None
-        self._patience = self._seen + loop.length
+    def _measure_bound(self, loop: Loop, text: bytes, cycle: bytes, turn: TurnView) -> int | None:
+        """The tokens after which the grammar ends a loop, if the rest of the turn surely fits
+        behind these; None: it does not end it, or not in time."""
+        assert self._behind is not None
+        room = max(0, turn.limit - self._seen - 2 * self._behind - LAST_TOKENS)
+        most = self._halve(min(self._most, loop.length + room))
+        cycles = (most - loop.length) // loop.period
+        if cycles < 1:
+            return None
+        count = self._get_endings().count_cycles(_read(text), _read(cycle), cycles)
+        return None if count is None else (count + 1) * loop.period
+
+    def _wait(self, loop: Loop, tokens: int) -> None:
+        """The loop is not looked at any more before it has so many tokens more."""
+        self._awaited = loop
+        self._patience = self._seen + tokens
 
     def _choose_place(self, endings: Sequence[str | None]) -> tuple[int, str] | None:
         """The place of a period where the rest of the turn is the shortest, and that rest; of
@@ -284,41 +364,64 @@ class EndlessValues(TurnPart):
             texts.append(whole[:size])
         return texts
 
-    def _depart(self, departure: _Departure, logits: np.ndarray, turn: TurnView) -> None:
-        """Forbids what does not leave the loop, once the turn is at the place for that."""
-        data = turn.transcript.data
-        if departure.start is None:
-            if not self._finder.goes_on(departure.loop):
-                self._departure = None  # the model has left it
-                return
-            while departure.at < self._seen:  # the grammar has left no choice there
-                departure.at += departure.loop.period
-            if departure.at > self._seen:
-                return
-            departure.start = len(data)
-        written = bytes(data[departure.start :])
-        if not departure.text.startswith(written) or (written and written == departure.text):
-            self._departure = None
+    def _follow(self, plan: _Plan, turn: TurnView) -> None:
+        """Begins to leave a loop, once the turn is at the place for that."""
+        length = self._finder.measure(plan.loop)
+        if not length:
+            self._plan = None  # the model has left it
             return
-        if not self._forbid(logits, departure.text[len(written) :], turn):
-            self._wait(departure.loop)
+        while plan.at < self._seen:  # the grammar has left no choice there
+            plan.at += plan.loop.period
+        if plan.at > self._seen:
             return
-        if not written:
-            assert turn.matcher is not None
-            size = len(turn.transcript.measure(turn.matcher).text)
-            self._exits.append(size + len(departure.text))
-            self._ended.append(EndedValue(turn.transcript.find_place(), self._seen))
+        self._plan = None
+        self._departure = self._find_departure(Loop(plan.loop.period, length), plan.growth, turn)
+        if self._departure is None:
+            self._wait(plan.loop, length)
 
-    def _forbid(self, logits: np.ndarray, rest: bytes, turn: TurnView) -> bool:
-        """Forbids, in place, tokens that do not go along these bytes; False if there are no
-        others."""
+    def _find_departure(self, loop: Loop, growth: int, turn: TurnView) -> _Departure | None:
+        """What to write to leave a loop here; None where that is not known."""
+        texts = self._list_texts(turn, self._seen - loop.period - 1)
+        text = texts[-1]
+        ending = self._complete(text)
+        if ending is None:
+            return None
+        cycle = _read(text[len(texts[0]) :])
+        since = [len(_read(text[: departure.size])) for departure in self._departed]
+        find = partial(self._get_endings().find_departure, _read(text), cycle, since=since)
+        most_left = max(0, len(ending) - growth * (loop.length // loop.period))
+        tokens_left = turn.limit - self._seen - len(self._vocabulary.encode(ending))
+        if self._departed and tokens_left < LAST_TOKENS:
+            most_left = 0
+        departure = find(most_left=most_left)
+        if departure is None:
+            return None
+        most_left = len(ending) - len(departure)
+        in_vain = [earlier.left for earlier in self._departed if earlier.left <= most_left]
+        if len(in_vain) >= MOST_IN_VAIN:
+            departure = find(most_left=max(0, min(in_vain) - 1))
+            if departure is None:
+                return None
+        ended = EndedValue(turn.transcript.find_place(), self._seen)
+        written = departure.encode()
+        size, left = len(text) + len(written), len(ending) - len(departure)
+        return _Departure(loop, written, ended, size, left)
+
+    def _depart(self, departure: _Departure, logits: np.ndarray, turn: TurnView) -> None:
+        """Forbids what does not leave the loop."""
+        rest = departure.text[len(departure.written) :]
         along = self._choose(np.flatnonzero(np.isfinite(logits)).tolist(), rest, turn)
         if not along:
-            return False
+            self._departure = None
+            self._wait(departure.loop, departure.loop.length)
+            return
+        if int(np.argmax(logits)) not in along:
+            departure.is_needed = True
         kept = logits[along]
         logits[:] = -np.inf
         logits[along] = kept
-        return True
+        if not departure.text:  # the turn ends, and nothing is written
+            self._close(departure)
 
     def _choose(self, allowed: Sequence[int], rest: bytes, turn: TurnView) -> list[int]:
         """The tokens that go along these bytes; where a special token spells them, no other one."""

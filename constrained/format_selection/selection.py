@@ -102,11 +102,14 @@ def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat
     """The selection for a model whose generation ends with one of these tokens.
 
     A template may write such a token between two calls, each of which is a message of its own. The
-    model ends its turn there, so it makes one call in a turn.
+    model ends its turn there, so it makes one call in a turn. Likewise between content and a call:
+    behind content that the model ends so, there is no call.
     """
     format, notice = selected.format, selected.notice
     for end in ends:
         format = replace(format, tail=format.tail.partition(end)[0])
+        if end in format.before:
+            format = replace(format, before="")
         if end in format.between:
             format = replace(format, between="", single=True)
             told = f"{end!r}, which ends a turn, stands between two calls: a turn has one call"

@@ -44,6 +44,7 @@ _PROBE_CALL = {
         }
     ],
 }
+_WORDS_OF_NONE = ("None", "null", "none")
 TEMPLATES = 32 * MIB  # those that are kept for the next model with the same one
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a syntax tree, and what renders it; at most
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
@@ -231,13 +232,6 @@ class ChatTemplate:
             compiled = _compile(source)
         self.tree, self.variables = compiled.tree, compiled.variables
         self._template, self._bytes = compiled.template, compiled.bytes
-        # The content of a message that only calls tools. None, OpenAI's form, makes 15 of 70
-        # templates fail or write it as a word; "" is wrong in two, the DeepSeek-R1-Distill, which
-        # write calls properly only if the content is none. So None goes first where a template
-        # asks for that: nine do, of which one fails on None even so, and then gets "".
-        self._empty: tuple[str | None, ...] = ("",)
-        if _tests_content_for_none(self.tree):
-            self._empty = (None, "")
         # firefunction-v2 reads both, as llama.cpp gives them; `functions` alone is something else.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
 
@@ -348,20 +342,39 @@ class ChatTemplate:
         return writes_text, not writes_text
 
     @cached_property
-    def _argument_forms(self) -> tuple[bool, bool]:
-        """The ways to give arguments, as JSON text or not: as objects first, except where the
-        template would write an object as Python does. Phi-4-mini puts them into its text so."""
+    def _empty(self) -> tuple[str | None, ...]:
+        """The contents to try for a message that only calls tools.
+
+        None, OpenAI's form, makes 15 of 70 templates fail or write it as a word; "" is wrong in
+        two, the DeepSeek-R1-Distill, which write calls properly only if the content is none. So
+        None goes first where a template asks for that: nine do, of which one fails on None even so,
+        and then gets "". One that asks, and writes a word all the same, gets "", too: the model
+        would write that word in front of each call.
+        """
+        if not _tests_content_for_none(self.tree):
+            return ("",)
+        missing, blank = self._write_probe(None), self._write_probe("")
+        is_word = any(missing.replace(word, "", 1) == blank != missing for word in _WORDS_OF_NONE)
+        return ("", None) if is_word else (None, "")
+
+    def _write_probe(self, empty: str | None) -> str:
+        """A conversation with a message that only calls a tool; "" where the template fails."""
         normal = normalise([{"role": "user", "content": _PROBE}, _PROBE_CALL])
         variables = {**self._extras(None), "tools": None, "add_generation_prompt": False}
         written = write_messages(
-            normal, empty=self._empty[0], as_text=False, joined=False, named=False, blank=""
+            normal, empty=empty, as_text=False, joined=False, named=False, blank=""
         )
         try:
             with self.failures():
-                text = self._template.render({**variables, "messages": written})
+                return self._template.render({**variables, "messages": written})
         except TemplateError:
-            return False, True
-        is_python = str(_PROBE_ARGUMENTS) in text
+            return ""
+
+    @cached_property
+    def _argument_forms(self) -> tuple[bool, bool]:
+        """The ways to give arguments, as JSON text or not: as objects first, except where the
+        template would write an object as Python does. Phi-4-mini puts them into its text so."""
+        is_python = str(_PROBE_ARGUMENTS) in self._write_probe(self._empty[0])
         return is_python, not is_python
 
     def _extras(self, tools: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from grammars.build.nested import NestedRules
 from grammars.build.python import PythonRules
 from grammars.build.tagged import TaggedRules
-from grammars.build.values import Values
+from grammars.build.values import MOST_SPACE, Values
 from grammars.errors import SchemaError
 from grammars.ir import nodes as ir
 from grammars.ir.nodes import (
@@ -38,8 +38,8 @@ from grammars.wire.format import (
     TaggedArguments,
 )
 
-SPACE = BLANK + "{1,4}"
-"""White space that models add or leave out in front of a block; templates write at most two."""
+SPACE = f"{BLANK}{{1,{MOST_SPACE}}}"
+"""White space that models add or leave out in front of a block."""
 
 COUNTED = 8
 """So many calls of a turn have exactly the index that is next; those behind may have any."""
@@ -283,14 +283,14 @@ class CallRules:
             return sequence(optional(self.space()), self._builder.fixed(marker))
         # Two terminals of white space could not share what is written: the first would take it all.
         lead = escape_regex(marker.removesuffix(text))
-        space = self._builder.terminal(Pattern(f"{BLANK}{{0,4}}{lead}"), "SPACE")
+        space = self._builder.terminal(Pattern(f"{BLANK}{{0,{MOST_SPACE}}}{lead}"), "SPACE")
         return sequence(space, self._builder.fixed(text))
 
     def _spaced(self, text: str) -> Expression:
         first, *rest = self._builder.cut(text)
         if first in self._builder.ids:
             return sequence(optional(self.space()), self._builder.fixed(text))
-        pattern = Pattern(f"{BLANK}{{0,4}}{escape_regex(first)}")
+        pattern = Pattern(f"{BLANK}{{0,{MOST_SPACE}}}{escape_regex(first)}")
         head = self._builder.terminal(pattern, "CALL")
         return sequence(head, self._builder.fixed("".join(rest)))
 

@@ -43,7 +43,13 @@ from grammars.infer.turn import (
     infer_mixed,
     read_content,
 )
-from grammars.infer.verify import Tails, compare_reasoning, find_slip, verify
+from grammars.infer.verify import (
+    Tails,
+    compare_reasoning,
+    find_slip,
+    refuse_reasoning,
+    verify,
+)
 from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
@@ -169,7 +175,9 @@ class _TemplateReader:
         ]
         evidence += try_behind_prompt(chat, format)
         if chat.reasoning:
-            evidence += compare_reasoning(chat, format, tails)
+            evidence += compare_reasoning(chat, format, tails, mixed=is_mixed)
+        else:
+            refuse_reasoning(chat)
         return Inference(format, tuple(evidence))
 
     def _find_header(self, layout: CallLayout) -> str:

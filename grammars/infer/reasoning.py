@@ -206,10 +206,10 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
     if not (opening and closing and opening["word"] == closing["word"]):
         opening = re.search(f"(?:{_TAG}|{_TAG_WITH_ATTRIBUTES}|{_TAG_AND_WORD})$", head)
         closing = re.match(_TAG, tail)
-    if not (opening and closing):
-        return None
     # What opens a message of any kind opens no block.
-    if any(header.endswith(opening[0]) for header in surroundings.headers):
+    if opening and any(header.endswith(opening[0]) for header in surroundings.headers):
+        opening = _find_named_opener(surroundings)
+    if not (opening and closing):
         return None
     return Reasoning(
         Marker(opening[0]),
@@ -218,6 +218,23 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
         pad_close=leading_space(surroundings.tail),
         after=leading_space(tail[closing.end() :]),
     )
+
+
+def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
+    """What opens a block that has a name between two tags, where content has another name between
+    the same tags, and one tag closes both: `<|channel|>think<|msg|>` and `<|channel|>say<|msg|>`.
+
+    None where it is a message of its own, behind which the header of the turn comes again.
+    """
+    head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
+    opening = re.search(f"{_TAGS_AND_WORD}$", head)
+    closing = re.match(_TAG, tail)
+    if not (opening and closing):
+        return None
+    behind, found, _ = tail[closing.end() :].partition(TEXT)
+    without = head[: opening.start()] + behind
+    is_left_out = "".join(without.split()) == "".join(surroundings.headers[1].split())
+    return opening if found and is_left_out else None
 
 
 def _is_tags_only(text: str) -> bool:

@@ -97,10 +97,25 @@ def verify(
             raise DetectError(_describe(probe, text, written))
 
 
-def compare_reasoning(chat: ProbedTemplate, format: Format, tails: Tails) -> Iterator[Evidence]:
-    """Compares reasoning in the history. Many templates drop it, so no difference is an error."""
+def compare_reasoning(
+    chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
+) -> Iterator[Evidence]:
+    """Compares reasoning in the history. Many templates drop it, and one opens it only in the
+    prompt; so what stands in front of it may differ.
+
+    Args:
+        chat: the template.
+        format: what was read off it.
+        tails: what stands behind the turns.
+        mixed: the template writes content and calls in one turn.
+
+    Raises:
+        DetectError: behind the reasoning, a turn is written in another way.
+    """
     call = chat.calls({KEYS[0]: "x"})
     turns = {"a call": Turn("", "I think.", call), "content": Turn("It is so.", "I think.")}
+    if mixed:
+        turns["content and a call"] = Turn("It is so.", "I think.", call)
     for probe, turn in turns.items():
         text, written = chat.answer(turn) or "", _write(turn, format, tails) or ""
         conclusion = "the template writes this in another way than a turn is generated"
@@ -110,7 +125,29 @@ def compare_reasoning(chat: ProbedTemplate, format: Format, tails: Tails) -> Ite
             conclusion = "written alike"
         elif "".join(text.split()).endswith("".join(written.split())):
             conclusion = "written alike but for white space"
+        elif written:
+            _refuse_other_rest(probe, text.partition(turn.reasoning)[2], written, turn)
         yield Evidence(f"reasoning and {probe}", text, conclusion)
+
+
+def _refuse_other_rest(probe: str, rest: str, written: str, turn: Turn) -> None:
+    """Refuses a turn whose rest behind the thought is another one than is written."""
+    expected = written.partition(turn.reasoning)[2]
+    if "".join(rest.split()) != "".join(expected.split()):
+        raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
+
+
+def refuse_reasoning(chat: ProbedTemplate) -> None:
+    """Refuses a template that writes thoughts, of which no block was found.
+
+    Raises:
+        DetectError: it does.
+    """
+    call = chat.calls({KEYS[0]: "x"})
+    for turn in (Turn("It is so.", "I think."), Turn("", "I think.", call)):
+        text = chat.answer(turn) or ""
+        if turn.reasoning in text:
+            raise DetectError(f"reasoning is written in no known way: {text[-200:]!r}")
 
 
 def _describe(probe: str, text: str, written: str) -> str:

@@ -128,7 +128,9 @@ class Completer:
             return TooLong(found.least)
         return found.ending
 
-    def find_departure(self, text: str, cycle: str, since: Sequence[int] = ()) -> str | None:
+    def find_departure(
+        self, text: str, cycle: str, *, since: Sequence[int] = (), most_left: int | None = None
+    ) -> str | None:
         """The first characters of the shortest completion, as far as it takes to leave a cycle:
         behind them, the grammar does not let the text go on as it did.
 
@@ -137,6 +139,7 @@ class Completer:
             cycle: what it has written again and again, and would write next.
             since: offsets in the text behind earlier departures: what was written from each of them
                 on cannot come once more either.
+            most_left: of the completion, so many characters are left behind them, at most.
 
         Returns:
             None where no completion is known. "" where the turn may end there.
@@ -144,16 +147,40 @@ class Completer:
         ending = self.complete(text)
         if not isinstance(ending, str):
             return None
+        fewest = 1 if most_left is None else max(1, len(ending) - most_left)
         stretches = [text[offset:] for offset in since]
-        return self._spend(text, lambda: self._depart(text, ending, cycle, stretches))
 
-    def _spend(self, text: str, work: Callable[[], Found | None]) -> Found | None:
-        """Does some work on a text; None where it takes too many steps, or meets a grammar of the
-        user's own."""
+        def find() -> str:
+            chart = self._read(text)
+            for size in range(fewest, len(ending)):
+                if _departs(chart, ending[:size], cycle, stretches):
+                    return ending[:size]
+            return ending
+
+        to_try = 2 * MOST_TRIED * (len(cycle) + sum(map(len, stretches)))
+        return self._spend(text, find, to_try)
+
+    def count_cycles(self, text: str, cycle: str, most: int) -> int | None:
+        """How many times a cycle can follow a text, if the grammar ends it.
+
+        Args:
+            text: what the model has written so far.
+            cycle: what it has written again and again, and would write next.
+            most: so many times are tried.
+
+        Returns:
+            None where it can follow as often as that, or nobody knows.
+        """
+        to_read = most * len(cycle)
+        return self._spend(text, lambda: self._count_cycles(text, cycle, most), to_read)
+
+    def _spend(self, text: str, work: Callable[[], Found | None], more: int = 0) -> Found | None:
+        """Does some work on a text, and on so many characters more; None where it takes too many
+        steps, or meets a grammar of the user's own."""
         if self._spent >= MOST_TURN_STEPS:
             return None
         known = 0 if self._chart is None else len(self._chart.text)
-        most = PIECE_STEPS + STEPS_PER_CHARACTER * max(0, len(text) - known)
+        most = PIECE_STEPS + STEPS_PER_CHARACTER * (max(0, len(text) - known) + more)
         try:
             with limit_steps(most) as account:
                 found = work()
@@ -168,21 +195,13 @@ class Completer:
         self._spent = max(0, self._spent + most - account.left - LOOK_STEPS)
         return found
 
-    def _depart(self, text: str, ending: str, cycle: str, stretches: Sequence[str]) -> str:
-        chart = self._read(text)
-        # A cycle inside of one lexeme, such as a string, is over where that is. What follows may
-        # look like the cycle, and white space does.
-        lexeme_start = chart.lexeme_start
-        if lexeme_start > len(text) - len(cycle):
-            lexeme_start = None
-        for size in range(1, len(ending)):
-            departure = ending[:size]
-            if _read_on(chart, departure + cycle * 2).goes_on(lexeme_start):
-                continue
-            again = [departure + stretch for stretch in stretches]
-            if not any(_read_on(chart, stretch * 2).goes_on() for stretch in again):
-                return departure
-        return ending
+    def _count_cycles(self, text: str, cycle: str, most: int) -> int | None:
+        chart = self._read(text).fork()
+        for count in range(most):
+            chart.grow(chart.text + cycle)
+            if not chart.goes_on():
+                return count
+        return None
 
     def _find(self, text: str) -> _Found:
         chart = self._read(text)
@@ -220,6 +239,19 @@ class Completer:
         """May the turn be this text, which begins as that of the chart does?"""
         whole = _read_on(chart, text.removeprefix(chart.text))
         return NO_TEXT in whole.find_endings(self._shortest)
+
+
+def _departs(chart: Chart, departure: str, cycle: str, stretches: Sequence[str]) -> bool:
+    """True if behind a departure neither the cycle can follow, nor one of the stretches."""
+    # A cycle inside of one lexeme, such as a string, is over where that is. What follows may
+    # look like the cycle, and white space does.
+    lexeme_start = chart.lexeme_start
+    if lexeme_start > len(chart.text) - len(cycle):
+        lexeme_start = None
+    if _read_on(chart, departure + cycle * 2).goes_on(lexeme_start):
+        return False
+    again = [departure + stretch for stretch in stretches]
+    return not any(_read_on(chart, stretch * 2).goes_on() for stretch in again)
 
 
 def _read_on(chart: Chart, more: str) -> Chart:

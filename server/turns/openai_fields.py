@@ -10,13 +10,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
-from constrained.job import MOST_REPEATED
 from constrained.model.model import Model
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.cache_fields import CacheFields
+from server.turns.common_fields import CacheFields, RepetitionFields
 from server.turns.progress import NO_WISHES, ProgressWishes
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size
@@ -133,7 +132,7 @@ class SamplingFields(BaseModel):
         return tuple(self.stop or ())
 
 
-class GenerationFields(SamplingFields, CacheFields):
+class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     """Fields that say how a reply is generated, and what it has to be."""
 
     model: str | None = ""
@@ -171,8 +170,6 @@ class GenerationFields(SamplingFields, CacheFields):
     """Each part of a stream has the timings so far."""
     ignore_eos: bool | None = None
     """The reply goes on until it has all its tokens."""
-    max_repetition: int | None = Field(MOST_REPEATED, ge=1)
-    """Tokens that one value may spend on repeating itself, at most; null: any number."""
 
     @property
     def shows_usage(self) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from constrained.commands import options as shared
 from constrained.commands.options import complete
+from constrained.errors import RequestError
 from constrained.job import Job
 from server.command import read_settings
 from server.settings import MIB, ReasoningField, Settings
@@ -49,6 +50,8 @@ SETTINGS = {
     "max_parts": ("--max-parts 5", "max_parts", 5),
     "max_tools": ("--max-tools 5", "max_tools", 5),
     "max_choices": ("--max-choices 5", "max_choices", 5),
+    "max_repetition": ("--max-repetition 5", "max_repetition", 5),
+    "max_repetition_limit": ("--max-repetition-limit 5", "max_repetition_limit", 5),
     "max_schema": ("--max-schema 5", "max_schema", 5 << 10),
     "max_template_kwargs": ("--max-template-kwargs 5", "max_template_kwargs", 5 << 10),
     "max_tokens": ("--n-predict 5", "max_tokens", 5),
@@ -122,6 +125,16 @@ def test_a_request_counts_more_than_the_settings() -> None:
         assert done.plan.think == "forbidden"
     finally:
         service.model.close()
+
+
+def test_minus_one_is_any_repetition() -> None:
+    settings = read_settings(read("--max-repetition", "-1", "--max-repetition-limit", "-1"))
+    assert (settings.max_repetition, settings.max_repetition_limit) == (None, None)
+    assert settings.default_repetition is None
+    for name in ("--max-repetition", "--max-repetition-limit"):
+        for wrong in ("0", "-2"):
+            with pytest.raises(RequestError, match="must be 1 or more"):
+                read_settings(read(name, wrong))
 
 
 @pytest.mark.parametrize("line", LLAMA_SERVER_LINES)

@@ -113,7 +113,7 @@ class ChatRequest(GenerationFields):
             parallel=self.parallel_tool_calls is not False,
             max_calls=self.max_calls,
             max_identical_calls=self._read_most_identical(),
-            max_repetition=self.max_repetition,
+            max_repetition=self.read_max_repetition(service.settings),
             template_kwargs=self.chat_template_kwargs or {},
             answer=self.read_answer(),
             prefill=self.continue_final_message is True,

@@ -95,7 +95,7 @@ def read_text_request(
     job = Job(
         messages=(),
         answer=fields.read_answer(),
-        max_repetition=fields.max_repetition,
+        max_repetition=fields.read_max_repetition(service.settings),
         cache_salt=fields.cache_salt,
         cache_prompt=fields.cache_prompt is not False,
     )

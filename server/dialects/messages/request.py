@@ -18,7 +18,7 @@ from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.cache_fields import CacheFields
+from server.turns.common_fields import CacheFields, RepetitionFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import find_ignored, replace_given
@@ -77,7 +77,7 @@ class ToolChoice(BaseModel):
     """One call at most."""
 
 
-class CountRequest(CacheFields):
+class CountRequest(CacheFields, RepetitionFields):
     """A request to /v1/messages/count_tokens: one to /v1/messages that need not say how long the
     reply may be."""
 
@@ -130,6 +130,7 @@ class CountRequest(CacheFields):
             tools=tools.functions,
             tool_choice=self._read_choice(),
             max_identical_calls=limit_identical(self._asks_for_parallel()),
+            max_repetition=self.read_max_repetition(service.settings),
             answer=self._read_answer(service),
             prefill=conversation.prefill,
             cache_salt=self.cache_salt,

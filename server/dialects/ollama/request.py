@@ -13,7 +13,7 @@ from constrained.answers import read_response_format
 from constrained.job import Job
 from grammars.turn import Answer
 from server.errors import HttpError
-from server.turns.cache_fields import CacheFields
+from server.turns.common_fields import CacheFields, RepetitionFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import SamplingFields, find_ignored, replace_given
@@ -43,7 +43,7 @@ FORMAT = "/response_format/json_schema/schema"
 """Where the library says that a mistake in the schema is."""
 
 
-class ModelOptions(SamplingFields):
+class ModelOptions(SamplingFields, RepetitionFields):
     """Ollama's `options`: how tokens are drawn, and how many."""
 
     top_k: int | None = Field(None, ge=0)
@@ -141,6 +141,7 @@ class OllamaRequest(CacheFields):
             messages=kept,
             tools=tools.functions,
             answer=self.read_answer(service),
+            max_repetition=self._options.read_max_repetition(service.settings, "/options"),
             prefill=bool(kept) and kept[-1].get("role") == "assistant",
             cache_salt=self.cache_salt,
             cache_prompt=self.cache_prompt is not False,
@@ -238,6 +239,7 @@ class OllamaGenerateRequest(OllamaRequest):
             job = Job(
                 messages=(),
                 answer=self.read_answer(service),
+                max_repetition=self._options.read_max_repetition(service.settings, "/options"),
                 cache_salt=self.cache_salt,
                 cache_prompt=self.cache_prompt is not False,
             )

@@ -12,7 +12,7 @@ from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.dialects.responses.items import find_unread_items
 from server.errors import HttpError
-from server.turns.cache_fields import CacheFields
+from server.turns.common_fields import CacheFields, RepetitionFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import read_offered_tools
 from server.turns.openai_fields import (
@@ -53,7 +53,7 @@ class TextOptions(BaseModel):
     """Comes back as it is; nothing else depends on it."""
 
 
-class ResponsesRequest(SamplingFields, CacheFields):
+class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
     """A request to /v1/responses."""
 
     input: str | Objects = ""
@@ -135,6 +135,7 @@ class ResponsesRequest(SamplingFields, CacheFields):
                 tool_choice=choice,
                 parallel=self.parallel_tool_calls is not False,
                 max_identical_calls=limit_identical(self.parallel_tool_calls),
+                max_repetition=self.read_max_repetition(settings),
                 template_kwargs=self.chat_template_kwargs or {},
                 answer=read_response_format(text.format),
                 cache_salt=self.cache_salt,

@@ -54,6 +54,17 @@ def test_a_turn_ends_behind_a_call_in_a_message_of_its_own(
     assert reply.finish_reason == "tool_calls"
 
 
+def test_a_turn_ends_behind_content_in_a_message_of_its_own() -> None:
+    header, call = " to=functions\n", '[{"name": "ping", "arguments": {}}]'
+    for text in ("\nIt is so.", f"\nIt is so.<|im_end|>\n<|im_start|>assistant{header}{call}"):
+        reply = answer("header_goes_on", text, ends=("<|im_end|>",), tool_choice="auto")
+        assert (reply.content.strip(), reply.calls) == ("It is so.", ())
+    for choice in ("auto", "required"):
+        text = header + call
+        reply = answer("header_goes_on", text, ends=("<|im_end|>",), tool_choice=choice)
+        assert [call.name for call in reply.calls] == ["ping"]
+
+
 @pytest.mark.parametrize(
     ("ends", "tail"), [(("<|eot|>",), "</m>"), (("<|eot|>",), ""), (("</m>",), "")]
 )

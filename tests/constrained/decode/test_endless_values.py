@@ -152,38 +152,70 @@ HEADS = st.sampled_from(sorted({head for head, _, _ in LOOPS}))
 CYCLES = st.text(st.sampled_from('ab1 ,"[]{}:'), min_size=1, max_size=9)
 
 
-class Stubborn:
-    """Logits of a model that goes back into its loops as soon as it may: it writes a text, and goes
-    on with what stood behind the last place that looks most like this one."""
+class Insistent:
+    """Logits of a model that begins its cycle again wherever the grammar lets it.
 
-    def __init__(self, turn: CompiledTurn, text: str):
+    Args:
+        turn: what is generated.
+        text: what it writes first.
+        cycle: what it then goes on with.
+    """
+
+    def __init__(self, turn: CompiledTurn, text: str, cycle: str):
         self._vocabulary = turn.vocabulary
         self._first = len(turn.tokens)
         self._text = text.encode()
+        self._cycle = cycle.encode()
 
     def __call__(self, sequence: int, tokens: Sequence[int]) -> np.ndarray:
         written = self._vocabulary.text(tokens[self._first :])
         row = np.zeros(len(self._vocabulary.tokens), np.float32)
-        if self._text.startswith(written):
+        if len(written) < len(self._text) and self._text.startswith(written):
             row[self._text[len(written)]] = 30
             return row
-        for size in range(12, -1, -1):
-            tail = written[len(written) - size :]
-            at = written.rfind(tail, 0, len(written) - 1)
-            if at >= 0 and at + size < len(written):
-                following = written[at + size]
-                row[following] = max(row[following], 1 + size)
+        for place, character in enumerate(self._cycle):
+            row[character] = max(row[character], 1 + self._measure(written, place))
         return row
 
+    def _measure(self, written: bytes, place: int) -> int:
+        """How much of the cycle, up to a place in it, the text ends with."""
+        size = 0
+        while size < min(12, len(written)):
+            if written[-1 - size] != self._cycle[(place - 1 - size) % len(self._cycle)]:
+                break
+            size += 1
+        return size
 
-@settings(max_examples=5)
-@given(HEADS, CYCLES.filter(lambda cycle: not set("[{") & set(cycle)))
+
+@settings(max_examples=4)
+@given(HEADS, CYCLES)
 @example('"any": ', "[")
+@example('"any": ', '{"a": ')
+@example('"any": ', "[[1], ")
+@example('"any": ', '[["x"], {"y": ')
 @example('"any": {"a": [', '"b", ')
+@example('"rows": [[0', ", 0")
 def test_a_model_that_insists_on_its_loops_ends_its_turn(head: str, cycle: str) -> None:
-    model = make_model(loop(HEAD + head, cycle), kind=Stubborn)
-    options: Any = {"max_tokens": 600, "sampling": DRAW}
-    check(model.call(ASK, [NOTE], tool_choice="required", parallel=False, **options))
+    text = loop(HEAD + head, cycle)[:120]
+    model = make_model(text, kind=lambda turn, text: Insistent(turn, text, cycle))
+    options: Any = {"tool_choice": "required", "parallel": False, "sampling": DRAW}
+    check(model.call(ASK, [NOTE], max_tokens=600, **options))
+
+
+@pytest.mark.parametrize("cycle", ["[", '{"a": ', '[{"a": ', '{"a": 1, "b": '])
+def test_what_nests_is_closed_as_far_as_it_was_opened(cycle: str) -> None:
+    head = HEAD + '"any": [["deep", '
+    model = make_model(head + cycle * 6, kind=lambda turn, text: Insistent(turn, text, cycle))
+    reply = model.call(ASK, [NOTE], tool_choice="required", max_tokens=600, sampling=DRAW)
+    depth, deepest = 0, 0
+    for size, character in enumerate(reply.text[len(head) :], start=len(head)):
+        depth += (character in "[{") - (character in "]}")
+        deepest = max(depth, deepest)
+        if size > reply.ended_values[0].tokens and character not in "[]{}0":
+            break  # the model goes on
+    assert deepest > 8
+    levels = cycle.count("[") + cycle.count("{")
+    assert depth <= levels  # the first period may be one that had begun
 
 
 @pytest.mark.parametrize(("head", "cycle"), [(head, cycle) for head, cycle, _ in LOOPS[::3]])
@@ -241,6 +273,65 @@ def test_items_that_a_list_has_to_have_are_written() -> None:
     options: Any = {"max_tokens": 420, "sampling": DRAW}
     arguments = check(model.call(ASK, offered, tool_choice="required", **options))
     assert 50 <= len(arguments["items"]) < 60
+
+
+BOUNDED = {
+    "items": {"type": "array", "items": {"const": "x"}, "maxItems": 50},
+    "text": {"type": "string", "maxLength": 200, "pattern": "^[a-z ]*$"},
+}
+
+
+@pytest.mark.parametrize(
+    ("head", "cycle", "where"),
+    [('"items": ["x"', ', "x"', "items"), ('"text": "so ', "on ", "text")],
+)
+def test_what_the_schema_bounds_is_whole_if_it_fits(head: str, cycle: str, where: str) -> None:
+    tool = {**SPEC, "properties": {**PROPERTIES, **BOUNDED}}
+    offered = [{"type": "function", "function": {"name": "note", "parameters": tool}}]
+    options: Any = {"tool_choice": "required", "sampling": DRAW}
+    model = make_model(loop(HEAD + head, cycle), tools=offered)
+    reply = model.call(ASK, offered, max_tokens=430, **options)
+    value = check(reply)[where]
+    assert len(value) == (50 if where == "items" else 200)
+    assert reply.ended_values == ()
+    short = model.call(ASK, offered, max_tokens=260, **options)  # it would not fit
+    assert len(check(short)[where]) < len(value)
+    bound = model.call(ASK, offered, max_tokens=430, max_repetition=60, **options)
+    assert len(check(bound)[where]) < len(value)
+
+
+def test_bounded_lists_without_end_are_ended() -> None:
+    """Each of the inner lists has a bound, their list has none."""
+    lists = {"type": "array", "items": {"type": "array", "items": {"const": 0}, "maxItems": 30}}
+    tool = {**SPEC, "properties": {**PROPERTIES, "rows": lists}}
+    offered = [{"type": "function", "function": {"name": "note", "parameters": tool}}]
+    cycle = ", " + json.dumps([0] * 30)
+    model = make_model(loop(HEAD + '"rows": [[0]', cycle), tools=offered)
+    check(model.call(ASK, offered, tool_choice="required", max_tokens=900, sampling=DRAW))
+
+
+# What is told.
+
+
+class Leaver(Looper):
+    """Logits of a model that leaves its loop by itself after so many tokens, the shortest way."""
+
+    def __init__(self, turn: CompiledTurn, text: str, count: int):
+        super().__init__(turn, text[:count])
+        ending = self._completer.complete(text[:count])
+        assert isinstance(ending, str)
+        self._follow(text[:count] + ending)
+
+
+def test_nothing_is_told_where_the_model_leaves_its_loop_by_itself() -> None:
+    text = loop(HEAD + '"any": ', '["a", ')
+    told = write(text).ended_values[0].tokens
+    for count in range(told - 10, told + 10, 2):
+        model = make_model(text, kind=lambda turn, text, n=count: Leaver(turn, text, n))
+        reply = model.call(ASK, [NOTE], tool_choice="required", max_tokens=400, sampling=DRAW)
+        check(reply)
+        written = reply.text.encode()
+        assert bool(reply.ended_values) == (not written.startswith(text[:count].encode())), count
 
 
 def test_numbers_end_by_themselves() -> None:

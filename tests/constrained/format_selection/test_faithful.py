@@ -33,6 +33,9 @@ def open_bench(name: str) -> Bench:
         "xml_attributes",
         "name_in_tag",
         "thought_with_attribute",
+        "reasoning_channel",  # its opener differs from that of content in a word
+        "null_content",  # a word where content is missing
+        "header_goes_on",
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
@@ -51,6 +54,8 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         ("name_as_tag", "one call is not written as the first, or the last, of two calls"),
         ("trims_strings", "with a text with white space around it"),
         ("yaml_lines", "an argument has no text of its own around it"),
+        ("two_thoughts", "with reasoning and a call it writes"),
+        ("thought_in_words", "reasoning is written in no known way"),
     ],
 )
 def test_what_no_format_says_is_explained(name: str, reason: str) -> None:

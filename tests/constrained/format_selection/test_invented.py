@@ -65,6 +65,7 @@ INFERRED = {
     "spaces around colons": sketch(
         each('<do>{ "tool" : "{{ f.name }}", "input" : {{ f.arguments|tojson }} }</do>', "\n")
     ),
+    "calls that are indented": sketch(" " * 20 + each("<do>" + _JSON + "</do>", "\n" + " " * 20)),
     "calls dumped as they come": sketch("<|do|>{{ m.tool_calls|tojson }}<|/do|>"),
     "calls dumped in front of nothing": sketch("{{ m.tool_calls|tojson }}"),
     "the id behind a function": sketch(

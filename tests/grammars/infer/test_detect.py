@@ -144,12 +144,17 @@ def test_a_call_that_is_closed_with_its_opener_is_a_slip() -> None:
 
 
 def test_no_reasoning_block_is_invented() -> None:
-    assert HERMES.reasoning is not None
     silent = replace(HERMES, reasoning=None)
     assert detect(chat(silent)).format.reasoning is None
     assert find_registered(chat(silent), [silent]).reasoning is None
+
+
+def test_a_format_with_reasoning_that_no_block_describes_is_not_inferred() -> None:
+    assert HERMES.reasoning is not None
     odd = replace(HERMES.reasoning, pad_open=" so: ")
-    assert detect(chat(replace(HERMES, reasoning=odd))).format.reasoning is None
+    found = detect(chat(replace(HERMES, reasoning=odd)))
+    assert found.origin is Origin.REGISTERED
+    assert "reasoning is written in no known way" in found.evidence[0].conclusion
 
 
 def test_what_a_template_refuses_is_left_as_it_is_known(find: Find) -> None:

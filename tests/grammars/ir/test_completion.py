@@ -316,7 +316,27 @@ def test_a_departure_leaves_what_was_left_before() -> None:
     completer = Completer(write_lists())
     text = "([a,a],[a,a"
     assert completer.find_departure(text, ",a") == "]"
-    assert completer.find_departure(text, ",a", [len("([a,a]")]) == "])"
+    assert completer.find_departure(text, ",a", since=[len("([a,a]")]) == "])"
+
+
+def test_a_departure_leaves_at_most_so_much() -> None:
+    completer = Completer(write_lists())
+    text = "([a,a],[a,a"
+    assert completer.find_departure(text, ",a", most_left=len(END)) == "])"
+    assert completer.find_departure(text, ",a", most_left=0) == f"]){END}"
+    assert completer.find_departure(text, ",a", most_left=99) == "]"
+
+
+def test_cycles_that_the_grammar_ends_are_counted() -> None:
+    rules = GrammarBuilder()
+    word = rules.terminal(Pattern("b{0,9}"), "WORD")
+    items = sequence(Literal("a"), Repeat(sequence(Literal(","), Literal("a")), 0, 7))
+    completer = Completer(rules.build(sequence(items, Literal("."), word, Literal(END))))
+    assert completer.count_cycles("a,a", ",a", 99) == 6
+    assert completer.count_cycles("a,a", ",a", 7) == 6
+    assert completer.count_cycles("a,a", ",a", 6) is None
+    assert completer.count_cycles("a.b", "bb", 99) == 4
+    assert Completer(write_lists()).count_cycles("([a,a", ",a", 200) is None
 
 
 def test_nothing_departs_where_no_ending_is_known() -> None:

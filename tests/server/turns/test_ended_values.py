@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from constrained.model.model import Model
+from server.settings import Settings
 from tests.scripted_model import OPENED, scripted
 from tests.server.running_server import running
 from tests.templates import hermes_call
@@ -81,16 +82,52 @@ def test_a_reply_tells_which_values_were_ended(path: str, body: dict[str, Any], 
     assert ended["tokens"] < 200
 
 
-def test_null_is_any_repetition() -> None:
-    path, body, place = BODIES[0]
+def say(body: dict[str, Any], path: str, bound: int | None) -> dict[str, Any]:
+    """The same request with a bound."""
+    if path.startswith("/api/"):
+        return {**body, "options": {**body.get("options", {}), "max_repetition": bound}}
+    return {**body, "max_repetition": bound}
+
+
+def read_ended(client: Any, path: str, body: dict[str, Any]) -> list[int]:
+    """The places of the values that were ended, in tokens."""
+    response = client.post(path, json=body)
+    assert response.status_code == 200, response.text
+    notes = response.json().get("constrained", {})
+    assert "ignored_fields" not in notes
+    return [ended["tokens"] for ended in notes.get("ended_values", ())]
+
+
+@pytest.mark.parametrize(("path", "body", "place"), BODIES)
+def test_requests_and_operator_set_the_bound(path: str, body: dict[str, Any], place: str) -> None:
+    settings = Settings(max_repetition=20, max_repetition_limit=30)
+    with running(make_model(place, path), settings) as client:
+        (default,) = read_ended(client, path, body)
+        assert read_ended(client, path, say(body, path, 20)) == [default]
+        (later,) = read_ended(client, path, say(body, path, 30))
+        assert default < later < default + 20
+        for wrong in (31, None):
+            refused = client.post(path, json=say(body, path, wrong))
+            assert refused.status_code == 400
+            assert "raise --max-repetition-limit" in refused.text
+            pointer = "/options/max_repetition" if path.startswith("/api/") else "/max_repetition"
+            assert pointer in refused.text
+
+
+@pytest.mark.parametrize(("path", "body", "place"), BODIES[::3])
+def test_null_is_any_repetition(path: str, body: dict[str, Any], place: str) -> None:
     with running(make_model(place, path)) as client:
-        reply = client.post(path, json={**body, "max_repetition": None}).json()
-        assert reply["choices"][0]["finish_reason"] == "length"
-        assert "constrained" not in reply
-        sooner = client.post(path, json={**body, "max_repetition": 20}).json()
-        assert sooner["constrained"]["ended_values"][0]["tokens"] < 100
-        refused = client.post(path, json={**body, "max_repetition": 0})
+        assert read_ended(client, path, say(body, path, None)) == []
+        refused = client.post(path, json=say(body, path, 0))
     assert refused.status_code == 400
+    assert "max_repetition" in refused.text
+
+
+def test_the_default_is_within_the_limit() -> None:
+    assert Settings(max_repetition=20, max_repetition_limit=30).default_repetition == 20
+    assert Settings(max_repetition_limit=30).default_repetition == 30
+    assert Settings(max_repetition=None, max_repetition_limit=30).default_repetition == 30
+    assert Settings(max_repetition=None).default_repetition is None
 
 
 def test_each_choice_is_told_apart() -> None:
