@@ -51,3 +51,7 @@ class DetectError(Error):
 
 class FormatError(Error):
     """A description of a wire format that cannot be read; `where` is the JSON pointer."""
+
+
+class CannotEmitError(Error):
+    """A grammar that another engine's language cannot say; `where` is the rule."""

@@ -1,0 +1,170 @@
+"""The grammar of a turn as an ordinary context-free grammar.
+
+A rule with a parameter becomes a rule for each value of it that the start can reach. Terminals
+become rules like all others, for there is no lexer: where two lexemes meet, every reading counts,
+and not only that of the longest lexeme. A lexeme that ends where it matches first ends there still.
+"""
+
+import re
+from collections.abc import Sequence as Sequences
+
+from grammars.emit.context_free import (
+    ContextFreeGrammar,
+    Nonterminal,
+    Production,
+    ProductionBuilder,
+)
+from grammars.emit.regular import RegularProductions, join
+from grammars.errors import CannotEmitError
+from grammars.ir.grammar import Grammar
+from grammars.ir.lexer import read_terminal
+from grammars.ir.nodes import (
+    Alternatives,
+    Complement,
+    Costly,
+    EmbeddedLark,
+    Expression,
+    Guarded,
+    Intersection,
+    JsonSchema,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    Sequence,
+    Token,
+)
+from grammars.ir.shortest import apply
+from grammars.regex.expressions import Expression as Regex
+from grammars.regex.reader import UnreadableError
+
+_NUMBER = re.compile(r"_\d+$")  # that the names of rules end with
+
+
+def expand(grammar: Grammar) -> ContextFreeGrammar:
+    """The same turns as productions over characters and special tokens.
+
+    Raises:
+        CannotEmitError: something in it is no such grammar, or too large a one; `where` is the
+            rule of the grammar.
+    """
+    try:
+        return _Expansion(grammar).expand()
+    except RecursionError as error:
+        raise CannotEmitError("the grammar nests too deeply", where="start") from error
+
+
+class _Expansion:
+    def __init__(self, grammar: Grammar):
+        self._grammar = grammar
+        self._builder = ProductionBuilder()
+        self._regular = RegularProductions(self._builder)
+        self._rules: dict[tuple[str, int], Nonterminal] = {}
+        self._waiting: list[tuple[str, int]] = []
+        self._terminals: dict[str, tuple[Production, ...]] = {}
+
+    def expand(self) -> ContextFreeGrammar:
+        self._builder.origin = "start"
+        start = self._options(self._grammar.start, 0)
+        while self._waiting:
+            name, bits = self._waiting.pop()
+            self._builder.origin = name
+            body = self._options(self._grammar.rules[name].body, bits)
+            self._builder.fill(self._rules[name, bits], body)
+        return self._builder.build(start)
+
+    def _options(self, expression: Expression, bits: int) -> tuple[Production, ...]:
+        """The productions of an expression; none where nothing can be written.
+
+        Args:
+            expression: any but what stands in terminals only.
+            bits: the parameter of the rule that it stands in.
+        """
+        match expression:
+            case Literal(""):
+                return ((),)
+            case Literal() | Token():
+                return ((expression,),)
+            case Sequence(parts):
+                return self._follow(parts, bits)
+            case Alternatives(options):
+                written: list[Production] = []
+                for option in options:
+                    written += self._options(option, bits)
+                return tuple(dict.fromkeys(written))
+            case Guarded(body, condition):
+                return self._options(body, bits) if condition.holds(bits) else ()
+            case Costly(body):
+                return self._options(body, bits)
+            case Repeat(body, fewest, most):
+                some = self._options(body, bits)
+                if not some:
+                    return () if fewest else ((),)
+                symbol = self._builder.symbol(some, "repeated")
+                return (self._builder.repeat(symbol, fewest, most, "repeat"),)
+            case RuleReference(name, argument):
+                if self._grammar.rules[name].is_terminal:
+                    return self._match(name)
+                given = 0 if argument is None else apply(argument, bits)
+                return ((self._refer(name, given),),)
+            case JsonSchema():
+                return self._regular.options(self._read_schema(expression))
+            case EmbeddedLark():
+                raise CannotEmitError(
+                    "a Lark grammar of your own is for llguidance alone",
+                    where=self._builder.origin,
+                    hint="Emit lark, or give the answer a JSON schema or a regular expression",
+                )
+            case Pattern() | Intersection() | Complement():
+                raise AssertionError(f"{expression} outside of a terminal")
+
+    def _follow(self, parts: Sequences[Expression], bits: int) -> tuple[Production, ...]:
+        whole: Production = ()
+        for part in parts:
+            options = self._options(part, bits)
+            if not options:
+                return ()
+            whole = join(whole, self._builder.define(options, "choice"))
+        return (whole,)
+
+    def _refer(self, name: str, bits: int) -> Nonterminal:
+        """The nonterminal of a rule with this parameter."""
+        key = name, bits
+        if key not in self._rules:
+            self._rules[key] = self._builder.reserve(_NUMBER.sub("", name))
+            self._waiting.append(key)
+        return self._rules[key]
+
+    def _match(self, name: str) -> tuple[Production, ...]:
+        """The productions of a terminal, as one symbol wherever it stands."""
+        if name not in self._terminals:
+            rule = self._grammar.rules[name]
+            before, self._builder.origin = self._builder.origin, name
+            try:
+                regex = read_terminal(rule.body, self._grammar.rules)
+            except UnreadableError as error:
+                raise CannotEmitError(
+                    f"this regular expression cannot be taken apart: {error}",
+                    where=name,
+                    hint="Emit lark, or simplify the pattern",
+                ) from error
+            options = self._regular.options(regex, lazy=rule.lazy)
+            hint = _NUMBER.sub("", name)
+            self._terminals[name] = (self._builder.define(options, hint),) if options else ()
+            self._builder.origin = before
+        return self._terminals[name]
+
+    def _read_schema(self, schema: JsonSchema) -> Regex:
+        """What llguidance's own reading of a schema matches.
+
+        Raises:
+            CannotEmitError: no regular expression says it.
+        """
+        patterns = None if schema.language is None else schema.language.patterns()
+        if patterns is None:
+            raise CannotEmitError(
+                f"no regular expression says {schema.text}",
+                where=self._builder.origin,
+                hint="Emit lark, or take off the keyword",
+            )
+        return read_terminal(Intersection(tuple(map(Pattern, patterns))), {})

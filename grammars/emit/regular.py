@@ -1,0 +1,185 @@
+"""What a terminal matches as productions: a regular expression as it stands, and an automaton where
+it intersects, excludes, or ends where it matches first."""
+
+from grammars.emit.context_free import (
+    CharacterSet,
+    Nonterminal,
+    Production,
+    ProductionBuilder,
+    Symbol,
+)
+from grammars.errors import CannotEmitError
+from grammars.ir.nodes import Literal
+from grammars.regex.characters import EVERY, Characters
+from grammars.regex.deterministic import (
+    DeterministicState,
+    Edge,
+    TooManyStatesError,
+    determinize,
+)
+from grammars.regex.expressions import (
+    ANYTHING,
+    BLANK,
+    Blank,
+    Both,
+    Chain,
+    Either,
+    Expression,
+    Nothing,
+    One,
+    Other,
+    Repeat,
+    both,
+    chain,
+    either,
+    is_nullable,
+)
+
+MOST_STATES = 3_000
+"""Of the automaton of one terminal; a bounded string with an excluded text of 10 has 10 for each
+of its characters."""
+
+
+class RegularProductions:
+    """Adds productions for regular expressions to a grammar.
+
+    Args:
+        builder: the grammar under way.
+    """
+
+    def __init__(self, builder: ProductionBuilder):
+        self._builder = builder
+        self._known: dict[tuple[Expression, bool], tuple[Production, ...]] = {}
+
+    def options(self, regex: Expression, *, lazy: bool = False) -> tuple[Production, ...]:
+        """The productions of a lexeme, which is never empty; none if nothing matches.
+
+        Args:
+            regex: what it matches.
+            lazy: it ends where it matches first.
+
+        Raises:
+            CannotEmitError: its automaton is too large.
+        """
+        some = _leave_out_empty(regex)
+        if lazy:
+            return self._by_automaton(some, lazy=True)
+        return self._options(some)
+
+    def _options(self, regex: Expression) -> tuple[Production, ...]:
+        key = regex, False
+        if key not in self._known:
+            self._known[key] = self._write(regex)
+        return self._known[key]
+
+    def _write(self, regex: Expression) -> tuple[Production, ...]:
+        match regex:
+            case Nothing():
+                return ()
+            case Blank():
+                return ((),)
+            case One(characters):
+                return ((_write_set(characters),),) if characters.ranges else ()
+            case Chain():
+                return self._write_chain(regex)
+            case Either(options):
+                written: list[Production] = []
+                for option in sorted(options, key=repr):  # a set has no order of its own
+                    written += self._options(option)
+                return tuple(dict.fromkeys(written))
+            case Repeat(body, fewest, most):
+                some = self._options(_leave_out_empty(body))
+                if not some:
+                    return () if fewest else ((),)
+                symbol = self._builder.symbol(some, "repeated")
+                return (self._builder.repeat(symbol, fewest, most, "repeat"),)
+            case Both() | Other():
+                return self._by_automaton(regex, lazy=False)
+
+    def _write_chain(self, regex: Expression) -> tuple[Production, ...]:
+        whole: Production = ()
+        while regex != BLANK:
+            first, regex = (regex.first, regex.rest) if isinstance(regex, Chain) else (regex, BLANK)
+            options = self._options(first)
+            if not options:
+                return ()
+            whole = join(whole, self._builder.define(options, "part"))
+        return (whole,)
+
+    def _by_automaton(self, regex: Expression, *, lazy: bool) -> tuple[Production, ...]:
+        key = regex, True
+        if lazy and key in self._known:
+            return self._known[key]
+        try:
+            states = determinize(regex, MOST_STATES, lazy=lazy)
+        except TooManyStatesError as error:
+            raise CannotEmitError(
+                f"the automaton of this terminal has {error}",
+                where=self._builder.origin,
+                hint="Shorten the pattern, or take off its maxLength",
+            ) from error
+        written = self._write_states(states) if states else ()
+        if lazy:
+            self._known[key] = written
+        return written
+
+    def _write_states(self, states: list[DeterministicState]) -> tuple[Production, ...]:
+        """A nonterminal for each state, but for those that only lead on."""
+        symbols: dict[int, Nonterminal] = {}
+        queue = [0]
+
+        def write(edge: Edge) -> Production:
+            production: Production = (_write_set(edge.characters),)
+            target = states[edge.target]
+            while len(target.edges) == 1 and not target.accepts:
+                edge = target.edges[0]
+                production = join(production, (_write_set(edge.characters),))
+                target = states[edge.target]
+            if not target.edges:
+                return production
+            if edge.target not in symbols:
+                symbols[edge.target] = self._builder.reserve("state")
+                queue.append(edge.target)
+            return (*production, symbols[edge.target])
+
+        start: tuple[Production, ...] = ()
+        for at, number in enumerate(queue):  # which grows
+            state = states[number]
+            options = [write(edge) for edge in state.edges]
+            if state.accepts:
+                options.append(())
+            if at:
+                self._builder.fill(symbols[number], options)
+            else:
+                start = tuple(options)
+        return start
+
+
+def join(before: Production, behind: Production) -> Production:
+    """One behind the other; texts that meet are one."""
+    match before, behind:
+        case (*most, Literal(first)), (Literal(second), *rest):
+            return (*most, Literal(first + second), *rest)
+        case _:
+            return before + behind
+
+
+def _write_set(characters: Characters) -> Symbol:
+    match characters.ranges:
+        case ((first, last),) if first == last:
+            return Literal(chr(first))
+        case _:
+            return CharacterSet(characters)
+
+
+def _leave_out_empty(regex: Expression) -> Expression:
+    """The same without the empty text."""
+    if not is_nullable(regex):
+        return regex
+    match regex:
+        case Repeat(body, 0, most) if not is_nullable(body):
+            return Repeat(body, 1, most)
+        case Either(options):
+            return either(map(_leave_out_empty, options))
+        case _:
+            return both((regex, chain(One(EVERY), ANYTHING)))

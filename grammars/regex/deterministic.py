@@ -1,0 +1,133 @@
+"""Deterministic automata that are made whole, for who writes them down state by state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grammars.regex.characters import Characters, partition
+from grammars.regex.expressions import NOTHING, Expression, derive, find_firsts, is_nullable
+from grammars.steps import spend
+
+
+class TooManyStatesError(ValueError):
+    """The automaton has more states than it may have."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Where a state leads.
+
+    Args:
+        characters: the next character is one of them.
+        target: the number of the state behind it.
+    """
+
+    characters: Characters
+    target: int
+
+
+@dataclass(frozen=True)
+class DeterministicState:
+    """A state; no two edges have a character in common.
+
+    Args:
+        accepts: the text may end here.
+        edges: where it may go on to.
+    """
+
+    accepts: bool
+    edges: tuple[Edge, ...]
+
+
+def determinize(
+    expression: Expression, most: int, *, lazy: bool = False
+) -> list[DeterministicState]:
+    """The states of an automaton that matches just what the expression does; the first one is the
+    start. From each of them the end can be reached; of an expression that matches nothing, none.
+
+    Args:
+        expression: what is matched.
+        most: the states that it may have.
+        lazy: a text ends where it matches first: no text goes on behind a whole one.
+
+    Raises:
+        TooManyStatesError: it would have more states.
+    """
+    numbers: dict[Expression, int] = {expression: 0}
+    states: list[DeterministicState] = []
+    queue = [expression]
+    for state in queue:  # which grows
+        accepts = is_nullable(state)
+        ranges: dict[int, list[tuple[int, int]]] = {}
+        for cell in [] if lazy and accepts else partition(find_firsts(state)):
+            spend()
+            behind = derive(state, chr(cell.ranges[0][0]))
+            if behind == NOTHING:
+                continue
+            if behind not in numbers:
+                numbers[behind] = len(queue)
+                queue.append(behind)
+                if len(queue) > most:
+                    raise TooManyStatesError(f"more than {most:,} states")
+            ranges.setdefault(numbers[behind], []).extend(cell.ranges)
+        edges = [Edge(Characters.collect(found), target) for target, found in ranges.items()]
+        states.append(DeterministicState(accepts, tuple(edges)))
+    return _merge_equal(_drop_dead(states))
+
+
+def _drop_dead(states: Sequence[DeterministicState]) -> list[DeterministicState]:
+    """Only the states from which the end can be reached."""
+    sources: dict[int, list[int]] = {}
+    for number, state in enumerate(states):
+        for edge in state.edges:
+            sources.setdefault(edge.target, []).append(number)
+    alive = {number for number, state in enumerate(states) if state.accepts}
+    queue = list(alive)
+    while queue:
+        for source in sources.get(queue.pop(), ()):
+            if source not in alive:
+                alive.add(source)
+                queue.append(source)
+    if 0 not in alive:
+        return []
+    kept = sorted(alive)
+    renamed = {number: at for at, number in enumerate(kept)}
+    living: list[DeterministicState] = []
+    for number in kept:
+        state = states[number]
+        edges = [e for e in state.edges if e.target in alive]
+        renumbered = [Edge(edge.characters, renamed[edge.target]) for edge in edges]
+        living.append(DeterministicState(state.accepts, tuple(renumbered)))
+    return living
+
+
+def _merge_equal(states: Sequence[DeterministicState]) -> list[DeterministicState]:
+    """The same automaton with as few states as there can be (Moore's partition refinement)."""
+    if not states:
+        return []
+    classes = [int(state.accepts) for state in states]
+    count = len(set(classes))
+    while True:
+        found: dict[tuple[int, frozenset[tuple[int, Characters]]], int] = {}
+        refined: list[int] = []
+        for number, state in enumerate(states):
+            spend()
+            kind = classes[number], frozenset(_group(state, classes).items())
+            refined.append(found.setdefault(kind, len(found)))
+        classes = refined  # the start stays the first: classes are numbered as they are met
+        if len(found) == count:
+            break
+        count = len(found)
+    merged: dict[int, DeterministicState] = {}
+    for number, state in enumerate(states):
+        if classes[number] not in merged:
+            edges = [Edge(found, target) for target, found in _group(state, classes).items()]
+            merged[classes[number]] = DeterministicState(state.accepts, tuple(edges))
+    return [merged[number] for number in range(count)]
+
+
+def _group(state: DeterministicState, classes: Sequence[int]) -> dict[int, Characters]:
+    """The characters that lead from a state to each class."""
+    ranges: dict[int, list[tuple[int, int]]] = {}
+    for edge in state.edges:
+        ranges.setdefault(classes[edge.target], []).extend(edge.characters.ranges)
+    return {target: Characters.collect(found) for target, found in ranges.items()}
