@@ -37,7 +37,10 @@ from grammars.ir.nodes import (
 from grammars.ir.shortest import apply
 from grammars.regex.expressions import Expression as Regex
 from grammars.regex.reader import UnreadableError
+from grammars.steps import StepsError, limit_steps
 
+MOST_STEPS = 5_000_000
+"""For one grammar: some 10 seconds. Those of real tools take 10,000 to 300,000."""
 _NUMBER = re.compile(r"_\d+$")  # that the names of rules end with
 
 
@@ -48,10 +51,17 @@ def expand(grammar: Grammar) -> ContextFreeGrammar:
         CannotEmitError: something in it is no such grammar, or too large a one; `where` is the
             rule of the grammar.
     """
+    expansion = _Expansion(grammar)
     try:
-        return _Expansion(grammar).expand()
-    except RecursionError as error:
-        raise CannotEmitError("the grammar nests too deeply", where="start") from error
+        with limit_steps(MOST_STEPS):
+            return expansion.expand()
+    except (RecursionError, StepsError) as error:
+        reason = str(error) if isinstance(error, StepsError) else "it nests too deeply"
+        raise CannotEmitError(
+            f"this rule cannot be taken apart: {reason}",
+            where=expansion.rule,
+            hint="Simplify the schema or pattern, or emit lark",
+        ) from error
 
 
 class _Expansion:
@@ -62,6 +72,11 @@ class _Expansion:
         self._rules: dict[tuple[str, int], Nonterminal] = {}
         self._waiting: list[tuple[str, int]] = []
         self._terminals: dict[str, tuple[Production, ...]] = {}
+
+    @property
+    def rule(self) -> str:
+        """The rule that is being taken apart."""
+        return self._builder.origin
 
     def expand(self) -> ContextFreeGrammar:
         self._builder.origin = "start"

@@ -43,7 +43,7 @@ class _Formats:
         self._grammar = grammar
         self._rules = grammar.rules
         self._uses = _count_uses(grammar)
-        self._with_tokens = {name for name in self._rules if self._has_token(name)}
+        self._with_tokens = _find_with_tokens(grammar)
 
     def choose(self, options: Sequence[Production]) -> _Format:
         """Any of the productions."""
@@ -103,12 +103,24 @@ class _Formats:
                 part = self._grammar.cut([tuple(run)])
                 return {"type": "grammar", "grammar": write_rules(part, _NOTATION)}
 
-    def _has_token(self, name: str) -> bool:
-        for reached in (name, *find_reached(self._rules[name], self._rules)):
-            for production in self._rules[reached]:
-                if any(isinstance(symbol, Token) for symbol in production):
-                    return True
-        return False
+
+def _find_with_tokens(grammar: ContextFreeGrammar) -> set[str]:
+    """The nonterminals whose texts may have special tokens in them."""
+    users: dict[str, list[str]] = {}
+    queue: list[str] = []
+    for name, options in grammar.rules.items():
+        for production in options:
+            for used in list_names(production):
+                users.setdefault(used, []).append(name)
+            if any(isinstance(symbol, Token) for symbol in production):
+                queue.append(name)
+    found = set[str]()
+    while queue:
+        name = queue.pop()
+        if name not in found:
+            found.add(name)
+            queue += users.get(name, ())
+    return found
 
 
 def _count_uses(grammar: ContextFreeGrammar) -> Mapping[str, int]:

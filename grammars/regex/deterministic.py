@@ -101,33 +101,58 @@ def _drop_dead(states: Sequence[DeterministicState]) -> list[DeterministicState]
 
 
 def _merge_equal(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """The same automaton with as few states as there can be (Moore's partition refinement)."""
-    if not states:
-        return []
-    classes = [int(state.accepts) for state in states]
-    count = len(set(classes))
-    while True:
-        found: dict[tuple[int, frozenset[tuple[int, Characters]]], int] = {}
-        refined: list[int] = []
-        for number, state in enumerate(states):
-            spend()
-            kind = classes[number], frozenset(_group(state, classes).items())
-            refined.append(found.setdefault(kind, len(found)))
-        classes = refined  # the start stays the first: classes are numbered as they are met
-        if len(found) == count:
-            break
-        count = len(found)
+    """The same automaton with as few states as there can be."""
+    classes = _find_classes(states)
     merged: dict[int, DeterministicState] = {}
     for number, state in enumerate(states):
         if classes[number] not in merged:
-            edges = [Edge(found, target) for target, found in _group(state, classes).items()]
+            ranges: dict[int, list[tuple[int, int]]] = {}
+            for edge in state.edges:
+                ranges.setdefault(classes[edge.target], []).extend(edge.characters.ranges)
+            edges = [Edge(Characters.collect(found), to) for to, found in ranges.items()]
             merged[classes[number]] = DeterministicState(state.accepts, tuple(edges))
-    return [merged[number] for number in range(count)]
+    return list(merged.values())
 
 
-def _group(state: DeterministicState, classes: Sequence[int]) -> dict[int, Characters]:
-    """The characters that lead from a state to each class."""
-    ranges: dict[int, list[tuple[int, int]]] = {}
-    for edge in state.edges:
-        ranges.setdefault(classes[edge.target], []).extend(edge.characters.ranges)
-    return {target: Characters.collect(found) for target, found in ranges.items()}
+def _find_classes(states: Sequence[DeterministicState]) -> list[int]:
+    """The class of each state, numbered as they are met: states of one class are left for the end
+    by the same texts (Hopcroft 1971)."""
+    sources = _list_sources(states)
+    accepting = {number for number, state in enumerate(states) if state.accepts}
+    blocks = [accepting, set(range(len(states))) - accepting]
+    block_of = [int(not state.accepts) for state in states]
+    waiting = {0, 1}
+    while waiting:
+        splitter = list(blocks[waiting.pop()])
+        for sources_of in sources:
+            touched: dict[int, set[int]] = {}
+            for target in splitter:
+                for source in sources_of.get(target, ()):
+                    spend()
+                    touched.setdefault(block_of[source], set()).add(source)
+            for block, inside in touched.items():
+                outside = blocks[block] - inside
+                if not outside:
+                    continue
+                blocks[block], smaller = sorted((inside, outside), key=len, reverse=True)
+                for number in smaller:
+                    block_of[number] = len(blocks)
+                waiting.add(len(blocks))
+                blocks.append(smaller)
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(block, len(numbers)) for block in block_of]
+
+
+def _list_sources(states: Sequence[DeterministicState]) -> list[dict[int, list[int]]]:
+    """For each kind of character: from which states it leads to each state."""
+    edges = [(number, edge) for number, state in enumerate(states) for edge in state.edges]
+    kinds = partition({edge.characters for _, edge in edges})
+    numbers: dict[Characters, list[int]] = {}
+    sources: list[dict[int, list[int]]] = [{} for _ in kinds]
+    for number, edge in edges:
+        if edge.characters not in numbers:
+            has_kind = [chr(kind.ranges[0][0]) in edge.characters for kind in kinds]
+            numbers[edge.characters] = [i for i, has in enumerate(has_kind) if has]
+        for kind in numbers[edge.characters]:
+            sources[kind].setdefault(edge.target, []).append(number)
+    return sources
