@@ -23,6 +23,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="without a model: whether markers are text or special tokens; default: text",
     )
     parser.add_argument(
+        "--emit",
+        choices=LANGUAGES,
+        default="lark",
+        help="language to print it in: llguidance's Lark, llama.cpp's GBNF, or a structural tag of "
+        "XGrammar; what a language cannot say is an error; default: lark",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="print the grammar, its format, start state and markers as JSON",
@@ -35,7 +42,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from constrained.tools.offer import read_offer
     from constrained.tools.shapes import as_openai, read_policy
-    from grammars.build.turn import build_grammar
+    from grammars.build.turn import build_turn
+    from grammars.emit.emitter import emit
 
     raw = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
@@ -48,9 +56,10 @@ def _run(options: argparse.Namespace) -> int:
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
     policy = replace(policy, key_order=KeyOrder(options.key_order))
     state = context.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.given))
-    grammar = build_grammar(
+    turn = build_turn(
         context.format, offer.tools, policy=policy, state=state, markers=context.ids
     )
+    grammar = emit(turn, options.emit)
     print_notes(map(str, offer.refused))
     print_notes(describe_checked(offer.tools))
     if options.json:

@@ -112,8 +112,8 @@ class ProductionBuilder:
                 f"without counts and conditions the grammar has more than {MOST_PRODUCTIONS:,} "
                 "productions",
                 where=self.origin,
-                hint="Ask for a fixed order of keys (`--key-order fixed`), offer fewer tools, or "
-                "simplify their schemas",
+                hint="Ask for keys in the order of the schema (`--key-order schema`), offer fewer "
+                "tools, or simplify their schemas",
             )
         # Who refers to itself alone says nothing with that.
         itself = (nonterminal,)

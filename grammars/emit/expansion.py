@@ -14,7 +14,7 @@ from grammars.emit.context_free import (
     Production,
     ProductionBuilder,
 )
-from grammars.emit.regular import RegularProductions, join
+from grammars.emit.regular import MOST_STATES, RegularProductions, join
 from grammars.errors import CannotEmitError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import read_terminal
@@ -35,7 +35,7 @@ from grammars.ir.nodes import (
     Token,
 )
 from grammars.ir.shortest import apply
-from grammars.regex.expressions import Expression as Regex
+from grammars.regex.deterministic import TooManyStatesError
 from grammars.regex.reader import UnreadableError
 from grammars.steps import StepsError, limit_steps
 
@@ -123,7 +123,7 @@ class _Expansion:
                 given = 0 if argument is None else apply(argument, bits)
                 return ((self._refer(name, given),),)
             case JsonSchema():
-                return self._regular.options(self._read_schema(expression))
+                return self._match_schema(expression)
             case EmbeddedLark():
                 raise CannotEmitError(
                     "a Lark grammar of your own is for llguidance alone",
@@ -169,17 +169,28 @@ class _Expansion:
             self._builder.origin = before
         return self._terminals[name]
 
-    def _read_schema(self, schema: JsonSchema) -> Regex:
+    def _match_schema(self, schema: JsonSchema) -> tuple[Production, ...]:
         """What llguidance's own reading of a schema matches.
 
         Raises:
-            CannotEmitError: no regular expression says it.
+            CannotEmitError: neither a regular expression nor an automaton says it.
         """
-        patterns = None if schema.language is None else schema.language.patterns()
-        if patterns is None:
-            raise CannotEmitError(
-                f"no regular expression says {schema.text}",
-                where=self._builder.origin,
-                hint="Emit lark, or take off the keyword",
-            )
-        return read_terminal(Intersection(tuple(map(Pattern, patterns))), {})
+        language = schema.language
+        patterns = None if language is None else language.patterns()
+        if patterns is not None:
+            regex = read_terminal(Intersection(tuple(map(Pattern, patterns))), {})
+            return self._regular.options(regex)
+        try:
+            states = None if language is None else language.automaton(MOST_STATES)
+        except TooManyStatesError as error:
+            raise self._refuse_schema(schema, f"its automaton has {error}") from error
+        if states is None:
+            raise self._refuse_schema(schema, "it is known to llguidance alone")
+        return self._regular.write_states(states)
+
+    def _refuse_schema(self, schema: JsonSchema, reason: str) -> CannotEmitError:
+        return CannotEmitError(
+            f"no rules for {schema.text} can be written: {reason}",
+            where=self._builder.origin,
+            hint="Emit lark, or take off the keyword",
+        )

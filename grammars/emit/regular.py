@@ -1,6 +1,8 @@
 """What a terminal matches as productions: a regular expression as it stands, and an automaton where
 it intersects, excludes, or ends where it matches first."""
 
+from collections.abc import Sequence
+
 from grammars.emit.context_free import (
     CharacterSet,
     Nonterminal,
@@ -118,13 +120,16 @@ class RegularProductions:
                 where=self._builder.origin,
                 hint="Shorten the pattern, or take off its maxLength",
             ) from error
-        written = self._write_states(states) if states else ()
+        written = self.write_states(states)
         if lazy:
             self._known[key] = written
         return written
 
-    def _write_states(self, states: list[DeterministicState]) -> tuple[Production, ...]:
-        """A nonterminal for each state, but for those that only lead on."""
+    def write_states(self, states: Sequence[DeterministicState]) -> tuple[Production, ...]:
+        """The productions of an automaton: a nonterminal for each state, but for those that only
+        lead on; none if it has no states."""
+        if not states:
+            return ()
         symbols: dict[int, Nonterminal] = {}
         queue = [0]
 

@@ -71,6 +71,44 @@ def determinize(
             ranges.setdefault(numbers[behind], []).extend(cell.ranges)
         edges = [Edge(Characters.collect(found), target) for target, found in ranges.items()]
         states.append(DeterministicState(accepts, tuple(edges)))
+    return minimize(states)
+
+
+def intersect(
+    first: Sequence[DeterministicState], second: Sequence[DeterministicState], most: int
+) -> list[DeterministicState]:
+    """The states of an automaton for the texts that two automata match; see `determinize`.
+
+    Raises:
+        TooManyStatesError: it would have more states.
+    """
+    if not first or not second:
+        return []
+    numbers = {(0, 0): 0}
+    queue = [(0, 0)]
+    states: list[DeterministicState] = []
+    for one, other in queue:  # which grows
+        edges: list[Edge] = []
+        for edge in first[one].edges:
+            for facing in second[other].edges:
+                spend()
+                common = edge.characters.both(facing.characters)
+                if not common.ranges:
+                    continue
+                target = edge.target, facing.target
+                if target not in numbers:
+                    numbers[target] = len(queue)
+                    queue.append(target)
+                    if len(queue) > most:
+                        raise TooManyStatesError(f"more than {most:,} states")
+                edges.append(Edge(common, numbers[target]))
+        accepts = first[one].accepts and second[other].accepts
+        states.append(DeterministicState(accepts, tuple(edges)))
+    return minimize(states)
+
+
+def minimize(states: Sequence[DeterministicState]) -> list[DeterministicState]:
+    """The same automaton with as few states as there can be; none if it matches nothing."""
     return _merge_equal(_drop_dead(states))
 
 
