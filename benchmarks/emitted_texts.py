@@ -105,9 +105,7 @@ def compare(
     return agreement
 
 
-def judge(
-    agreement: Agreement, way: str, ours: Masked, theirs: EngineReading, text: str
-) -> None:
+def judge(agreement: Agreement, way: str, ours: Masked, theirs: EngineReading, text: str) -> None:
     """Asks both sides about a text; none about U+0000, which llama.cpp does not see."""
     if "\0" not in text:
         tokens = ours.encode(text)

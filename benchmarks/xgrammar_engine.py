@@ -18,7 +18,9 @@ class XGrammarEngine:
     """
 
     def __init__(self, vocabulary: Vocabulary):
-        tokens = [vocabulary.names.get(i, "").encode() or t for i, t in enumerate(vocabulary.tokens)]
+        tokens = [
+            vocabulary.names.get(i, "").encode() or t for i, t in enumerate(vocabulary.tokens)
+        ]
         self._end = vocabulary.end[0]
         info = xgrammar.TokenizerInfo(tokens, xgrammar.VocabType.RAW, stop_token_ids=[self._end])
         self._compiler = xgrammar.GrammarCompiler(info)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
+    from grammars.emit.emitter import LANGUAGES
+
     parser.set_defaults(run=_run)
     parser.add_argument("--format", metavar="NAME", help="wire format to use without a model")
     parser.add_argument(
@@ -56,9 +58,7 @@ def _run(options: argparse.Namespace) -> int:
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
     policy = replace(policy, key_order=KeyOrder(options.key_order))
     state = context.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.given))
-    turn = build_turn(
-        context.format, offer.tools, policy=policy, state=state, markers=context.ids
-    )
+    turn = build_turn(context.format, offer.tools, policy=policy, state=state, markers=context.ids)
     grammar = emit(turn, options.emit)
     print_notes(map(str, offer.refused))
     print_notes(describe_checked(offer.tools))

@@ -92,11 +92,16 @@ class ProductionBuilder:
             self.fill(known, options)
         return known
 
-    def reserve(self, hint: str) -> Nonterminal:
-        """A nonterminal that refers to itself; `fill` gives it its productions."""
+    def reserve(self, hint: str, origin: str | None = None) -> Nonterminal:
+        """A nonterminal that refers to itself; `fill` gives it its productions.
+
+        Args:
+            hint: what its name begins with.
+            origin: the rule that it comes from; None: the one under way.
+        """
         name = f"{hint.replace('_', '-').lower()}-{len(self._rules)}"
         self._rules[name] = ()
-        self._origins[name] = self.origin
+        self._origins[name] = self.origin if origin is None else origin
         return Nonterminal(name)
 
     def fill(self, nonterminal: Nonterminal, options: Sequence[Production]) -> None:

@@ -146,7 +146,7 @@ class _Expansion:
         """The nonterminal of a rule with this parameter."""
         key = name, bits
         if key not in self._rules:
-            self._rules[key] = self._builder.reserve(_NUMBER.sub("", name))
+            self._rules[key] = self._builder.reserve(_NUMBER.sub("", name), name)
             self._waiting.append(key)
         return self._rules[key]
 

@@ -53,9 +53,7 @@ def write_rules(grammar: ContextFreeGrammar, notation: Notation) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write_rule(
-    name: str, options: Iterable[Production], notation: Notation
-) -> str:
+def _write_rule(name: str, options: Iterable[Production], notation: Notation) -> str:
     written: list[str] = []
     for production in options:
         symbols = [_write_symbol(symbol, notation) for symbol in production]

@@ -19,7 +19,7 @@ def divide(divisor: int, places: int, most: int) -> list[DeterministicState]:
     rows = places + 1  # of remainders: in front of the point, and behind it by how many digits
     if divisor * rows > most:
         raise TooManyStatesError(f"more than {most:,} states")
-    start, sign, zero, first = range(4)
+    sign, zero, first = 1, 2, 3  # behind the start: the states of the digits come last
 
     def number_of(row: int, remainder: int) -> int:
         return first + row * divisor + remainder
