@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.engine_reading import EngineReading
 from constrained.engine.llama_files import read_header
+from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from examples.random_model import load_small, with_markers, write_model
 from grammars.formats import FORMATS
@@ -114,20 +115,21 @@ def judge(agreement: Agreement, way: str, ours: Masked, theirs: EngineReading, t
 
 def takes(ours: Masked, tokens: Sequence[int]) -> bool:
     """Does our grammar take all of these tokens? Other engines read a special token also where text
-    stands that spells it, as that text."""
-    matcher = ours.matcher.fork()
+    stands that spells it, as that text: so either reading counts."""
+    readings = [ours.matcher.fork()]
     for token in tokens:
-        spelled = [token]
-        if matcher.accepts(spelled) < 1:
-            spelled = _spell(ours.vocabulary, token)
-        if matcher.accepts(spelled) < len(spelled):
-            return False
-        for one in spelled:
-            matcher.commit(one)
-    return matcher.is_complete
+        spelled = ours.vocabulary.encode(ours.vocabulary.names.get(token, ""))
+        following: list[Matcher] = []
+        for reading in readings:
+            for way in filter(None, ([token], spelled)):
+                if reading.accepts(way) == len(way):
+                    following.append(_go_on(reading, way))
+        readings = following
+    return any(reading.is_complete for reading in readings)
 
 
-def _spell(vocabulary: Vocabulary, token: int) -> list[int]:
-    """The name of a special token in ordinary ones."""
-    name = vocabulary.names.get(token, "")
-    return vocabulary.encode(name) if name else [token]
+def _go_on(reading: Matcher, tokens: Sequence[int]) -> Matcher:
+    behind = reading.fork()
+    for token in tokens:
+        behind.commit(token)
+    return behind
