@@ -114,10 +114,8 @@ def main() -> int:
                 if walks is not None:
                     walks.judge(format, tools, policy)
     asked = len(FORMATS) * len(sets)
-    print(
-        f"{len(FORMATS)} formats x {len(sets)} tool sets: {asked:,} turns, keys in order: {policy.key_order}"
-    )
-    print(f"without a grammar of ours: {sum(unfit.values()):,}")
+    print(f"{len(FORMATS)} formats x {len(sets)} tool sets: {asked:,} turns")
+    print(f"order of keys: {policy.key_order}; no grammar of ours: {sum(unfit.values()):,}")
     _print_tallies(tallies)
     if walks is None:
         return 0

@@ -18,9 +18,10 @@ from grammars.regex.deterministic import (
     Edge,
     TooManyStatesError,
     determinize,
+    intersect,
+    stop_at_first,
 )
 from grammars.regex.expressions import (
-    ANYTHING,
     BLANK,
     Blank,
     Both,
@@ -38,8 +39,9 @@ from grammars.regex.expressions import (
 )
 
 MOST_STATES = 3_000
-"""Of the automaton of one terminal; a bounded string with an excluded text of 10 has 10 for each
-of its characters."""
+"""Of the automaton of one terminal."""
+MOST_COUNTED = 25_000
+"""The same where its length is bounded: a state for each length and place in an excluded text."""
 
 
 class RegularProductions:
@@ -113,7 +115,7 @@ class RegularProductions:
         if lazy and key in self._known:
             return self._known[key]
         try:
-            states = determinize(regex, MOST_STATES, lazy=lazy)
+            states = _make_automaton(regex, lazy=lazy)
         except TooManyStatesError as error:
             raise CannotEmitError(
                 f"the automaton of this terminal has {error}",
@@ -187,4 +189,55 @@ def _leave_out_empty(regex: Expression) -> Expression:
         case Either(options):
             return either(map(_leave_out_empty, options))
         case _:
-            return both((regex, chain(One(EVERY), ANYTHING)))
+            return both((regex, Repeat(One(EVERY), 1)))
+
+
+def _make_automaton(regex: Expression, *, lazy: bool) -> list[DeterministicState]:
+    """The automaton of an expression. Bounds of its length are another one that runs beside it:
+    derivatives would be found anew at each length.
+
+    Raises:
+        TooManyStatesError: it is too large.
+    """
+    rest, fewest, most = _take_length(regex)
+    if fewest == 0 and most is None:
+        return determinize(regex, MOST_STATES, lazy=lazy)
+    lengths = determinize(Repeat(One(EVERY), fewest, most), MOST_COUNTED)
+    states = intersect(determinize(rest, MOST_STATES), lengths, MOST_COUNTED)
+    return stop_at_first(states) if lazy else states
+
+
+def _take_length(regex: Expression) -> tuple[Expression, int, int | None]:
+    """An expression without what bounds its length, and the bounds: from, to (None: any)."""
+    match regex:
+        case Both(parts):
+            fewest, most = 0, None
+            others: list[Expression] = []
+            for part in parts:
+                if isinstance(part, Repeat) and part.body == One(EVERY):
+                    fewest = max(fewest, part.fewest)
+                    most = min((n for n in (most, part.most) if n is not None), default=None)
+                else:
+                    others.append(part)
+            return both(others), fewest, most
+        case Chain(Both() as first, rest) if (size := _find_size(rest)) is not None:
+            inner, fewest, most = _take_length(first)
+            if fewest == 0 and most is None:
+                return regex, 0, None
+            return chain(inner, rest), fewest + size, None if most is None else most + size
+        case _:
+            return regex, 0, None
+
+
+def _find_size(regex: Expression) -> int | None:
+    """The characters of each text that matches; None where there are several sizes."""
+    size = 0
+    while isinstance(regex, Chain) and isinstance(regex.first, One):
+        size, regex = size + 1, regex.rest
+    match regex:
+        case Blank():
+            return size
+        case One():
+            return size + 1
+        case _:
+            return None

@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from grammars.emit.context_free import (
     CharacterSet,
@@ -66,8 +67,7 @@ def _write_symbol(symbol: Symbol, notation: Notation) -> str:
         case Literal(text):
             return _write_text(text, notation)
         case CharacterSet(characters):
-            ranges = characters.both(notation.characters).ranges
-            return f"[{''.join([_write_range(*ends) for ends in ranges])}]"
+            return _write_set(characters, notation.characters)
         case Token():
             return notation.write_token(symbol)
         case Nonterminal(name):
@@ -95,6 +95,11 @@ def _write_text(text: str, notation: Notation) -> str:
         else:
             written.append(_write_code(ord(character)))
     return f'"{"".join(written)}"'
+
+
+@lru_cache(maxsize=1_000)
+def _write_set(characters: Characters, known: Characters) -> str:
+    return f"[{''.join([_write_range(*ends) for ends in characters.both(known).ranges])}]"
 
 
 def _write_range(first: int, last: int) -> str:

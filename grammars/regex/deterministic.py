@@ -1,7 +1,7 @@
 """Deterministic automata that are made whole, for who writes them down state by state."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grammars.regex.characters import Characters, partition
 from grammars.regex.expressions import NOTHING, Expression, derive, find_firsts, is_nullable
@@ -77,7 +77,8 @@ def determinize(
 def intersect(
     first: Sequence[DeterministicState], second: Sequence[DeterministicState], most: int
 ) -> list[DeterministicState]:
-    """The states of an automaton for the texts that two automata match; see `determinize`.
+    """The states of an automaton for the texts that two automata match; see `determinize`. There
+    may be equal ones.
 
     Raises:
         TooManyStatesError: it would have more states.
@@ -87,12 +88,16 @@ def intersect(
     numbers = {(0, 0): 0}
     queue = [(0, 0)]
     states: list[DeterministicState] = []
+    shared: dict[tuple[Characters, Characters], Characters] = {}
     for one, other in queue:  # which grows
         edges: list[Edge] = []
         for edge in first[one].edges:
             for facing in second[other].edges:
                 spend()
-                common = edge.characters.both(facing.characters)
+                pair = edge.characters, facing.characters
+                if pair not in shared:
+                    shared[pair] = edge.characters.both(facing.characters)
+                common = shared[pair]
                 if not common.ranges:
                     continue
                 target = edge.target, facing.target
@@ -104,7 +109,13 @@ def intersect(
                 edges.append(Edge(common, numbers[target]))
         accepts = first[one].accepts and second[other].accepts
         states.append(DeterministicState(accepts, tuple(edges)))
-    return minimize(states)
+    return _drop_dead(states)
+
+
+def stop_at_first(states: Sequence[DeterministicState]) -> list[DeterministicState]:
+    """The texts of an automaton that have no other one of its texts in front."""
+    ended = [replace(state, edges=()) if state.accepts else state for state in states]
+    return _drop_dead(ended)
 
 
 def minimize(states: Sequence[DeterministicState]) -> list[DeterministicState]:
@@ -113,12 +124,18 @@ def minimize(states: Sequence[DeterministicState]) -> list[DeterministicState]:
 
 
 def _drop_dead(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """Only the states from which the end can be reached."""
+    """Only the states that can be reached, and from which the end can be."""
+    reached = {0} if states else set[int]()
     sources: dict[int, list[int]] = {}
-    for number, state in enumerate(states):
-        for edge in state.edges:
+    queue = list(reached)
+    while queue:
+        number = queue.pop()
+        for edge in states[number].edges:
             sources.setdefault(edge.target, []).append(number)
-    alive = {number for number, state in enumerate(states) if state.accepts}
+            if edge.target not in reached:
+                reached.add(edge.target)
+                queue.append(edge.target)
+    alive = {number for number in reached if states[number].accepts}
     queue = list(alive)
     while queue:
         for source in sources.get(queue.pop(), ()):

@@ -8,7 +8,12 @@ from math import ceil, floor
 
 from grammars.ir.nodes import Language
 from grammars.regex.automaton import compile_regexes
-from grammars.regex.deterministic import DeterministicState, determinize, intersect
+from grammars.regex.deterministic import (
+    DeterministicState,
+    determinize,
+    intersect,
+    minimize,
+)
 from grammars.regex.expressions import both, other
 from grammars.regex.multiples import divide
 from grammars.regex.ranges import NUMBER, express_range
@@ -63,7 +68,7 @@ class Multiples(Language):
         if not self.node.integer:
             numbers = both((numbers, other(read(r"-0(\.0*)?"))))
         multiples = divide(int(self._divisor * 10**self.places), self.places, most)
-        return intersect(multiples, determinize(numbers, most), most)
+        return minimize(intersect(multiples, determinize(numbers, most), most))
 
     def begins(self, text: str) -> bool:
         return _DECIMAL.fullmatch(text) is not None

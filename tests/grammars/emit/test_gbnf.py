@@ -16,6 +16,7 @@ from grammars.errors import CannotEmitError, SchemaError
 from grammars.formats import FORMATS
 from grammars.formats.generic import GENERIC
 from grammars.formats.hermes import HERMES
+from grammars.formats.qwen3_coder import QWEN3_CODER
 from grammars.ir.grammar import Grammar, GrammarBuilder, Rule
 from grammars.ir.nodes import (
     Alternatives,
@@ -117,6 +118,39 @@ def test_values(
     assert not agreement.disputed
 
 
+TAGGED = (
+    {"type": "string", "minLength": 2, "maxLength": 5},
+    {"type": "string", "maxLength": 60},
+    {"type": "string", "pattern": "^[a-z<]*$", "maxLength": 4},
+    {"type": "number", "minimum": -1, "exclusiveMaximum": 12.5},
+)
+
+
+@pytest.mark.parametrize("schema", TAGGED, ids=str)
+def test_values_between_tags(
+    schema: dict[str, object], engine_vocabulary: EngineVocabulary, gbnf_engine: GbnfEngine
+) -> None:
+    values = (
+        "",
+        "a",
+        "ab",
+        "abcde",
+        "abcdef",
+        "<a<",
+        "a\n</parameter",
+        "é" * 300,
+        "é" * 301,
+        "12.4",
+    )
+    head, tail = "<function=x>\n<parameter=v>\n", "\n</parameter>\n</function>\n</tool_call>"
+    texts = [f"<tool_call>\n{head}{value}{tail}" for value in values]
+    case = EmittedCase(QWEN3_CODER, [offer(schema)], CALL, texts=texts)
+    draw = random.Random(0)
+    agreement = case.judge("gbnf", gbnf_engine.reading, engine_vocabulary, draw, walks=3)
+    assert agreement is not None
+    assert not agreement.disputed
+
+
 def test_counts_are_exact(engine_vocabulary: EngineVocabulary, gbnf_engine: GbnfEngine) -> None:
     """llama.cpp takes a count beyond 2,000 for none at all."""
     for fewest, most in ((0, 2), (3, 3), (13, 40), (100, 2_501), (2_100, None)):
@@ -204,7 +238,7 @@ def test_keys_in_any_order_are_refused_beyond_a_bound() -> None:
     keys = [f"key_{i}" for i in range(24)]
     properties = {key: {"type": "integer"} for key in keys}
     tool = Tool("x", lower({"type": "object", "properties": properties, "required": keys}))
-    with pytest.raises(CannotEmitError, match="more than 20,000 productions") as caught:
+    with pytest.raises(CannotEmitError, match="more than 50,000 productions") as caught:
         emit(build_turn(HERMES, [tool]), "gbnf")
     assert caught.value.where is not None
     assert caught.value.where.partition("_")[0] in ("next", "more")

@@ -10,6 +10,8 @@ from grammars.regex.deterministic import (
     TooManyStatesError,
     determinize,
     intersect,
+    minimize,
+    stop_at_first,
 )
 from grammars.regex.expressions import Expression, both, chain, either, other, repeat
 from grammars.regex.multiples import divide
@@ -48,6 +50,7 @@ def accepts(states: list[DeterministicState], text: str) -> bool:
 def test_it_accepts_the_same_texts(expression: Expression, texts: list[str]) -> None:
     states, automaton = determinize(expression, 2_000), Automaton(expression)
     lazy = determinize(expression, 2_000, lazy=True)
+    assert len(minimize(stop_at_first(states))) == len(lazy)
     for text in ("", *texts):
         assert accepts(states, text) is automaton.accepts(text)
         whole = any(automaton.accepts(text[:end]) for end in range(len(text)))
@@ -64,7 +67,7 @@ def test_it_has_as_few_states_as_there_can_be(expression: Expression) -> None:
 
 @given(EXPRESSIONS, EXPRESSIONS, st.lists(TEXTS, max_size=12))
 def test_an_intersection(first: Expression, second: Expression, texts: list[str]) -> None:
-    states = intersect(determinize(first, 2_000), determinize(second, 2_000), 2_000)
+    states = minimize(intersect(determinize(first, 2_000), determinize(second, 2_000), 2_000))
     expected = determinize(both((first, second)), 2_000)
     assert len(states) == len(expected)
     for text in texts:
