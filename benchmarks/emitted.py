@@ -122,9 +122,9 @@ def main() -> int:
     return _print_agreement(walks.agreement)
 
 
-def _read_sets(paths: Sequence[Path]) -> list[list[Tool]]:
+def _read_sets(paths: Sequence[Path]) -> list[Sequence[Tool]]:
     """The tool sets of the files that can be enforced as a whole."""
-    sets: list[list[Tool]] = []
+    sets: list[Sequence[Tool]] = []
     for row in read_rows(paths):
         try:
             sets.append(read_tools(row["tools"]))

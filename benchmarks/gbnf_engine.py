@@ -26,7 +26,7 @@ class GbnfEngine:
         assert model, path
         self._model = model
         self._vocab: Any = llama_cpp.llama_model_get_vocab(model)
-        self._end: int = llama_cpp.llama_vocab_eos(self._vocab)
+        self._end = int(llama_cpp.llama_vocab_eos(self._vocab))
 
     def close(self) -> None:
         """Frees the model."""
@@ -58,7 +58,8 @@ class _GbnfReading(EngineReading):
         for entry, token in zip(data, tokens, strict=True):
             entry.id, entry.logit = token, 0.0
         array = llama_cpp.llama_token_data_array(data, len(tokens), -1, False)
-        llama_cpp.llama_sampler_apply(self._sampler, ctypes.byref(array))
+        pointer: Any = ctypes.byref(array)
+        llama_cpp.llama_sampler_apply(self._sampler, pointer)
         return [entry.id for entry in data if not math.isinf(entry.logit)]
 
     def commit(self, token: int) -> None:

@@ -64,6 +64,7 @@ def _run(options: argparse.Namespace) -> int:
     print_notes(describe_checked(offer.tools))
     if options.json:
         known = {"format": context.format.name, "start_state": state.start.value}
+        known["language"] = options.emit
         print_json({**known, "markers": context.ids, "grammar": grammar})
     else:
         print_text(grammar.rstrip("\n"))

@@ -17,6 +17,7 @@ from grammars.formats import FORMATS
 from grammars.formats.generic import GENERIC
 from grammars.formats.hermes import HERMES
 from grammars.formats.qwen3_coder import QWEN3_CODER
+from grammars.formats.seed_oss import SEED_OSS
 from grammars.ir.grammar import Grammar, GrammarBuilder, Rule
 from grammars.ir.nodes import (
     Alternatives,
@@ -31,6 +32,7 @@ from grammars.ir.nodes import (
     optional,
 )
 from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
 from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
 from grammars.wire.format import Format
 from tests.agreement.chosen_formats import IS_THOROUGH, SCALE
@@ -149,6 +151,20 @@ def test_values_between_tags(
     agreement = case.judge("gbnf", gbnf_engine.reading, engine_vocabulary, draw, walks=3)
     assert agreement is not None
     assert not agreement.disputed
+
+
+def test_what_only_a_lexer_gives_up_is_a_valid_call(
+    engine_vocabulary: EngineVocabulary, gbnf_engine: GbnfEngine
+) -> None:
+    """llguidance reads the longest lexeme, which is the word; there is no lexer here."""
+    tool = offer({"anyOf": [{"enum": ["[1"]}, {"items": {"type": "integer"}, "type": "array"}]})
+    grammar = emit(build_turn(SEED_OSS, [tool], CALL), "gbnf")
+    head, tail = "<function=x>\n<parameter=v>", "</parameter>\n</function>\n</seed:tool_call>"
+    for value, is_valid in (("[1", True), ("[1, 2]", True), ("[2]", True), ("[1, x]", False)):
+        text = f"<seed:tool_call>\n{head}{value}{tail}"
+        assert takes(gbnf_engine, engine_vocabulary, grammar, text) is is_valid
+        (read,) = parse(text, SEED_OSS, [tool]).calls
+        assert read.valid is is_valid
 
 
 def test_counts_are_exact(engine_vocabulary: EngineVocabulary, gbnf_engine: GbnfEngine) -> None:
