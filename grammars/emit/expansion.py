@@ -36,6 +36,7 @@ from grammars.ir.nodes import (
 )
 from grammars.ir.shortest import apply
 from grammars.regex.deterministic import TooManyStatesError
+from grammars.regex.expressions import Expression as Regex
 from grammars.regex.reader import UnreadableError
 from grammars.steps import StepsError, limit_steps
 
@@ -155,19 +156,27 @@ class _Expansion:
         if name not in self._terminals:
             rule = self._grammar.rules[name]
             before, self._builder.origin = self._builder.origin, name
-            try:
-                regex = read_terminal(rule.body, self._grammar.rules)
-            except UnreadableError as error:
-                raise CannotEmitError(
-                    f"this regular expression cannot be taken apart: {error}",
-                    where=name,
-                    hint="Emit lark, or simplify the pattern",
-                ) from error
+            regex = self._read(rule.body)
             options = self._regular.options(regex, lazy=rule.lazy)
             hint = _NUMBER.sub("", name)
             self._terminals[name] = (self._builder.define(options, hint),) if options else ()
             self._builder.origin = before
         return self._terminals[name]
+
+    def _read(self, body: Expression) -> Regex:
+        """The regular expression of a terminal.
+
+        Raises:
+            CannotEmitError: it uses what the reader does not know.
+        """
+        try:
+            return read_terminal(body, self._grammar.rules)
+        except UnreadableError as error:
+            raise CannotEmitError(
+                f"this regular expression cannot be taken apart: {error}",
+                where=self._builder.origin,
+                hint="Emit lark, or simplify the pattern",
+            ) from error
 
     def _match_schema(self, schema: JsonSchema) -> tuple[Production, ...]:
         """What llguidance's own reading of a schema matches.
@@ -176,14 +185,16 @@ class _Expansion:
             CannotEmitError: neither a regular expression nor an automaton says it.
         """
         language = schema.language
-        patterns = None if language is None else language.patterns()
-        if patterns is not None:
-            regex = read_terminal(Intersection(tuple(map(Pattern, patterns))), {})
-            return self._regular.options(regex)
         try:
+            patterns = None if language is None else language.patterns()
             states = None if language is None else language.automaton(MOST_STATES)
+        except UnreadableError as error:
+            raise self._refuse_schema(schema, str(error)) from error
         except TooManyStatesError as error:
             raise self._refuse_schema(schema, f"its automaton has {error}") from error
+        if patterns is not None:
+            whole = Intersection(tuple(map(Pattern, patterns)))
+            return self._regular.options(self._read(whole))
         if states is None:
             raise self._refuse_schema(schema, "it is known to llguidance alone")
         return self._regular.write_states(states)

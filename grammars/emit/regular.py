@@ -22,6 +22,7 @@ from grammars.regex.deterministic import (
     stop_at_first,
 )
 from grammars.regex.expressions import (
+    ANYTHING,
     BLANK,
     Blank,
     Both,
@@ -53,7 +54,8 @@ class RegularProductions:
 
     def __init__(self, builder: ProductionBuilder):
         self._builder = builder
-        self._known: dict[tuple[Expression, bool], tuple[Production, ...]] = {}
+        self._known: dict[Expression, tuple[Production, ...]] = {}
+        self._known_lazy: dict[Expression, tuple[Production, ...]] = {}
 
     def options(self, regex: Expression, *, lazy: bool = False) -> tuple[Production, ...]:
         """The productions of a lexeme, which is never empty; none if nothing matches.
@@ -66,15 +68,16 @@ class RegularProductions:
             CannotEmitError: its automaton is too large.
         """
         some = _leave_out_empty(regex)
-        if lazy:
-            return self._by_automaton(some, lazy=True)
-        return self._options(some)
+        if not lazy:
+            return self._options(some)
+        if some not in self._known_lazy:
+            self._known_lazy[some] = self._by_automaton(some, lazy=True)
+        return self._known_lazy[some]
 
     def _options(self, regex: Expression) -> tuple[Production, ...]:
-        key = regex, False
-        if key not in self._known:
-            self._known[key] = self._write(regex)
-        return self._known[key]
+        if regex not in self._known:
+            self._known[regex] = self._write(regex)
+        return self._known[regex]
 
     def _write(self, regex: Expression) -> tuple[Production, ...]:
         match regex:
@@ -111,9 +114,6 @@ class RegularProductions:
         return (whole,)
 
     def _by_automaton(self, regex: Expression, *, lazy: bool) -> tuple[Production, ...]:
-        key = regex, True
-        if lazy and key in self._known:
-            return self._known[key]
         try:
             states = _make_automaton(regex, lazy=lazy)
         except TooManyStatesError as error:
@@ -122,10 +122,7 @@ class RegularProductions:
                 where=self._builder.origin,
                 hint="Shorten the pattern, or take off its maxLength",
             ) from error
-        written = self.write_states(states)
-        if lazy:
-            self._known[key] = written
-        return written
+        return self.write_states(states)
 
     def write_states(self, states: Sequence[DeterministicState]) -> tuple[Production, ...]:
         """The productions of an automaton: a nonterminal for each state, but for those that only
@@ -220,7 +217,9 @@ def _take_length(regex: Expression) -> tuple[Expression, int, int | None]:
                 else:
                     others.append(part)
             return both(others), fewest, most
-        case Chain(Both() as first, rest) if (size := _find_size(rest)) is not None:
+        case Repeat(One(characters), fewest, most) if characters == EVERY:
+            return ANYTHING, fewest, most
+        case Chain(first, rest) if (size := _find_size(rest)) is not None:
             inner, fewest, most = _take_length(first)
             if fewest == 0 and most is None:
                 return regex, 0, None

@@ -86,7 +86,7 @@ def _write_text(text: str, notation: Notation) -> str:
             raise CannotEmitError(
                 f"{notation.name} cannot say the character U+{ord(character):04X}",
                 where="start",
-                hint="Take it out of the enum, const or name that has it",
+                hint="Take it out of the enum, const, pattern or name that has it",
             )
         if character in _LETTERS:
             written.append(_LETTERS[character])
@@ -99,7 +99,9 @@ def _write_text(text: str, notation: Notation) -> str:
 
 @lru_cache(maxsize=1_000)
 def _write_set(characters: Characters, known: Characters) -> str:
-    return f"[{''.join([_write_range(*ends) for ends in characters.both(known).ranges])}]"
+    ranges = characters.both(known).ranges
+    assert ranges, "brackets with nothing between them would match the empty text"
+    return f"[{''.join([_write_range(*ends) for ends in ranges])}]"
 
 
 def _write_range(first: int, last: int) -> str:

@@ -23,6 +23,7 @@ from grammars.ir.nodes import (
     Alternatives,
     EmbeddedLark,
     Expression,
+    JsonSchema,
     Literal,
     Pattern,
     Repeat,
@@ -33,6 +34,8 @@ from grammars.ir.nodes import (
 )
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
+from grammars.schema.nodes import String
+from grammars.spelling.lexemes import PatternStrings
 from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
 from grammars.wire.format import Format
 from tests.agreement.chosen_formats import IS_THOROUGH, SCALE
@@ -264,10 +267,14 @@ def test_keys_in_any_order_are_refused_beyond_a_bound() -> None:
 
 def test_what_else_is_refused() -> None:
     big = {"type": "integer", "multipleOf": 3_001}
+    unknown = RuleReference("T_0")
+    anchored = Rule(Pattern("^a$"), is_terminal=True)
     for start, rules, message in (
         (EmbeddedLark("start: /x/"), {}, "a Lark grammar of your own"),
         (Literal("a\0b"), {}, r"U\+0000"),
-        (RuleReference("T_0"), {"T_0": Rule(Pattern("^a$"), is_terminal=True)}, "taken apart"),
+        (unknown, {"T_0": anchored}, "cannot be taken apart"),
+        (JsonSchema('{"type": "string"}'), {}, "known to llguidance alone"),
+        (JsonSchema("{}", PatternStrings(String(pattern="^a$"), ".*")), {}, "no rules for"),
     ):
         with pytest.raises(CannotEmitError, match=message):
             emit(make_grammar(start, rules), "gbnf")
