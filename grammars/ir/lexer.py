@@ -1,6 +1,6 @@
 """Lexemes as machines that read them character by character, as llguidance's lexer does."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -259,35 +259,44 @@ class Lexer:
 
     def _make_terminal(self, rule: Rule) -> Machine:
         try:
-            return RegexMachine(_compile(self._read(rule.body)), rule.lazy)
+            return RegexMachine(_compile(read_terminal(rule.body, self._rules)), rule.lazy)
         except (UnreadableError, RecursionError):
             return UnknownMachine()
 
-    def _read(self, body: Expression) -> Regex:
-        """The body of a terminal as a regular expression.
 
-        Raises:
-            UnreadableError: a pattern that the reader does not know.
-        """
-        match body:
-            case Literal(text):
-                return chain(*[One(Characters.of(character)) for character in text])
-            case Pattern(regex):
-                return _read_pattern(regex)
-            case Sequence(parts):
-                return chain(*map(self._read, parts))
-            case Alternatives(options):
-                return either(map(self._read, options))
-            case Intersection(parts):
-                return both(map(self._read, parts))
-            case Complement(of):
-                return other(self._read(of))
-            case Repeat(inner, fewest, most):
-                return repeat(self._read(inner), fewest, most)
-            case RuleReference(name):
-                return self._read(self._rules[name].body)
-            case _:
-                raise UnreadableError(f"{body} in a terminal")
+def read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
+    """The body of a terminal as a regular expression.
+
+    Args:
+        body: what it matches.
+        rules: the terminals that it may name.
+
+    Raises:
+        UnreadableError: a pattern that the reader does not know.
+    """
+
+    def read_all(parts: Iterable[Expression]) -> list[Regex]:
+        return [read_terminal(part, rules) for part in parts]
+
+    match body:
+        case Literal(text):
+            return chain(*[One(Characters.of(character)) for character in text])
+        case Pattern(regex):
+            return _read_pattern(regex)
+        case Sequence(parts):
+            return chain(*read_all(parts))
+        case Alternatives(options):
+            return either(read_all(options))
+        case Intersection(parts):
+            return both(read_all(parts))
+        case Complement(of):
+            return other(read_terminal(of, rules))
+        case Repeat(inner, fewest, most):
+            return repeat(read_terminal(inner, rules), fewest, most)
+        case RuleReference(name):
+            return read_terminal(rules[name].body, rules)
+        case _:
+            raise UnreadableError(f"{body} in a terminal")
 
 
 @keep_results("regexes", 8 * MIB)

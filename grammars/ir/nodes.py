@@ -7,9 +7,11 @@ and `Complement`, are one regular expression.
 """
 
 from collections.abc import Iterable
+from collections.abc import Sequence as Sequences
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from grammars.regex.deterministic import DeterministicState
 from grammars.schema.bits import ALWAYS, NEVER, Condition, Keep, SetBit
 
 
@@ -142,13 +144,21 @@ class EmbeddedLark:
 
 class Language:
     """A set of texts whose beginnings can be ended. A set of regular expressions says all of it by
-    `patterns`; another one by the other three methods."""
+    `patterns`; another one by the other methods."""
 
     def patterns(self) -> tuple[str, ...] | None:
         """Regular expressions all of which match just these texts; None where it is no such set.
 
         Raises:
             UnreadableError: they cannot be written.
+        """
+        return None
+
+    def automaton(self, most: int) -> Sequences[DeterministicState] | None:
+        """An automaton for just these texts; None where none is known.
+
+        Raises:
+            TooManyStatesError: it has more states than that.
         """
         return None
 

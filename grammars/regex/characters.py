@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from grammars.byte_cache import MIB, keep_results
 
@@ -113,3 +113,16 @@ def pick_representatives(sets: frozenset[Characters]) -> tuple[str, ...]:
     for character in (*_PLEASANT, *cells):
         kinds.setdefault(tuple(character in s for s in ordered), character)
     return tuple(c for kind, c in kinds.items() if any(kind))
+
+
+def partition(sets: Iterable[Characters]) -> list[Characters]:
+    """The characters of some sets, put together where they are in the same ones."""
+    ordered = list(sets)
+    borders = {border for s in ordered for low, high in s.ranges for border in (low, high + 1)}
+    kinds: dict[tuple[bool, ...], list[tuple[int, int]]] = {}
+    for first, behind in pairwise(sorted(borders)):
+        if chr(first) in EVERY:
+            kind = tuple([chr(first) in s for s in ordered])
+            if any(kind):
+                kinds.setdefault(kind, []).append((first, behind - 1))
+    return [Characters.collect(ranges) for ranges in kinds.values()]

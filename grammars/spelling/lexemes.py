@@ -8,7 +8,16 @@ from math import ceil, floor
 
 from grammars.ir.nodes import Language
 from grammars.regex.automaton import compile_regexes
+from grammars.regex.deterministic import (
+    DeterministicState,
+    determinize,
+    intersect,
+    minimize,
+)
+from grammars.regex.expressions import both, other
+from grammars.regex.multiples import divide
 from grammars.regex.ranges import NUMBER, express_range
+from grammars.regex.reader import read
 from grammars.regex.spelled import spell_as_llguidance
 from grammars.schema.nodes import LARGEST_MULTIPLE, Number, String
 
@@ -44,6 +53,22 @@ class Multiples(Language):
     """
 
     node: Number
+
+    def automaton(self, most: int) -> list[DeterministicState]:
+        bounds = {key: bound for key, bound in self.node.bounds.items() if key != "multipleOf"}
+        spoken = " ".join(bounds).lower()
+        if "minimum" not in spoken:
+            bounds["minimum"] = -LARGEST_MULTIPLE
+        if "maximum" not in spoken:
+            bounds["maximum"] = LARGEST_MULTIPLE
+        within = express_range(bounds, integer=self.node.integer)
+        if within is None:
+            return []
+        numbers = read(within)
+        if not self.node.integer:
+            numbers = both((numbers, other(read(r"-0(\.0*)?"))))
+        multiples = divide(int(self._divisor * 10**self.places), self.places, most)
+        return minimize(intersect(multiples, determinize(numbers, most), most))
 
     def begins(self, text: str) -> bool:
         return _DECIMAL.fullmatch(text) is not None

@@ -1,0 +1,312 @@
+"""Context-free grammars over characters and special tokens: no lexer, no parameters, no counts.
+
+Engines without a lexer of their own read such grammars. A terminal is one character of a set, some
+text, or a special token; everything else is a nonterminal with its productions.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from grammars.errors import CannotEmitError
+from grammars.ir.nodes import Literal, Token
+from grammars.regex.characters import Characters
+from grammars.steps import spend
+
+MOST_PRODUCTIONS = 50_000
+"""Of one grammar, which llama.cpp reads in 0.1 seconds."""
+MOST_SPELLED = 12
+"""So often at most a repetition is written out; longer ones are put together of halves."""
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterSet:
+    """One character of a set."""
+
+    characters: Characters
+
+
+@dataclass(frozen=True, slots=True)
+class Nonterminal:
+    """Text that one of its productions derives."""
+
+    name: str
+
+
+Symbol: TypeAlias = Literal | Token | CharacterSet | Nonterminal
+Production: TypeAlias = tuple[Symbol, ...]
+
+
+@dataclass(frozen=True)
+class ContextFreeGrammar:
+    """The grammar of one assistant turn.
+
+    Args:
+        start: its productions.
+        rules: the productions of all nonterminals by their names; each can be reached from the
+            start and derives some text.
+        origins: which rules of the turn's own grammar they come from.
+    """
+
+    start: tuple[Production, ...]
+    rules: Mapping[str, tuple[Production, ...]]
+    origins: Mapping[str, str]
+
+    def cut(self, start: Sequence[Production]) -> "ContextFreeGrammar":
+        """What another start reaches."""
+        reached = find_reached(start, self.rules)
+        rules = {name: options for name, options in self.rules.items() if name in reached}
+        return ContextFreeGrammar(tuple(start), rules, self.origins)
+
+
+class ProductionBuilder:
+    """Productions of a grammar under way; nonterminals with equal productions are one."""
+
+    def __init__(self) -> None:
+        self.origin = ""  # the rule whose productions are under way
+        self._rules: dict[str, tuple[Production, ...]] = {}
+        self._names: dict[tuple[Production, ...], Nonterminal] = {}
+        self._repeats: dict[tuple[Symbol, int, int | None], Production] = {}
+        self._origins: dict[str, str] = {}
+        self._loops: list[tuple[Nonterminal, Symbol]] = []
+        self._size = 0
+
+    def define(self, options: Sequence[Production], hint: str) -> Production:
+        """Any of the options as one production: itself, where it is the only one."""
+        unique = tuple(dict.fromkeys(options))
+        if len(unique) == 1:
+            return unique[0]
+        return (self._find(unique, hint),)
+
+    def symbol(self, options: Sequence[Production], hint: str) -> Symbol:
+        """Any of the options as one symbol."""
+        unique = tuple(dict.fromkeys(options))
+        if len(unique) == 1 and len(unique[0]) == 1:
+            return unique[0][0]
+        return self._find(unique, hint)
+
+    def _find(self, options: tuple[Production, ...], hint: str) -> Nonterminal:
+        known = self._names.get(options)
+        if known is None:
+            known = self._names[options] = self.reserve(hint)
+            self.fill(known, options)
+        return known
+
+    def reserve(self, hint: str, origin: str | None = None) -> Nonterminal:
+        """A nonterminal that refers to itself; `fill` gives it its productions.
+
+        Args:
+            hint: what its name begins with.
+            origin: the rule that it comes from; None: the one under way.
+        """
+        name = f"{hint.replace('_', '-').lower()}-{len(self._rules)}"
+        self._rules[name] = ()
+        self._origins[name] = self.origin if origin is None else origin
+        return Nonterminal(name)
+
+    def fill(self, nonterminal: Nonterminal, options: Sequence[Production]) -> None:
+        """Gives a reserved nonterminal its productions.
+
+        Raises:
+            CannotEmitError: with them the grammar is too large.
+        """
+        self._size += max(1, len(options))
+        spend(1 + len(options))
+        if self._size > MOST_PRODUCTIONS:
+            raise CannotEmitError(
+                f"without counts and conditions the grammar has more than {MOST_PRODUCTIONS:,} "
+                "productions",
+                where=self.origin,
+                hint="Ask for keys in the order of the schema (`--key-order schema`), offer fewer "
+                "tools, or simplify their schemas",
+            )
+        # Who refers to itself alone says nothing with that.
+        itself = (nonterminal,)
+        self._rules[nonterminal.name] = tuple(
+            [option for option in dict.fromkeys(options) if option != itself]
+        )
+
+    def repeat(self, body: Symbol, fewest: int, most: int | None, hint: str) -> Production:
+        """The body, so many times. Of long counts the rules are few: halves of halves."""
+        key = body, fewest, most
+        if key not in self._repeats:
+            exact = self._repeat_exactly(body, fewest, hint)
+            if most is None:
+                rest = self._repeat_forever(body, hint)
+            else:
+                rest = self._repeat_up_to(body, most - fewest, hint)
+            self._repeats[key] = exact + rest
+        return self._repeats[key]
+
+    def _repeat_exactly(self, body: Symbol, count: int, hint: str) -> Production:
+        if count <= MOST_SPELLED:
+            return (body,) * count
+        half = self.repeat(body, count // 2, count // 2, hint)
+        odd = (body,) * (count % 2)
+        return (self._find((half,), hint),) * 2 + odd
+
+    def _repeat_forever(self, body: Symbol, hint: str) -> Production:
+        again = self.reserve(hint)
+        self._loops.append((again, body))
+        self.fill(again, [(body, again), ()])
+        return (again,)
+
+    def _repeat_up_to(self, body: Symbol, count: int, hint: str) -> Production:
+        """None to `count` times: `count // 2` times at most, or one more and then the others."""
+        if count == 0:
+            return ()
+        if count <= MOST_SPELLED:
+            rest = self.repeat(body, 0, count - 1, hint)
+            return (self._find(((body, *rest), ()), hint),)
+        low = count // 2
+        more = self.repeat(body, low + 1, low + 1, hint) + self.repeat(
+            body, 0, count - low - 1, hint
+        )
+        return (self._find((more, self.repeat(body, 0, low, hint)), hint),)
+
+    def build(self, start: Sequence[Production]) -> ContextFreeGrammar:
+        """The whole grammar, without what cannot be reached or derives nothing.
+
+        Raises:
+            CannotEmitError: nothing can be written.
+        """
+        self._advance_loops()
+        productive = _find_fulfilled(self._rules, lambda symbol: True)
+        rules = {name: _keep(self._rules[name], productive) for name in productive}
+        kept = _keep(start, productive)
+        if not kept:
+            raise CannotEmitError("no turn can be written", where="start")
+        # The rules stand in the order in which they were begun.
+        in_order = {name: rules[name] for name in self._rules if name in productive}
+        return ContextFreeGrammar(kept, in_order, self._origins).cut(kept)
+
+    def _advance_loops(self) -> None:
+        """Has every round of a repetition without end write something: a round without text would
+        be left recursion."""
+        nullable = find_nullable(self._rules)
+        nonempty: dict[str, Nonterminal] = {}
+        for again, body in self._loops:
+            if isinstance(body, Nonterminal) and body.name in nullable:
+                some = self._find_nonempty(body, nullable, nonempty)
+                self._rules[again.name] = ((some, again), ())
+
+    def _find_nonempty(
+        self, body: Nonterminal, nullable: set[str], known: dict[str, Nonterminal]
+    ) -> Nonterminal:
+        """A nonterminal for the same texts but the empty one."""
+        if body.name in known:
+            return known[body.name]
+        known[body.name] = some = self.reserve("some")
+        options: list[Production] = []
+        for production in self._rules[body.name]:
+            for i, symbol in enumerate(production):
+                if not isinstance(symbol, Nonterminal) or symbol.name not in nullable:
+                    options.append(production[i:])
+                    break
+                first = self._find_nonempty(symbol, nullable, known)
+                options.append((first, *production[i + 1 :]))
+        self.fill(some, options)
+        return some
+
+
+def _keep(options: Iterable[Production], productive: set[str]) -> tuple[Production, ...]:
+    """The productions that derive some text."""
+    kept: dict[Production, None] = {}
+    for production in options:
+        if all(name in productive for name in list_names(production)):
+            kept[production] = None
+    return tuple(kept)
+
+
+def list_names(production: Production) -> Iterator[str]:
+    """The nonterminals of a production."""
+    for symbol in production:
+        if isinstance(symbol, Nonterminal):
+            yield symbol.name
+
+
+def find_nullable(rules: Mapping[str, Sequence[Production]]) -> set[str]:
+    """The nonterminals that derive the empty text."""
+    return _find_fulfilled(rules, lambda symbol: False)
+
+
+def _find_fulfilled(
+    rules: Mapping[str, Sequence[Production]], holds: Callable[[Symbol], bool]
+) -> set[str]:
+    """The nonterminals that have a production all of whose symbols are such nonterminals, or
+    terminals for which something holds."""
+    missing: list[int] = []  # of each production, the nonterminals not known to be fulfilled
+    waiting: dict[str, list[tuple[str, int]]] = {}
+    fulfilled = set[str]()
+    queue: list[str] = []
+    for name, options in rules.items():
+        for production in options:
+            names = list(list_names(production))
+            terminals = [s for s in production if not isinstance(s, Nonterminal)]
+            if not all(map(holds, terminals)):
+                continue
+            for needed in names:
+                waiting.setdefault(needed, []).append((name, len(missing)))
+            missing.append(len(names))
+            if not names:
+                queue.append(name)
+    while queue:
+        found = queue.pop()
+        if found in fulfilled:
+            continue
+        fulfilled.add(found)
+        for name, production in waiting.get(found, ()):
+            missing[production] -= 1
+            if not missing[production]:
+                queue.append(name)
+    return fulfilled
+
+
+def find_left_recursion(rules: Mapping[str, Sequence[Production]]) -> str | None:
+    """A nonterminal that can derive itself followed by anything; None if there is none."""
+    nullable = find_nullable(rules)
+    corners = {name: _list_corners(options, nullable) for name, options in rules.items()}
+    is_over: dict[str, bool] = {}
+    for name in rules:
+        stack = [(name, iter(corners[name]))] if name not in is_over else []
+        is_over.setdefault(name, False)
+        while stack:
+            top, rest = stack[-1]
+            corner = next(rest, None)
+            if corner is None:
+                is_over[top] = True
+                stack.pop()
+            elif corner not in is_over:
+                is_over[corner] = False
+                stack.append((corner, iter(corners[corner])))
+            elif not is_over[corner]:
+                return corner
+    return None
+
+
+def _list_corners(options: Iterable[Production], nullable: set[str]) -> list[str]:
+    """The nonterminals that productions may begin with."""
+    corners: list[str] = []
+    for production in options:
+        for symbol in production:
+            if not isinstance(symbol, Nonterminal):
+                break
+            corners.append(symbol.name)
+            if symbol.name not in nullable:
+                break
+    return corners
+
+
+def find_reached(
+    start: Iterable[Production], rules: Mapping[str, Sequence[Production]]
+) -> set[str]:
+    """The nonterminals that texts of these productions may have in them."""
+    reached = set[str]()
+    queue = [name for production in start for name in list_names(production)]
+    while queue:
+        name = queue.pop()
+        if name not in reached:
+            reached.add(name)
+            for production in rules[name]:
+                queue += list_names(production)
+    return reached

@@ -1,0 +1,242 @@
+"""What a terminal matches as productions: a regular expression as it stands, and an automaton where
+it intersects, excludes, or ends where it matches first."""
+
+from collections.abc import Sequence
+
+from grammars.emit.context_free import (
+    CharacterSet,
+    Nonterminal,
+    Production,
+    ProductionBuilder,
+    Symbol,
+)
+from grammars.errors import CannotEmitError
+from grammars.ir.nodes import Literal
+from grammars.regex.characters import EVERY, Characters
+from grammars.regex.deterministic import (
+    DeterministicState,
+    Edge,
+    TooManyStatesError,
+    determinize,
+    intersect,
+    stop_at_first,
+)
+from grammars.regex.expressions import (
+    ANYTHING,
+    BLANK,
+    Blank,
+    Both,
+    Chain,
+    Either,
+    Expression,
+    Nothing,
+    One,
+    Other,
+    Repeat,
+    both,
+    chain,
+    either,
+    is_nullable,
+)
+
+MOST_STATES = 3_000
+"""Of the automaton of one terminal."""
+MOST_COUNTED = 25_000
+"""The same where its length is bounded: a state for each length and place in an excluded text."""
+
+
+class RegularProductions:
+    """Adds productions for regular expressions to a grammar.
+
+    Args:
+        builder: the grammar under way.
+    """
+
+    def __init__(self, builder: ProductionBuilder):
+        self._builder = builder
+        self._known: dict[Expression, tuple[Production, ...]] = {}
+        self._known_lazy: dict[Expression, tuple[Production, ...]] = {}
+
+    def options(self, regex: Expression, *, lazy: bool = False) -> tuple[Production, ...]:
+        """The productions of a lexeme, which is never empty; none if nothing matches.
+
+        Args:
+            regex: what it matches.
+            lazy: it ends where it matches first.
+
+        Raises:
+            CannotEmitError: its automaton is too large.
+        """
+        some = _leave_out_empty(regex)
+        if not lazy:
+            return self._options(some)
+        if some not in self._known_lazy:
+            self._known_lazy[some] = self._by_automaton(some, lazy=True)
+        return self._known_lazy[some]
+
+    def _options(self, regex: Expression) -> tuple[Production, ...]:
+        if regex not in self._known:
+            self._known[regex] = self._write(regex)
+        return self._known[regex]
+
+    def _write(self, regex: Expression) -> tuple[Production, ...]:
+        match regex:
+            case Nothing():
+                return ()
+            case Blank():
+                return ((),)
+            case One(characters):
+                return ((_write_set(characters),),) if characters.ranges else ()
+            case Chain():
+                return self._write_chain(regex)
+            case Either(options):
+                written: list[Production] = []
+                for option in sorted(options, key=repr):  # a set has no order of its own
+                    written += self._options(option)
+                return tuple(dict.fromkeys(written))
+            case Repeat(body, fewest, most):
+                some = self._options(_leave_out_empty(body))
+                if not some:
+                    return () if fewest else ((),)
+                symbol = self._builder.symbol(some, "repeated")
+                return (self._builder.repeat(symbol, fewest, most, "repeat"),)
+            case Both() | Other():
+                return self._by_automaton(regex, lazy=False)
+
+    def _write_chain(self, regex: Expression) -> tuple[Production, ...]:
+        whole: Production = ()
+        while regex != BLANK:
+            first, regex = (regex.first, regex.rest) if isinstance(regex, Chain) else (regex, BLANK)
+            options = self._options(first)
+            if not options:
+                return ()
+            whole = join(whole, self._builder.define(options, "part"))
+        return (whole,)
+
+    def _by_automaton(self, regex: Expression, *, lazy: bool) -> tuple[Production, ...]:
+        try:
+            states = _make_automaton(regex, lazy=lazy)
+        except TooManyStatesError as error:
+            raise CannotEmitError(
+                f"the automaton of this terminal has {error}",
+                where=self._builder.origin,
+                hint="Shorten the pattern, or take off its maxLength",
+            ) from error
+        return self.write_states(states)
+
+    def write_states(self, states: Sequence[DeterministicState]) -> tuple[Production, ...]:
+        """The productions of an automaton: a nonterminal for each state, but for those that only
+        lead on; none if it has no states."""
+        if not states:
+            return ()
+        symbols: dict[int, Nonterminal] = {}
+        queue = [0]
+
+        def write(edge: Edge) -> Production:
+            production: Production = (_write_set(edge.characters),)
+            target = states[edge.target]
+            while len(target.edges) == 1 and not target.accepts:
+                edge = target.edges[0]
+                production = join(production, (_write_set(edge.characters),))
+                target = states[edge.target]
+            if not target.edges:
+                return production
+            if edge.target not in symbols:
+                symbols[edge.target] = self._builder.reserve("state")
+                queue.append(edge.target)
+            return (*production, symbols[edge.target])
+
+        start: tuple[Production, ...] = ()
+        for at, number in enumerate(queue):  # which grows
+            state = states[number]
+            options = [write(edge) for edge in state.edges]
+            if state.accepts:
+                options.append(())
+            if at:
+                self._builder.fill(symbols[number], options)
+            else:
+                start = tuple(options)
+        return start
+
+
+def join(before: Production, behind: Production) -> Production:
+    """One behind the other; texts that meet are one."""
+    match before, behind:
+        case (*most, Literal(first)), (Literal(second), *rest):
+            return (*most, Literal(first + second), *rest)
+        case _:
+            return before + behind
+
+
+def _write_set(characters: Characters) -> Symbol:
+    match characters.ranges:
+        case ((first, last),) if first == last:
+            return Literal(chr(first))
+        case _:
+            return CharacterSet(characters)
+
+
+def _leave_out_empty(regex: Expression) -> Expression:
+    """The same without the empty text."""
+    if not is_nullable(regex):
+        return regex
+    match regex:
+        case Repeat(body, 0, most) if not is_nullable(body):
+            return Repeat(body, 1, most)
+        case Either(options):
+            return either(map(_leave_out_empty, options))
+        case _:
+            return both((regex, Repeat(One(EVERY), 1)))
+
+
+def _make_automaton(regex: Expression, *, lazy: bool) -> list[DeterministicState]:
+    """The automaton of an expression. Bounds of its length are another one that runs beside it:
+    derivatives would be found anew at each length.
+
+    Raises:
+        TooManyStatesError: it is too large.
+    """
+    rest, fewest, most = _take_length(regex)
+    if fewest == 0 and most is None:
+        return determinize(regex, MOST_STATES, lazy=lazy)
+    lengths = determinize(Repeat(One(EVERY), fewest, most), MOST_COUNTED)
+    states = intersect(determinize(rest, MOST_STATES), lengths, MOST_COUNTED)
+    return stop_at_first(states) if lazy else states
+
+
+def _take_length(regex: Expression) -> tuple[Expression, int, int | None]:
+    """An expression without what bounds its length, and the bounds: from, to (None: any)."""
+    match regex:
+        case Both(parts):
+            fewest, most = 0, None
+            others: list[Expression] = []
+            for part in parts:
+                if isinstance(part, Repeat) and part.body == One(EVERY):
+                    fewest = max(fewest, part.fewest)
+                    most = min((n for n in (most, part.most) if n is not None), default=None)
+                else:
+                    others.append(part)
+            return both(others), fewest, most
+        case Repeat(One(characters), fewest, most) if characters == EVERY:
+            return ANYTHING, fewest, most
+        case Chain(first, rest) if (size := _find_size(rest)) is not None:
+            inner, fewest, most = _take_length(first)
+            if fewest == 0 and most is None:
+                return regex, 0, None
+            return chain(inner, rest), fewest + size, None if most is None else most + size
+        case _:
+            return regex, 0, None
+
+
+def _find_size(regex: Expression) -> int | None:
+    """The characters of each text that matches; None where there are several sizes."""
+    size = 0
+    while isinstance(regex, Chain) and isinstance(regex.first, One):
+        size, regex = size + 1, regex.rest
+    match regex:
+        case Blank():
+            return size
+        case One():
+            return size + 1
+        case _:
+            return None

@@ -1,0 +1,213 @@
+"""Deterministic automata that are made whole, for who writes them down state by state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from grammars.regex.characters import Characters, partition
+from grammars.regex.expressions import NOTHING, Expression, derive, find_firsts, is_nullable
+from grammars.steps import spend
+
+
+class TooManyStatesError(ValueError):
+    """The automaton has more states than it may have."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Where a state leads.
+
+    Args:
+        characters: the next character is one of them.
+        target: the number of the state behind it.
+    """
+
+    characters: Characters
+    target: int
+
+
+@dataclass(frozen=True)
+class DeterministicState:
+    """A state; no two edges have a character in common.
+
+    Args:
+        accepts: the text may end here.
+        edges: where it may go on to.
+    """
+
+    accepts: bool
+    edges: tuple[Edge, ...]
+
+
+def determinize(
+    expression: Expression, most: int, *, lazy: bool = False
+) -> list[DeterministicState]:
+    """The states of an automaton that matches just what the expression does; the first one is the
+    start. From each of them the end can be reached; of an expression that matches nothing, none.
+
+    Args:
+        expression: what is matched.
+        most: the states that it may have.
+        lazy: a text ends where it matches first: no text goes on behind a whole one.
+
+    Raises:
+        TooManyStatesError: it would have more states.
+    """
+    numbers: dict[Expression, int] = {expression: 0}
+    states: list[DeterministicState] = []
+    queue = [expression]
+    for state in queue:  # which grows
+        accepts = is_nullable(state)
+        ranges: dict[int, list[tuple[int, int]]] = {}
+        for cell in [] if lazy and accepts else partition(find_firsts(state)):
+            spend()
+            behind = derive(state, chr(cell.ranges[0][0]))
+            if behind == NOTHING:
+                continue
+            if behind not in numbers:
+                numbers[behind] = len(queue)
+                queue.append(behind)
+                if len(queue) > most:
+                    raise TooManyStatesError(f"more than {most:,} states")
+            ranges.setdefault(numbers[behind], []).extend(cell.ranges)
+        edges = [Edge(Characters.collect(found), target) for target, found in ranges.items()]
+        states.append(DeterministicState(accepts, tuple(edges)))
+    return minimize(states)
+
+
+def intersect(
+    first: Sequence[DeterministicState], second: Sequence[DeterministicState], most: int
+) -> list[DeterministicState]:
+    """The states of an automaton for the texts that two automata match; see `determinize`. There
+    may be equal ones.
+
+    Raises:
+        TooManyStatesError: it would have more states.
+    """
+    if not first or not second:
+        return []
+    numbers = {(0, 0): 0}
+    queue = [(0, 0)]
+    states: list[DeterministicState] = []
+    shared: dict[tuple[Characters, Characters], Characters] = {}
+    for one, other in queue:  # which grows
+        edges: list[Edge] = []
+        for edge in first[one].edges:
+            for facing in second[other].edges:
+                spend()
+                pair = edge.characters, facing.characters
+                if pair not in shared:
+                    shared[pair] = edge.characters.both(facing.characters)
+                common = shared[pair]
+                if not common.ranges:
+                    continue
+                target = edge.target, facing.target
+                if target not in numbers:
+                    numbers[target] = len(queue)
+                    queue.append(target)
+                    if len(queue) > most:
+                        raise TooManyStatesError(f"more than {most:,} states")
+                edges.append(Edge(common, numbers[target]))
+        accepts = first[one].accepts and second[other].accepts
+        states.append(DeterministicState(accepts, tuple(edges)))
+    return _drop_dead(states)
+
+
+def stop_at_first(states: Sequence[DeterministicState]) -> list[DeterministicState]:
+    """The texts of an automaton that have no other one of its texts in front."""
+    ended = [replace(state, edges=()) if state.accepts else state for state in states]
+    return _drop_dead(ended)
+
+
+def minimize(states: Sequence[DeterministicState]) -> list[DeterministicState]:
+    """The same automaton with as few states as there can be; none if it matches nothing."""
+    return _merge_equal(_drop_dead(states))
+
+
+def _drop_dead(states: Sequence[DeterministicState]) -> list[DeterministicState]:
+    """Only the states that can be reached, and from which the end can be."""
+    reached = {0} if states else set[int]()
+    sources: dict[int, list[int]] = {}
+    queue = list(reached)
+    while queue:
+        number = queue.pop()
+        for edge in states[number].edges:
+            sources.setdefault(edge.target, []).append(number)
+            if edge.target not in reached:
+                reached.add(edge.target)
+                queue.append(edge.target)
+    alive = {number for number in reached if states[number].accepts}
+    queue = list(alive)
+    while queue:
+        for source in sources.get(queue.pop(), ()):
+            if source not in alive:
+                alive.add(source)
+                queue.append(source)
+    if 0 not in alive:
+        return []
+    kept = sorted(alive)
+    renamed = {number: at for at, number in enumerate(kept)}
+    living: list[DeterministicState] = []
+    for number in kept:
+        state = states[number]
+        edges = [e for e in state.edges if e.target in alive]
+        renumbered = [Edge(edge.characters, renamed[edge.target]) for edge in edges]
+        living.append(DeterministicState(state.accepts, tuple(renumbered)))
+    return living
+
+
+def _merge_equal(states: Sequence[DeterministicState]) -> list[DeterministicState]:
+    """The same automaton with as few states as there can be."""
+    classes = _find_classes(states)
+    merged: dict[int, DeterministicState] = {}
+    for number, state in enumerate(states):
+        if classes[number] not in merged:
+            ranges: dict[int, list[tuple[int, int]]] = {}
+            for edge in state.edges:
+                ranges.setdefault(classes[edge.target], []).extend(edge.characters.ranges)
+            edges = [Edge(Characters.collect(found), to) for to, found in ranges.items()]
+            merged[classes[number]] = DeterministicState(state.accepts, tuple(edges))
+    return list(merged.values())
+
+
+def _find_classes(states: Sequence[DeterministicState]) -> list[int]:
+    """The class of each state, numbered as they are met: states of one class are left for the end
+    by the same texts (Hopcroft 1971)."""
+    sources = _list_sources(states)
+    accepting = {number for number, state in enumerate(states) if state.accepts}
+    blocks = [accepting, set(range(len(states))) - accepting]
+    block_of = [int(not state.accepts) for state in states]
+    waiting = {0, 1}
+    while waiting:
+        splitter = list(blocks[waiting.pop()])
+        for sources_of in sources:
+            touched: dict[int, set[int]] = {}
+            for target in splitter:
+                for source in sources_of.get(target, ()):
+                    spend()
+                    touched.setdefault(block_of[source], set()).add(source)
+            for block, inside in touched.items():
+                outside = blocks[block] - inside
+                if not outside:
+                    continue
+                blocks[block], smaller = sorted((inside, outside), key=len, reverse=True)
+                for number in smaller:
+                    block_of[number] = len(blocks)
+                waiting.add(len(blocks))
+                blocks.append(smaller)
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(block, len(numbers)) for block in block_of]
+
+
+def _list_sources(states: Sequence[DeterministicState]) -> list[dict[int, list[int]]]:
+    """For each kind of character: from which states it leads to each state."""
+    edges = [(number, edge) for number, state in enumerate(states) for edge in state.edges]
+    kinds = partition({edge.characters for _, edge in edges})
+    numbers: dict[Characters, list[int]] = {}
+    sources: list[dict[int, list[int]]] = [{} for _ in kinds]
+    for number, edge in edges:
+        if edge.characters not in numbers:
+            has_kind = [chr(kind.ranges[0][0]) in edge.characters for kind in kinds]
+            numbers[edge.characters] = [i for i, has in enumerate(has_kind) if has]
+        for kind in numbers[edge.characters]:
+            sources[kind].setdefault(edge.target, []).append(number)
+    return sources

@@ -1,0 +1,56 @@
+"""Decimals that are multiples of a number, as an automaton: its states are the remainders."""
+
+from grammars.regex.characters import Characters
+from grammars.regex.deterministic import (
+    DeterministicState,
+    Edge,
+    TooManyStatesError,
+    minimize,
+)
+
+
+def divide(divisor: int, places: int, most: int) -> list[DeterministicState]:
+    """Decimals that are multiples of `divisor / 10**places`: whole numbers, and those with that
+    many decimal places; no superfluous zero in front, and any sign.
+
+    Raises:
+        TooManyStatesError: it has more states than that.
+    """
+    rows = places + 1  # of remainders: in front of the point, and behind it by how many digits
+    if divisor * rows > most:
+        raise TooManyStatesError(f"more than {most:,} states")
+    sign, zero, first = 1, 2, 3  # behind the start: the states of the digits come last
+
+    def number_of(row: int, remainder: int) -> int:
+        return first + row * divisor + remainder
+
+    def write_digits(row: int, remainder: int, least: int = 0) -> list[Edge]:
+        edges: list[Edge] = []
+        for digit in range(least, 10):
+            behind = (remainder * 10 + digit) % divisor
+            edges.append(Edge(Characters.of(str(digit)), number_of(row, behind)))
+        return edges
+
+    def write_point(remainder: int) -> list[Edge]:
+        return [Edge(Characters.of("."), point + remainder)] if places else []
+
+    # Behind the point, in front of its first digit: as many states once more.
+    point = number_of(rows, 0)
+    begin = [Edge(Characters.of("0"), zero), *write_digits(0, 0, least=1)]
+    states = [
+        DeterministicState(False, (Edge(Characters.of("-"), sign), *begin)),
+        DeterministicState(False, tuple(begin)),
+        DeterministicState(True, tuple(write_point(0))),
+    ]
+    for row in range(rows):
+        for remainder in range(divisor):
+            if row == 0:
+                is_multiple = remainder * 10**places % divisor == 0
+                edges = write_digits(0, remainder) + write_point(remainder)
+            else:
+                is_multiple = row == places and remainder == 0
+                edges = write_digits(row + 1, remainder) if row < places else []
+            states.append(DeterministicState(is_multiple, tuple(edges)))
+    for remainder in range(divisor if places else 0):
+        states.append(DeterministicState(False, tuple(write_digits(1, remainder))))
+    return minimize(states)

@@ -1,0 +1,79 @@
+"""Structural tags are trees where there are special tokens, and grammars elsewhere."""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from benchmarks.emitted_texts import EngineVocabulary
+from grammars.build.turn import build_turn
+from grammars.emit.emitter import emit
+from grammars.formats import FORMATS
+from grammars.formats.hermes import HERMES
+from grammars.ir.grammar import Grammar, Rule
+from grammars.ir.nodes import Alternatives, Expression, Literal, RuleReference, Sequence, Token
+from grammars.lowering.lower import lower
+from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
+from grammars.wire.format import Format
+from tests.grammars.emit.emitted_cases import EmittedCase, read_small_sets
+
+CALL = Policy(Choice.REQUIRED, think=Think.FORBIDDEN)
+
+
+def emit_format(start: Expression, rules: dict[str, Rule] | None = None) -> dict[str, Any]:
+    tag = json.loads(emit(Grammar(start, rules or {}, ""), "structural-tag"))
+    assert tag["type"] == "structural_tag"
+    return tag["format"]
+
+
+def list_types(format: dict[str, Any]) -> Iterator[str]:
+    yield format["type"]
+    for inner in (*format.get("elements", ()), *filter(None, [format.get("content")])):
+        yield from list_types(inner)
+
+
+def test_a_call_between_tokens() -> None:
+    ids = {"<tool_call>": 7, "</tool_call>": 8, "<think>": 9, "</think>": 10}
+    tool = Tool("ping", lower({"type": "object", "properties": {}, "additionalProperties": False}))
+    tag = json.loads(emit(build_turn(HERMES, [tool], CALL, markers=ids), "structural-tag"))
+    types = set(list_types(tag["format"]))
+    assert types == {"sequence", "star", "token", "grammar", "const_string"}
+    elements = tag["format"]["elements"]
+    assert {"type": "token", "token": 7} in elements
+    arguments = '\n{"name": "ping", "arguments": {}}\n'
+    assert arguments in json.dumps(tag).encode().decode("unicode_escape")
+
+
+def test_no_tokens_make_one_grammar() -> None:
+    start = Sequence((Literal("a"), Alternatives((Literal("b"), Literal("c")))))
+    format = emit_format(start)
+    assert format["type"] == "grammar"
+    assert format["grammar"].startswith('root ::= "a" ')
+    assert emit_format(Literal("a")) == {"type": "const_string", "value": "a"}
+    assert emit_format(Sequence(())) == {"type": "const_string", "value": ""}
+
+
+def test_tokens_in_what_refers_to_itself_are_in_the_grammar() -> None:
+    body = Alternatives(
+        (Sequence((Token("<", 1), RuleReference("r_0"), Token(">", 2))), Literal("x"))
+    )
+    format = emit_format(RuleReference("r_0"), {"r_0": Rule(body)})
+    assert format["type"] == "grammar"
+    assert 'Token(1) r-0 Token(2) | "x"' in format["grammar"]
+
+
+@pytest.mark.xgrammar
+@pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
+def test_xgrammar_takes_the_same_texts(format: Format, engine_vocabulary: EngineVocabulary) -> None:
+    from benchmarks.xgrammar_engine import XGrammarEngine
+
+    draw = random.Random(format.name)
+    policy = Policy(draw.choice(list(Choice)), key_order=draw.choice(list(KeyOrder)))
+    case = EmittedCase(format, draw.choice(read_small_sets()), policy)
+    engine = XGrammarEngine(engine_vocabulary.vocabulary)
+    agreement = case.judge("structural-tag", engine.reading, engine_vocabulary, draw, walks=3)
+    assert agreement is not None
+    assert not agreement.disputed
+    assert agreement.judged["shortest"]
