@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from constrained.doctor.subject import Subject
-from constrained.doctor.switches import Effort, Setting
+from constrained.doctor.switches import EffortVariable, Setting
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.template.clauses import shorten
 from grammars.turn import Start
@@ -89,7 +89,7 @@ def _check_control(subject: Subject) -> Iterator[Verdict]:
     )
 
 
-def _tell_effort(effort: Effort) -> Verdict:
+def _tell_effort(effort: EffortVariable) -> Verdict:
     text = f"an effort reaches the model: {effort.name} is {', '.join(effort.values)}"
     if effort.beside:
         text += f", beside {', '.join(f'{key}={value!r}' for key, value in effort.beside.items())}"
