@@ -56,7 +56,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class EffortSwitch:
+class EffortVariable:
     """A variable that tells the model how much to reason.
 
     Args:
@@ -88,7 +88,7 @@ class Switches:
     prompt: str
     settings: tuple[Setting, ...]
     without_effect: tuple[str, ...]
-    effort: EffortSwitch | None = None
+    effort: EffortVariable | None = None
 
     def modes(self) -> dict[str, dict[str, Any]]:
         """Thinking as it is by default, switched on, and switched off."""
@@ -142,7 +142,7 @@ def find_switches(template: ChatTemplate, format: Format) -> Switches:
     return replace(found, effort=_find_effort(probe, found))
 
 
-def _find_effort(probe: "_SwitchProbe", switches: Switches) -> EffortSwitch | None:
+def _find_effort(probe: "_SwitchProbe", switches: Switches) -> EffortVariable | None:
     """The variable that grades the reasoning, whatever it is called: the template compares it with
     grades or has one for its default, or writes it into a line about reasoning. It is tried as the
     turn is by default, then with thinking switched on."""
@@ -164,12 +164,12 @@ def _find_effort(probe: "_SwitchProbe", switches: Switches) -> EffortSwitch | No
                 continue
             if known:
                 evidence = f"the template knows {', '.join(known)}"
-                return EffortSwitch(name, tuple(changed), evidence, beside)
+                return EffortVariable(name, tuple(changed), evidence, beside)
             if any(isinstance(value, str) for value in _list_compared(tree, name)):
                 continue  # a switch that is written as it is: on, off
             line = _find_line(changed, default)
             if line:
-                return EffortSwitch(name, tuple(changed), f"the prompt says {line!r}", beside)
+                return EffortVariable(name, tuple(changed), f"the prompt says {line!r}", beside)
     return None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from constrained.doctor.subject import Subject
-from constrained.doctor.switches import EffortSwitch, Setting
+from constrained.doctor.switches import EffortVariable, Setting
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.template.clauses import shorten
 from grammars.turn import Start
@@ -14,7 +14,7 @@ EFFORTS = "reasoning_effort"
 _STARTS = {
     Start.PLAIN: "at its beginning: the model decides whether it reasons",
     Start.OPEN: "inside a reasoning block: it always reasons",
-    Start.CLOSED: "after a closed reasoning block: it does not reason",
+    Start.CLOSED: "behind a closed reasoning block: it does not reason",
 }
 
 
@@ -28,7 +28,7 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
         yield Verdict(Level.OK, "the template knows no reasoning block")
     else:
         markers = [block.opener.text, block.closer.text]
-        text = f"reasoning is written between {markers[0]} and {markers[1]}"
+        text = f"reasoning stands between {markers[0]} and {markers[1]}"
         yield Verdict(Level.OK, text, facts={"markers": markers})
         start = switches.default.start
         facts: dict[str, Any] = {"start": start.value, "prompt": switches.prompt}
@@ -89,7 +89,7 @@ def _check_control(subject: Subject) -> Iterator[Verdict]:
     )
 
 
-def _tell_effort(effort: EffortSwitch) -> Verdict:
+def _tell_effort(effort: EffortVariable) -> Verdict:
     text = f"an effort reaches the model: {effort.name} is {', '.join(effort.values)}"
     if effort.beside:
         text += f", beside {', '.join(f'{key}={value!r}' for key, value in effort.beside.items())}"

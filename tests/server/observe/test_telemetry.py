@@ -99,7 +99,7 @@ def test_what_a_server_notes(caplog: pytest.LogCaptureFixture):
     with running(scripted(hermes_call("ping"))) as client, caplog.at_level(logging.INFO):
         client.post("/v1/chat/completions", json=ASK)
         metrics = client.get("/metrics").text
-    [fields] = [record.fields for record in caplog.records if hasattr(record, "fields")]
+    [fields] = [vars(one)["fields"] for one in caplog.records if hasattr(one, "fields")]
     assert fields["calls"] == [{"name": "ping", "outcome": "valid"}]
     assert fields["compile_seconds"] > 0
     assert fields["grammar_hash"] != ""

@@ -41,7 +41,7 @@ def read_lines(path: Path) -> list[Any]:
 def test_each_reply_has_a_line_with_the_id_of_its_request(tmp_path: Path):
     path = tmp_path / "turns.jsonl"
     settings = Settings(trace=path, api_keys=("secret",))
-    text = hermes_call("ping", {})
+    text = hermes_call("ping")
     with running(scripted(text, text, text, text), settings) as client:
         client.headers["authorization"] = "Bearer secret"
         reply = client.post("/v1/chat/completions", json=ASK)
