@@ -84,7 +84,8 @@ def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _as_object(arguments: Any) -> Any:
     try:
         value = json.loads(arguments or "{}")
-    except (TypeError, ValueError):  # not a string (most often an object already), or not JSON
+    except (TypeError, ValueError, RecursionError):
+        # Not a string (most often an object already), not JSON, or nested too deeply.
         return arguments
     return value if isinstance(value, dict) else arguments
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from grammars.schema.nodes import identify
@@ -24,17 +25,16 @@ def find_repeated_calls(messages: Sequence[Mapping[str, Any]], least: int) -> li
             if not isinstance(function, Mapping):
                 continue
             name = str(function.get("name"))
-            key = identify([name, _read_arguments(function.get("arguments"))])
+            key = _identify_call(name, function.get("arguments"))
             counts[key] = counts.get(key, 0) + 1
             names[key] = name
     return [(names[key], count) for key, count in counts.items() if count >= least]
 
 
-def _read_arguments(arguments: Any) -> Any:
-    """Arguments as a value, in whatever way a client spells them."""
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments
+def _identify_call(name: str, arguments: Any) -> str:
+    """Names a call by its arguments as a value, in whatever way a client spells them; those that
+    are no JSON, or nest too deeply, as they are spelled."""
+    if isinstance(arguments, str):
+        with suppress(ValueError, RecursionError):
+            return identify([name, json.loads(arguments)])
+    return identify([name, arguments])
