@@ -44,7 +44,7 @@ _PROBE_CALL = {
         }
     ],
 }
-TEMPLATES = 32 * MIB  # those that are kept for the next model with the same one
+TEMPLATES = 16 * MIB  # those that are kept for the next model with the same one
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a syntax tree, and what renders it; at most
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
 
