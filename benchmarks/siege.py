@@ -83,17 +83,17 @@ class Client:
         self._sets = sets
         headers = {"Authorization": f"Bearer key-{key}", "Content-Type": "application/json"}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=SECONDS)
+        self._asked = ""
 
     def run(self, tally: Tally, end: float) -> None:
         """Asks until then, by the monotonic clock."""
         with self._http:
             while time.monotonic() < end:
                 began = time.monotonic()
-                kind = "?"
                 try:
                     kind, status, fault = self._ask()
                 except httpx.HTTPError as error:
-                    status, fault = "lost", f"{kind}: {error!r}"
+                    kind, status, fault = self._asked, "lost", repr(error)
                 tally.note(kind, status, time.monotonic() - began, fault)
 
     def _ask(self) -> tuple[str, str, str]:
@@ -101,12 +101,14 @@ class Client:
         chance = self._draw.random()
         if chance < HOSTILE:
             attack, content = self._draw.choice(self._attacks)
+            self._asked = attack.name
             response = self._http.post(attack.path, content=content)
             fault = "" if response.status_code in attack.statuses else attack.name
             if response.status_code == 503:  # there is a queue, and it is full
                 fault = ""
             return "attack", str(response.status_code), fault
         body = self._make_body()
+        self._asked = "request"
         if chance < HOSTILE + LEAVING:
             return self._leave(body)
         if self._draw.random() < 0.3:
@@ -217,8 +219,9 @@ def main() -> int:
         keys += ["--api-key", f"key-{key}"]
     tally = Tally()
     seconds = options.minutes * 60
-    caches = ("--cache-ram", "64", "--cache-memory", str(options.cache_memory))
-    with serve([*keys, "--log-level", "error", *caches]) as served:
+    # One thread: on a busy machine, two would wait for each other.
+    limits = ("-t", "1", "--cache-ram", "64", "--cache-memory", str(options.cache_memory))
+    with serve([*keys, "--log-level", "error", *limits]) as served:
         end = time.monotonic() + seconds
         threads: list[threading.Thread] = []
         for key in range(options.keys):

@@ -100,6 +100,13 @@ def _list_long_lists() -> Iterator[Attack]:
     turn = {"role": "assistant", "content": "", "tool_calls": [called] * 100_000}
     calls = partial(send_messages, 1, turn)
     yield Attack("100,000 calls in a message", calls, statuses=REFUSED)
+    for name, arguments in (
+        ("nested 100,000 deep", "[" * 100_000),
+        ("with a number of 100,000 digits", '{"a": ' + "9" * 100_000 + "}"),
+    ):
+        function = {"name": "f", "arguments": arguments}
+        nested = {"role": "assistant", "tool_calls": [{**called, "function": function}]}
+        yield Attack(f"arguments {name}", partial(send_messages, 1, nested), statuses=(200, 400))
     numbers = partial(repeat, 1, 9 * MIB)
     yield Attack(
         "kwargs with a list of 9 MB",

@@ -347,6 +347,12 @@ def _list_sizes() -> Iterator[Attack]:
     yield Attack("regex of nested counts", lambda: ask_for_text(regex="((a{1,999}){1,999}){1,999}"))
     yield Attack("regex of 5,000 groups", lambda: ask_for_text(regex="(" * 5000 + ")" * 5000))
     yield Attack("regex of 40,000 words", lambda: ask_for_text(regex="|".join(words)))
+    yield Attack(
+        "regex of 100,000 quantifiers", lambda: ask_for_text(regex="a?" * 100_000), statuses=REFUSED
+    )
+    yield Attack(
+        "regex of a lone surrogate", lambda: ask_for_text(regex="\ud800"), statuses=REFUSED
+    )
 
 
 ATTACKS = (*_list_minima(), *_list_alternatives(), *_list_sizes())

@@ -5,7 +5,7 @@ Source: the tokenizer section of a GGUF file, as llama.cpp reads it.
 
 import ctypes
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
@@ -26,6 +26,13 @@ LOSSY_KINDS = (
     llama_cpp.LLAMA_VOCAB_TYPE_UGM,
 )
 MAX_BYTES = 4096  # bytes; the longest token known has 1,024
+LONGEST_WORD = 4096  # bytes without white space, or of white space
+LONGEST_NUMBER = 120  # digits
+_LONG_RUNS = (
+    (re.compile(rb"[^ \t\r\n]{%d,}" % (LONGEST_WORD + 1)), LONGEST_WORD),
+    (re.compile(rb"[ \t\r\n]{%d,}" % (LONGEST_WORD + 1)), LONGEST_WORD),
+    (re.compile(rb"[0-9]{%d,}" % (LONGEST_NUMBER + 1)), LONGEST_NUMBER),
+)
 
 
 def read_vocabulary(
@@ -61,7 +68,7 @@ def read_vocabulary(
             if attributes & SPECIAL:
                 control.add(token)
     end = _find_end_tokens(vocab, len(tokens))
-    tokenizer = _LlamaTokenizer(vocab, is_open)
+    tokenizer = _LlamaTokenizer(vocab, is_open, names.values())
     never = frozenset(control.union(padding, end))
     return Vocabulary(
         tokens=tuple(tokens),
@@ -125,13 +132,33 @@ def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int,
 
 
 class _LlamaTokenizer:
-    def __init__(self, vocab: llama_cpp.llama_vocab_p, is_open: Callable[[], bool]):
+    """llama.cpp's tokenizer.
+
+    For many a vocabulary it splits texts by `std::regex`, which takes a stack frame for each
+    character of a word, and ends the process where there is no more stack (at some 30,000 letters).
+    Those that group digits take the square of their number, too. So longer words are cut.
+    """
+
+    def __init__(
+        self, vocab: llama_cpp.llama_vocab_p, is_open: Callable[[], bool], names: Iterable[str]
+    ):
         self._vocab = vocab
         self._is_open = is_open
+        self._splits_words = llama_cpp.llama_vocab_type(vocab) == llama_cpp.LLAMA_VOCAB_TYPE_BPE
+        spelled = sorted((name.encode() for name in names if name), key=len, reverse=True)
+        self._names = re.compile(b"|".join(map(re.escape, spelled)) or b"(?!)")
 
     def __call__(self, data: bytes, special: bool = False) -> list[int]:
         if not self._is_open():
             raise ModelError("the model is closed")
+        if not self._splits_words:
+            return self._tokenize(data, special)
+        ids = list[int]()
+        for part in cut_words(data, self._names):
+            ids += self._tokenize(part, special)
+        return ids
+
+    def _tokenize(self, data: bytes, special: bool) -> list[int]:
         room = 2 * len(data) + 8  # every token has a byte, and may have a space of its own
         ids = (llama_cpp.llama_token * room)()
         # False: no BOS, which begins a prompt, not each text.
@@ -139,6 +166,33 @@ class _LlamaTokenizer:
         if size < 0:
             raise ModelError("llama.cpp cannot tokenise the text")
         return ids[:size]
+
+
+def cut_words(data: bytes, names: re.Pattern[bytes]) -> Iterator[bytes]:
+    """A text in parts, cut where a word, white space or a number is longer than it may be; never
+    inside of a character, or of the name of a token. The cuts of a text are also those of any that
+    goes on."""
+    cuts = set[int]()
+    for pattern, most in _LONG_RUNS:
+        for run in pattern.finditer(data):
+            cuts.update(_find_cuts(data, run.span(), most, names))
+    begun = 0
+    for cut in sorted(cuts):
+        yield data[begun:cut]
+        begun = cut
+    yield data[begun:]
+
+
+def _find_cuts(
+    data: bytes, run: tuple[int, int], most: int, names: re.Pattern[bytes]
+) -> Iterator[int]:
+    start, end = run
+    spared = [found.span() for found in names.finditer(data, start, end)]
+    for cut in range(start + most, end, most):
+        while data[cut] & 0xC0 == 0x80:  # inside of a character
+            cut -= 1
+        if not any(first < cut < last for first, last in spared):
+            yield cut
 
 
 class _SpecialEncoder:

@@ -34,7 +34,7 @@ from grammars.infer.stated import find_stated
 from grammars.schema.nodes import Json
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 
-TEMPLATES = 32 * MIB
+TEMPLATES = 16 * MIB
 _PROBE = "probe_of_a_tool"
 _HINT = "Leave the tool format out, or use another one (generic, hermes)"
 _OWN_HINT = "Leave the tool format out: this model keeps its own"

@@ -33,7 +33,7 @@ from grammars.wire.format import Format, find_format
 
 T = TypeVar("T")
 _TYPE_NAMES = {str: "a string", bool: "true or false", dict: "an object"}
-TEMPLATES = 32 * MIB
+TEMPLATES = 16 * MIB
 FAILURE_BYTES = 1_000
 DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
 

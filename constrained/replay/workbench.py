@@ -75,6 +75,10 @@ def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
     except StepsError as error:
         message = "its schemas take too many steps to look at"
         raise GrammarError(message, where="/tools", hint="Simplify them") from error
+    except GrammarError as error:
+        if error.where is None:  # a limit of llguidance: the grammar is that of the row
+            raise GrammarError(error.message, where="/text", hint=error.hint) from error
+        raise
 
 
 def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:

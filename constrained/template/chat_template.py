@@ -45,7 +45,7 @@ _PROBE_CALL = {
     ],
 }
 _WORDS_OF_NONE = ("None", "null", "none")
-TEMPLATES = 32 * MIB  # those that are kept for the next model with the same one
+TEMPLATES = 16 * MIB  # those that are kept for the next model with the same one
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a syntax tree, and what renders it; at most
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
 

@@ -1,15 +1,18 @@
 """Answers: content that has to fit a schema, an expression, a choice or a grammar."""
 
+import re
+import reprlib
 from collections.abc import Sequence
 
 from grammars.build.values import Values, choose_word
 from grammars.errors import PolicyError
 from grammars.ir.nodes import Complement, EmbeddedLark, Expression, Pattern, intersection
-from grammars.regex.ecma import translate
+from grammars.regex.ecma import MOST_QUANTIFIERS, translate
 from grammars.regex.writing import escape_slashes, match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_CHOICES = 10_000
 """As of an enum: each is an item of llguidance's parser, which has room for 20,000 in a row."""
 
@@ -61,6 +64,9 @@ def read_regex(regex: str) -> str:
     Raises:
         PolicyError: it uses what a mask cannot hold.
     """
+    if not regex.isascii() and _SURROGATE.search(regex):
+        message = "the expression has a lone surrogate, which no text has"
+        raise PolicyError(message, where=_WHERE, hint="Replace it")
     bare = regex.removeprefix("^")
     if bare.endswith("$"):
         before = bare[:-1]
@@ -70,9 +76,10 @@ def read_regex(regex: str) -> str:
     translated = translate(f"^(?:{bare})$")
     if translated is None:
         raise PolicyError(
-            f"the expression {regex!r} cannot be enforced",
+            f"the expression {reprlib.repr(regex)} cannot be enforced",
             where=_WHERE,
-            hint="Leave out look-around, \\b, back references and anchors in the middle",
+            hint="Leave out look-around, \\b, back references and anchors in the middle, and "
+            f"use {MOST_QUANTIFIERS:,} quantifiers at most",
         )
     return escape_slashes(translated)
 

@@ -16,6 +16,9 @@ _TOKEN = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[^}]*\}|.)|\(\?
 _UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!"])
 _ESCAPED_LETTERS = frozenset("dDwWsSnrtfvxupP")
 
+MOST_QUANTIFIERS = 4_000
+"""llguidance's work on a row of them grows with the square of their number: 0.2 s for so many."""
+
 
 def translate(pattern: str) -> str | None:
     """A JSON Schema `pattern` as a regex for the whole string.
@@ -24,7 +27,7 @@ def translate(pattern: str) -> str | None:
         Rust syntax, or None where a mask cannot hold it.
     """
     branches: list[list[str]] = [[]]
-    depth, inside = 0, False
+    depth, inside, quantifiers = 0, False, 0
     for token in _TOKEN.findall(pattern):
         if token in _UNSUPPORTED or _is_unknown(token):
             return None
@@ -33,6 +36,9 @@ def translate(pattern: str) -> str | None:
             branches[-1].append(_translate_in_class(token))
             continue
         inside = token == "["
+        quantifiers += token[0] in "?*+{"
+        if quantifiers > MOST_QUANTIFIERS:
+            return None
         if token.startswith("("):
             depth += 1
         elif token == ")":

@@ -83,7 +83,7 @@ class ServedModel:
     ):
         self.source = source
         self.facts = NO_FACTS
-        self.unreadable = NO_VERSION
+        self.unreadable: tuple[int, int] = NO_VERSION
         self.service: Service | None = None
         self.failure: Exception | None = None
         self.start_failure: Exception | None = None

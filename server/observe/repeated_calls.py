@@ -24,11 +24,17 @@ def find_repeated_calls(messages: Sequence[Mapping[str, Any]], least: int) -> li
             if not isinstance(function, Mapping):
                 continue
             name = str(function.get("name"))
-            arguments: Any = decode_arguments(function.get("arguments"))
-            try:
-                key = identify([name, arguments])
-            except RecursionError:  # nests too deeply to be compared
-                continue
+            key = _identify_call(name, function.get("arguments"))
             counts[key] = counts.get(key, 0) + 1
             names[key] = name
     return [(names[key], count) for key, count in counts.items() if count >= least]
+
+
+def _identify_call(name: str, arguments: Any) -> str:
+    """Names a call by its arguments as a value, in whatever way a client spells them. Text that is
+    no JSON, or nests too deeply, stands for itself."""
+    try:
+        return identify([name, decode_arguments(arguments)])
+    except RecursionError:
+        # A value that nests so deeply was sent as such: it is like no other.
+        return identify([name, arguments if isinstance(arguments, str) else id(arguments)])

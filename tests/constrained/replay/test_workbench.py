@@ -109,3 +109,11 @@ def test_all_schemas_of_a_row_together_are_bounded(monkeypatch: pytest.MonkeyPat
     with pytest.raises(GrammarError, match="too many steps") as failure:
         inspect_row({"format": "hermes", "tools": [PING], "text": ""})
     assert failure.value.where == "/tools"
+
+
+def test_a_text_whose_masks_are_too_costly_is_refused_with_its_place() -> None:
+    pattern = {"type": "string", "pattern": "^[ab]*a[ab]{2000}$"}
+    text = hermes_call("spell", '{"word": "')[: -len("\n</tool_call>") - 1] + "ab" * 20_000
+    with pytest.raises(GrammarError, match="too costly") as failure:
+        inspect_row({"format": "hermes", "tools": [tool("spell", {"word": pattern})], "text": text})
+    assert failure.value.where == "/text"
