@@ -27,8 +27,7 @@ def name_scope(salt: str | None) -> str:
     """
     if salt is None:
         return COMMON
-    # Whoever calls without a type checker may give anything.
-    if not isinstance(salt, str) or not salt:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(salt, str) or not salt:
         hint = "Use a text of one character or more, or leave it out"
         raise RequestError("it is not text, or it is empty", where="/cache_salt", hint=hint)
     data = salt.encode("utf-8", "surrogatepass")

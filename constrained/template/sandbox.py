@@ -253,7 +253,7 @@ class CountingEnvironment(SandboxedEnvironment):
         return value
 
     # As in jinja2, whose names leave those of keyword arguments to templates.
-    def call(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def call(
         __self,  # noqa: N805
         __context: Context,
         __obj: Any,

@@ -420,3 +420,31 @@ def test_shells_complete_commands_options_and_paths(
         assert "_shtab_compgen_files" in script
         assert "_shtab_compgen_dirs" in script
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def test_no_command_prints_the_help(run: Run) -> None:
+    code, out, err = run()
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "answer one message, with tools" in err
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("dmeo", "Did you mean demo?"),
+        ("Qwen/Qwen3-0.6B-GGUF:Q8_0", "-hf Qwen/Qwen3-0.6B-GGUF:Q8_0"),
+        ("./none.gguf", "Check the path"),
+    ],
+)
+def test_a_model_that_is_not_there_names_what_may_be_meant(
+    run: Run, source: str, said: str
+) -> None:
+    code, _, err = run("call", "hi", "-m", source)
+    assert code == ExitCode.MODEL
+    assert said in err
+
+
+def test_a_mistake_in_a_grammar_is_one_of_the_request(run: Run) -> None:
+    code, _, err = run("call", "hi", "--regex", "(")
+    assert code == ExitCode.USAGE
+    assert "unclosed group" in err

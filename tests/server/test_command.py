@@ -19,6 +19,7 @@ from huggingface_hub import constants
 from constrained import embedded
 from constrained.commands.options import choose_sequences, complete, read_engine_options
 from constrained.errors import RequestError
+from constrained.terminal.exit_codes import ExitCode
 from server.command import SEQUENCES, add, find_models, read_settings
 from server.settings import MIB, ReasoningField, Settings
 
@@ -213,7 +214,7 @@ def test_the_process_serves_and_ends_well() -> None:
 def test_a_model_that_is_not_there_ends_the_process(tmp_path: Path) -> None:
     process, _ = start("-m", str(tmp_path / "no\nERROR: forged\x1b[2Jne.gguf"))
     _, log = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 2, log
+    assert process.returncode == ExitCode.MODEL, log
     assert "ne.gguf" in log
     assert "Traceback" not in log
     assert not any(line.startswith("ERROR: forged") for line in log.splitlines())
