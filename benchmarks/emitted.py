@@ -1,6 +1,7 @@
 """Which turns can be said in the languages of other engines, and why the rest cannot?
 
-    python -m benchmarks.emitted [--sets 20] [--formats hermes,lfm2] [--key-order any] [--walks 0] [PATH ...]
+    python -m benchmarks.emitted [--sets 20] [--formats hermes,lfm2] [--key-order any] \\
+      [--walks 0] [PATH ...]
 
 PATHs are files of JSON Lines with `tools`; by default the sample in `tests/data`. Every format is
 asked about every set, with its markers as special tokens. With `--walks`, llama.cpp judges so many
