@@ -1,6 +1,7 @@
 """Which turns can be said in the languages of other engines, and why the rest cannot?
 
-    python -m benchmarks.emitted [--sets 101] [--key-order any] [--walks 0] [PATH ...]
+    python -m benchmarks.emitted [--sets 20] [--formats hermes,lfm2] [--key-order any] \\
+      [--walks 0] [PATH ...]
 
 PATHs are files of JSON Lines with `tools`; by default the sample in `tests/data`. Every format is
 asked about every set, with its markers as special tokens. With `--walks`, llama.cpp judges so many
@@ -90,19 +91,24 @@ def main() -> int:
     """Prints what was said and refused; 1 if llama.cpp and llguidance disagree about a text."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
-    parser.add_argument("--sets", type=int, default=1_000_000, help="how many tool sets at most")
+    parser.add_argument(
+        "--sets", type=int, default=1_000_000, help="how many tool sets at most, of all kinds alike"
+    )
     parser.add_argument("--key-order", choices=tuple(KeyOrder), default=KeyOrder.ANY)
+    parser.add_argument("--formats", metavar="NAME,...", help="default: all")
     parser.add_argument("--walks", type=int, default=0)
     options = parser.parse_args()
     policy = Policy(key_order=KeyOrder(options.key_order))
-    sets = _read_sets(options.paths or sample_paths())[: options.sets]
+    sets = _read_sets(options.paths or sample_paths())
+    sets = sets[:: -(-len(sets) // options.sets)]
+    formats = [f for f in FORMATS if not options.formats or f.name in options.formats.split(",")]
     tallies = {language: Tally() for language in LANGUAGES}
     unfit = Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         walks = None
         if options.walks:
             walks = _Walks(make_vocabulary(Path(folder), marked=True), options.walks)
-        for format in FORMATS:
+        for format in formats:
             for tools in sets:
                 try:
                     grammar = build_turn(format, tools, policy, markers=MARKERS)
@@ -113,8 +119,8 @@ def main() -> int:
                     tally.note(grammar, language, format)
                 if walks is not None:
                     walks.judge(format, tools, policy)
-    asked = len(FORMATS) * len(sets)
-    print(f"{len(FORMATS)} formats x {len(sets)} tool sets: {asked:,} turns")
+    asked = len(formats) * len(sets)
+    print(f"{len(formats)} formats x {len(sets)} tool sets: {asked:,} turns")
     print(f"order of keys: {policy.key_order}; no grammar of ours: {sum(unfit.values()):,}")
     _print_tallies(tallies)
     if walks is None:

@@ -1,4 +1,4 @@
-"""GBNF, the grammars of llama.cpp (of 2026: it has to know tokens by their numbers, `<[5]>`).
+"""GBNF, the grammars of llama.cpp, which has to know tokens by their numbers (`<[5]>`).
 
 What its reader makes of some texts decides how they are written here:
 

@@ -1,9 +1,9 @@
 """Structural tags, the grammars of XGrammar (0.2 and later: it has to know formats of tokens).
 
 What has special tokens in it is a tree of `sequence`, `or`, `star` and `token`, as far as it does
-not refer to itself. Everything else is a `grammar`. Its `json_schema`, `any_text` and
-`triggered_tags` are no part of it: they take other texts than ours, such as white space anywhere,
-keys twice or not at all, or a half marker.
+not refer to itself and repeats little. Everything else is a `grammar`. The formats `json_schema`,
+`any_text` and `triggered_tags` are no part of it: they take other texts than ours, such as white
+space anywhere, keys twice or not at all, or a half marker.
 """
 
 import json
@@ -22,6 +22,9 @@ from grammars.emit.rules_text import Notation, write_rules
 from grammars.ir.nodes import Literal, Token
 from grammars.regex.characters import EVERY
 
+MOST_REPEATED = 2
+"""So many times as long as one grammar may a tree be."""
+
 _Format: TypeAlias = dict[str, object]
 
 
@@ -33,9 +36,15 @@ _NOTATION = Notation("XGrammar's EBNF", _write_token, EVERY)
 
 
 def write_structural_tag(grammar: ContextFreeGrammar) -> str:
-    """The grammar as a structural tag in JSON."""
-    tag = {"type": "structural_tag", "format": _Formats(grammar).choose(grammar.start)}
-    return json.dumps(tag, ensure_ascii=False)
+    """The grammar as a structural tag in JSON: a tree, or one grammar with tokens in it where the
+    parts of a tree would repeat the rules that they have in common."""
+    tree = _print(_Formats(grammar).choose(grammar.start))
+    whole = _print({"type": "grammar", "grammar": write_rules(grammar, _NOTATION)})
+    return tree if len(tree) <= MOST_REPEATED * len(whole) else whole
+
+
+def _print(format: _Format) -> str:
+    return json.dumps({"type": "structural_tag", "format": format}, ensure_ascii=False)
 
 
 class _Formats:

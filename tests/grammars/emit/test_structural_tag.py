@@ -13,7 +13,15 @@ from grammars.emit.emitter import emit
 from grammars.formats import FORMATS
 from grammars.formats.hermes import HERMES
 from grammars.ir.grammar import Grammar, Rule
-from grammars.ir.nodes import Alternatives, Expression, Literal, RuleReference, Sequence, Token
+from grammars.ir.nodes import (
+    Alternatives,
+    Expression,
+    Literal,
+    Repeat,
+    RuleReference,
+    Sequence,
+    Token,
+)
 from grammars.lowering.lower import lower
 from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
 from grammars.wire.format import Format
@@ -53,6 +61,16 @@ def test_no_tokens_make_one_grammar() -> None:
     assert format["grammar"].startswith('root ::= "a" ')
     assert emit_format(Literal("a")) == {"type": "const_string", "value": "a"}
     assert emit_format(Sequence(())) == {"type": "const_string", "value": ""}
+
+
+def test_a_tree_that_repeats_much_is_one_grammar() -> None:
+    word = RuleReference("word_0")
+    rules = {"word_0": Rule(Repeat(Alternatives((Literal("a" * 50), Literal("b" * 50))), 2, 9))}
+    few = Sequence((Token("<", 1), word, Token(">", 2)))
+    assert emit_format(few, rules)["type"] == "sequence"
+    format = emit_format(Sequence((few, few, few, few)), rules)
+    assert format["type"] == "grammar"
+    assert format["grammar"].count("Token(1)") == 4
 
 
 def test_tokens_in_what_refers_to_itself_are_in_the_grammar() -> None:
