@@ -10,8 +10,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from constrained.errors import RequestError
 
@@ -23,6 +24,10 @@ RESERVED = 64  # descriptors that connections leave to files, the model and the 
 MOST_DESCRIPTORS = 8_192
 QUIET_SECONDS = 10  # between two lines of the log that say the same
 DELIVERY_SECONDS = 5  # for what is said in the end, behind the time that requests still had
+MOST_OF_HEAD = 64 * 1024  # bytes
+SLICE = 2_048  # bytes of a chunked body that are read at a time
+FREE_CHUNKS = 4_096  # of any size
+LEAST_CHUNK = 64  # bytes in the mean, of a body with more chunks
 LOG = logging.getLogger("constrained.server")
 
 
@@ -94,7 +99,8 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
         most_connections: one more is closed at once. With no descriptor left, the event loop could
             not even accept a connection to refuse it, and would try without end.
     """
-    base: Any = AutoHTTPProtocol
+    # Not what uvicorn finds by itself: with httptools, nothing bounds heads and trailers.
+    base: Any = H11Protocol
     refused_at = -float(QUIET_SECONDS)  # when the log has said so
 
     class ImpatientProtocol(base):
@@ -102,6 +108,8 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
 
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
+            self.conn = _ChunkCounter(h11.SERVER, MOST_OF_HEAD)
+            self._unread = bytearray()
             if len(self.connections) > most_connections:
                 self._refuse(transport)
                 return
@@ -115,6 +123,30 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
             transport.abort()
 
         def data_received(self, data: bytes) -> None:
+            is_reading = bool(self._unread)
+            self._unread += data
+            if not is_reading:
+                self._read_slice()
+
+        def _read_slice(self) -> None:
+            """Reads what has come; of a chunked body a little, and the rest when others have had
+            their turn: it may have a chunk in every seventh byte."""
+            if self.transport.is_closing():
+                self._unread.clear()
+                return
+            if not self._knows_length:
+                self._read(SLICE)
+            if self._knows_length and self._unread:
+                self._read(len(self._unread))
+            if self._unread:
+                self.transport.pause_reading()
+                self.loop.call_soon(self._read_slice)
+            elif not self.flow.read_paused:
+                self.transport.resume_reading()
+
+        def _read(self, size: int) -> None:
+            data = bytes(self._unread[:size])
+            del self._unread[:size]
             super().data_received(data)
             if self._has_request:
                 self._stop_expecting()
@@ -124,6 +156,10 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_expecting()
             super().connection_lost(exc)
+
+        @property
+        def _knows_length(self) -> bool:
+            return self._has_request and self.conn.has_length
 
         @property
         def _has_request(self) -> bool:
@@ -143,6 +179,32 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
                 self.transport.close()
 
     return ImpatientProtocol
+
+
+class _ChunkCounter(h11.Connection):
+    """A connection that refuses bodies of too many small chunks: each takes as long to read as
+    kilobytes of a large one.
+
+    Attributes:
+        has_length: the request under way has said how long its body is, or that it has none.
+    """
+
+    def __init__(self, role: type[h11.SERVER], most_of_head: int):
+        super().__init__(role, most_of_head)
+        self.has_length = False
+        self._chunks = self._bytes = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.has_length = not any(name == b"transfer-encoding" for name, _ in event.headers)
+            self._chunks = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._chunks += event.chunk_start
+            self._bytes += len(event.data)
+            if self._chunks > FREE_CHUNKS and self._bytes < self._chunks * LEAST_CHUNK:
+                raise h11.RemoteProtocolError(f"{self._chunks} chunks have {self._bytes} bytes")
+        return event
 
 
 class DrainingServer(uvicorn.Server):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ import uvicorn
 
 from constrained.errors import RequestError
 from server.listening import (
+    FREE_CHUNKS,
+    LEAST_CHUNK,
     find_most_connections,
     make_protocol,
     open_socket,
@@ -40,11 +43,24 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.body", "body": b""})
 
 
+async def count_bytes(scope: Any, receive: Any, send: Any) -> None:
+    """An application that says how long the body was."""
+    size = 0
+    message: dict[str, Any] = {"more_body": True}
+    while message.get("more_body"):
+        message = await receive()
+        size += len(message.get("body", b""))
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"%d" % size})
+
+
 @contextmanager
-def listen(*, idle_seconds: float = 0.3, most: int = 100) -> Iterator[tuple[str, int]]:
+def listen(
+    *, idle_seconds: float = 0.3, most: int = 100, application: Any = answer
+) -> Iterator[tuple[str, int]]:
     """A server of that application; gives its address."""
     protocol = make_protocol(idle_seconds, most)
-    config = uvicorn.Config(answer, port=0, http=protocol, lifespan="off", log_level="error")
+    config = uvicorn.Config(application, port=0, http=protocol, lifespan="off", log_level="error")
     server = uvicorn.Server(config)
     listening = prepare_socket(config.bind_socket(), 60)
     thread = threading.Thread(target=server.run, args=([listening],))
@@ -90,6 +106,38 @@ def test_a_head_that_comes_in_drops_is_closed_too() -> None:
                 break
             time.sleep(0.05)
         assert closed
+
+
+def send_chunks(address: tuple[str, int], chunk: bytes, count: int) -> bytes:
+    """What a server answers to a body of equal chunks."""
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+    written = b"%x\r\n%s\r\n" % (len(chunk), chunk)
+    with socket.create_connection(address) as client:
+        with suppress(ConnectionError):  # the server has closed it meanwhile
+            client.sendall(head + b"Connection: close\r\n\r\n" + written * count + b"0\r\n\r\n")
+        return read_to_the_end(client)
+
+
+def test_a_body_of_tiny_chunks_is_refused() -> None:
+    with listen(application=count_bytes) as address:
+        assert b" 400 " in send_chunks(address, b"x", 200_000).partition(b"\r\n")[0]
+        assert b"\r\n%d\r\n" % FREE_CHUNKS in send_chunks(address, b"x", FREE_CHUNKS)
+        assert b"\r\n640000\r\n" in send_chunks(address, b"x" * LEAST_CHUNK, 10_000)
+
+
+def test_others_are_answered_while_a_body_comes_in_chunks() -> None:
+    """None of its slices keeps the event loop for long, so a short request is done before."""
+    with listen(application=count_bytes) as address, ThreadPoolExecutor() as pool:
+        large = pool.submit(send_chunks, address, b"x" * LEAST_CHUNK, 100_000)
+        while not large.done():
+            answered = not large.done()
+            with socket.create_connection(address) as client:
+                client.sendall(HEAD)
+                client.recv(4096)
+            if answered and not large.done():
+                break
+        assert not large.done()
+        assert b"\r\n6400000\r\n" in large.result()
 
 
 def test_a_connection_too_many_is_refused_at_once() -> None:
