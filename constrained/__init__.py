@@ -4,6 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from constrained.agent.budget import Budget, Spent
+    from constrained.agent.journal import LATER
+    from constrained.agent.outcome import CallResult, Outcome, Reason, Run
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
     from constrained.engine.protocol import Sampling
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
         TemplateError,
     )
     from constrained.logits import TokenDrawn
-    from constrained.model.agent import CallResult, Outcome, Reason, Run
     from constrained.model.loading import from_llama, load
     from constrained.model.model import Model
     from constrained.reply import Reply
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
+    "constrained.agent.budget": ("Budget", "Spent"),
+    "constrained.agent.journal": ("LATER",),
+    "constrained.agent.outcome": ("CallResult", "Outcome", "Reason", "Run"),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
     "constrained.engine.protocol": ("Sampling",),
@@ -56,7 +61,6 @@ _NAMES = {
         "TemplateError",
     ),
     "constrained.logits": ("TokenDrawn",),
-    "constrained.model.agent": ("CallResult", "Outcome", "Reason", "Run"),
     "constrained.model.loading": ("from_llama", "load"),
     "constrained.model.model": ("Model",),
     "constrained.reply": ("Reply",),
@@ -82,10 +86,12 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "LATER",
     "ArgumentEnd",
     "ArgumentStart",
     "ArgumentsDelta",
     "AsyncStream",
+    "Budget",
     "BusyError",
     "CallCut",
     "CallOpened",
@@ -110,6 +116,7 @@ __all__ = [
     "Run",
     "Sampling",
     "SchemaError",
+    "Spent",
     "Stream",
     "StreamEvent",
     "TemplateError",

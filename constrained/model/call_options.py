@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypedDict, TypeVar
 
+from constrained.agent.actions import Approve
+from constrained.agent.budget import Budget
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
 from constrained.deadline import check_timeout
@@ -121,6 +123,31 @@ class Options(TurnOptions, total=False):
     breakpoints: Sequence[int]
     cache_salt: str | None
     cache_prompt: bool
+
+
+class RunOptions(Options, total=False):
+    """The options of `run`, beside those of its turns.
+
+    max_steps: generate at most so many turns; the calls of the last one are executed, too; 8 if not
+        given.
+    max_repeats: a call that would only repeat what was there so many times is not executed, but the
+        model is told so: the same call with the same result, a cycle of calls, a call whose
+        arguments only grow. If it goes on with that, its next turn is the last one and has no calls
+        (`tool_choice` "none", held by the mask). 2 if not given.
+    approve: is asked before a call is executed. Whatever it returns but True declines: the model is
+        told, with the text if it is one. The same call again ends the run. With `LATER` the run
+        ends, and goes on when the decision is there.
+    budget: tokens, seconds, calls and cost that may be spent; then the model has one last turn to
+        answer, without calls.
+    max_context: tokens of a prompt; beyond that, the oldest results of tools are replaced by a
+        note. Any number if not given: a prompt that does not fit into the context is an error.
+    """
+
+    max_steps: int
+    max_repeats: int
+    approve: Approve | None
+    budget: Budget
+    max_context: int | None
 
 
 def explain_options(method: Method) -> Method:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
+from constrained.agent import run as agent
+from constrained.agent.outcome import Run
 from constrained.answers import Target, read_target
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
@@ -20,14 +22,13 @@ from constrained.errors import GrammarError, ModelError
 from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
-from constrained.model import agent
-from constrained.model.agent import Run, RunOptions
 from constrained.model.call_options import (
     CallOptions,
     GeneratedTextOptions,
     Messages,
     ModelCall,
     Options,
+    RunOptions,
     TurnOptions,
     explain_options,
     read_call,
@@ -35,7 +36,7 @@ from constrained.model.call_options import (
     read_value,
 )
 from constrained.prompt.turn_cache import MOST_TOKENS
-from constrained.reply import Reply, make_reply
+from constrained.reply import Reply, TurnCallIds, make_reply
 from constrained.schedule.runner import Runner
 from constrained.schedule.scheduler import STEP, Schedule
 from constrained.schedule.worker import (
@@ -59,6 +60,17 @@ T = TypeVar("T")
 
 def _ignore(events: Sequence[StreamEvent]) -> None:
     """The sink of a caller who wants the reply alone."""
+
+
+def _send_with_ids(ids: TurnCallIds, sink: Sink, events: Sequence[StreamEvent]) -> None:
+    """Sends events with the ids that the calls have in the reply."""
+    named: list[StreamEvent] = []
+    for event in events:
+        if isinstance(event, CallRead):
+            id = ids.choose(event.index, event.call.id)
+            event = replace(event, call=replace(event.call, id=id))
+        named.append(event)
+    sink(named)
 
 
 def _has_own_ids(generation: Generation, reply: Reply) -> bool:
@@ -445,7 +457,8 @@ class Model:
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)
-            return self._launch(turn, is_wanted, sink, options=call.options, deadline=deadline)
+            named = partial(_send_with_ids, TurnCallIds(turn), sink)
+            return self._launch(turn, is_wanted, named, options=call.options, deadline=deadline)
 
         check = partial(self._check, is_wanted, deadline)
         is_known = self.compiler.knows(call.job)

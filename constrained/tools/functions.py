@@ -3,70 +3,76 @@
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from constrained.tools.signatures import Bound, Signature, is_model, read_function, read_model
 from grammars.errors import ToolError
 from grammars.schema.nodes import Json
+from grammars.turn import ToolCall
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__constrained_tool__"
 
 
-@dataclass(frozen=True)
-class _Options:
-    """Name, description and strictness given by `@tool` or the caller, not the function itself."""
+Cost: TypeAlias = float | Callable[[ToolCall], float]
+"""What a call costs, in a unit of the user's."""
 
-    name: str | None = None
-    description: str | None = None
-    strict: bool | None = None
+
+class ToolOptions(TypedDict, total=False):
+    """What `@tool` or the caller says of a tool, beside the function itself.
+
+    name: what the model calls it.
+    description: shown to the model.
+    strict: whether calls have to fit the schema wholly; None is the default, True.
+    read_only: it changes nothing: the agent loop may begin a call while the turn is still being
+        written, in another thread, and make it again after a crash.
+    cost: of a call, for the budget of a run; a number, or a function of the call.
+    """
+
+    name: str | None
+    description: str | None
+    strict: bool | None
+    read_only: bool
+    cost: Cost | None
 
 
 @overload
-def tool(
-    function: F,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    strict: bool | None = None,
-) -> F: ...
+def tool(function: F, /, **options: Unpack[ToolOptions]) -> F: ...
 
 
 @overload
-def tool(
-    *, name: str | None = None, description: str | None = None, strict: bool | None = None
-) -> Callable[[F], F]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
 
 
-def tool(
-    function: Any = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    strict: bool | None = None,
-) -> Any:
+def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
     """Decorates a function, method or model class that is a tool; it stays what it is.
 
     Undecorated ones are tools just as well: this is for another name or description than Python
-    knows, and for `strict`. The signature is read when the tool is offered.
+    knows, and for the rest of `ToolOptions`. The signature is read when the tool is offered.
 
     Raises:
         ToolError: it cannot be decorated, such as the method of an instance.
     """
+    _check_options(options)
     if function is None:
-        return functools.partial(tool, name=name, description=description, strict=strict)
+        return functools.partial(tool, **options)
     target = function
     if isinstance(function, staticmethod | classmethod):
         target = function.__func__
     try:
-        setattr(target, _MARK, _Options(name, description, strict))
+        setattr(target, _MARK, options)
     except (AttributeError, TypeError) as e:
         hint = "Use FunctionTool.from_function(function, name=...)"
         raise ToolError(f"{function!r} cannot be decorated", hint=hint) from e
     return function
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    for name in options:
+        if name not in ToolOptions.__annotations__:
+            known = ", ".join(ToolOptions.__annotations__)
+            raise TypeError(f"unknown option {name!r} of a tool; known: {known}")
 
 
 def _bind_plainly(arguments: Mapping[str, Json]) -> Bound:
@@ -88,6 +94,7 @@ class FunctionTool:
         function: sync or async; None leaves calls to whoever gets the reply.
         strict: whether calls have to fit the schema wholly; None is the default, True.
         bind: JSON arguments -> those of the function; raises CallError.
+        read_only, cost: see `ToolOptions`.
     """
 
     name: str
@@ -96,42 +103,31 @@ class FunctionTool:
     function: Callable[..., Any] | None = None
     strict: bool | None = None
     bind: Callable[[Mapping[str, Json]], Bound] = field(default=_bind_plainly, repr=False)
+    read_only: bool = False
+    cost: Cost | None = None
 
     @classmethod
     def from_function(
-        cls,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        strict: bool | None = None,
+        cls, function: Callable[..., Any], **options: Unpack[ToolOptions]
     ) -> "FunctionTool":
         """A function, method or other callable; see `read_function`.
 
         Args:
-            name, description, strict: instead of what `@tool` or the function itself says.
+            function: that runs.
+            options: instead of what `@tool` or the function itself says.
 
         Raises:
             ToolError: it has no name, or parameters that cannot be described.
         """
-        options = _Options(name, description, strict)
         return _make(function, options, read=read_function, run=function)
 
     @classmethod
-    def from_model(
-        cls,
-        model: type,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        strict: bool | None = None,
-    ) -> "FunctionTool":
+    def from_model(cls, model: type, **options: Unpack[ToolOptions]) -> "FunctionTool":
         """A pydantic model or dataclass: its fields are the arguments, a call makes an instance.
 
         Raises:
             ToolError: a field that cannot be described.
         """
-        options = _Options(name, description, strict)
         return _make(model, options, read=read_model, run=_return)
 
     @classmethod
@@ -143,9 +139,44 @@ class FunctionTool:
         *,
         description: str = "",
         strict: bool | None = None,
+        read_only: bool = False,
+        cost: Cost | None = None,
     ) -> "FunctionTool":
         """A JSON Schema, and perhaps a function that takes its properties as keywords, as JSON."""
-        return cls(name, schema, description, function=function, strict=strict)
+        return cls(
+            name,
+            schema,
+            description,
+            function=function,
+            strict=strict,
+            read_only=read_only,
+            cost=cost,
+        )
+
+    @classmethod
+    def from_mcp(cls, tool: Any, function: Callable[..., Any]) -> "FunctionTool":
+        """A tool as an MCP server lists it, and the function that calls that server; it is
+        read-only if its annotation `readOnlyHint` says so.
+
+        Args:
+            tool: an object (`mcp.types.Tool`) or its JSON.
+            function: takes the arguments as keywords.
+
+        Raises:
+            ToolError: it is no tool of MCP.
+        """
+        body = tool if isinstance(tool, Mapping) else _read_mcp(tool)
+        name, schema = body.get("name"), body.get("inputSchema")
+        if not isinstance(name, str) or not isinstance(schema, Mapping):
+            hint = "It needs a name and an inputSchema"
+            raise ToolError(f"{tool!r} is no tool of MCP", hint=hint)
+        return cls.from_schema(
+            name,
+            schema,
+            function,
+            description=body.get("description") or "",
+            read_only=_is_read_only(body.get("annotations")),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The tool in OpenAI's form."""
@@ -161,39 +192,42 @@ class FunctionTool:
 
 def _make(
     given: Any,
-    options: _Options,
+    options: ToolOptions,
     *,
     read: Callable[[Any], Signature],
     run: Callable[..., Any],
 ) -> FunctionTool:
-    decorated = _read_mark(given)
-    name = options.name or decorated.name or getattr(given, "__name__", None)
+    _check_options(options)
+    said: ToolOptions = {}
+    for source in (_read_mark(given), options):  # the caller has the last word
+        for option, value in source.items():
+            if value is not None:
+                said[option] = value
+    name = said.get("name") or getattr(given, "__name__", None)
     if name is None or name == "<lambda>":
         hint = "Use FunctionTool.from_function(function, name=...)"
         raise ToolError(f"{given!r} has no valid name for a tool", hint=hint)
     signature = read(given)
-    description = signature.description
-    strict = None
-    for source in (decorated, options):  # the caller has the last word
-        if source.description is not None:
-            description = source.description
-        if source.strict is not None:
-            strict = source.strict
+    description = said.get("description")
+    if description is None:
+        description = signature.description
     return FunctionTool(
         name=name,
         parameters=signature.schema,
         description=description,
         function=run,
-        strict=strict,
+        strict=said.get("strict"),
         bind=signature.bind,
+        read_only=said.get("read_only", False),
+        cost=said.get("cost"),
     )
 
 
-def _read_mark(given: Any) -> _Options:
+def _read_mark(given: Any) -> ToolOptions:
     """The options of `@tool`; a subclass does not inherit them."""
     if isinstance(given, type):
-        return vars(given).get(_MARK) or _Options()
-    return getattr(given, _MARK, None) or _Options()
+        return vars(given).get(_MARK) or {}
+    return getattr(given, _MARK, None) or {}
 
 
 def as_tool(given: Any) -> Any:
@@ -225,6 +259,21 @@ def as_json(given: Any) -> Any:
         description = getattr(given, "description", None) or ""
         return {"name": given.name, "description": description, "inputSchema": given.inputSchema}
     return given
+
+
+def _read_mcp(given: Any) -> Mapping[str, Any]:
+    """An MCP tool as JSON."""
+    return {
+        name: getattr(given, name, None)
+        for name in ("name", "description", "inputSchema", "annotations")
+    }
+
+
+def _is_read_only(annotations: Any) -> bool:
+    """What `readOnlyHint` says; nothing counts as no."""
+    if isinstance(annotations, Mapping):
+        return annotations.get("readOnlyHint") is True
+    return getattr(annotations, "readOnlyHint", None) is True
 
 
 def _is_mcp(given: Any) -> bool:

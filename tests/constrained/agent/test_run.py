@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from constrained.agent.outcome import Outcome, Reason, Run
+from constrained.agent.run import arun, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import CallError, RequestError
-from constrained.model.agent import Outcome, Reason, Run, arun, run
 from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
@@ -43,6 +44,7 @@ class Seen:
     def __init__(self, model: Model):
         self.model = model
         self.options: list[dict[str, Any]] = []
+        self.acall, self.stream, self.astream = model.acall, model.stream, model.astream
 
     def call(self, messages: Any, tools: Any, /, **options: Any) -> Reply:
         self.options.append(options)
@@ -482,7 +484,7 @@ def test_what_cannot_be_run():
     model = scripted("Hi.")
     for name in ("max_steps", "max_repeats"):
         with pytest.raises(RequestError, match=f"{name} is 0") as info:
-            run(model, "Go.", [], **{name: 0})
+            run(model, "Go.", [], None, **{name: 0})
         assert info.value.where == f"/{name}"
     with pytest.raises(ToolError) as info:
         run(model, "Go.", [add, lambda x: x])

@@ -1,0 +1,197 @@
+"""A run: the model calls functions and reads their results, until it answers."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Concurrent, complete
+from constrained.agent.early_calls import EarlyCalls
+from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
+from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
+from constrained.agent.outcome import CallResult, Run, decline, lose
+from grammars.turn import ToolCall
+
+OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of a run, beside its messages, tools and the options of its turns.
+
+    Args:
+        limits: where it ends.
+        approve: see `RunOptions`.
+        on_interrupted: see `RunOptions`.
+        journal: keeps what happens.
+    """
+
+    limits: RunLimits = field(default_factory=RunLimits)
+    approve: Approve | None = None
+    on_interrupted: OnInterrupted | None = None
+    journal: Journal = field(default_factory=NoJournal)
+
+
+def _split(options: Mapping[str, Any], journal: Journal) -> tuple[RunSettings, dict[str, Any]]:
+    """The settings of a run, and the options of its turns."""
+    rest = dict(options)
+    limits: dict[str, Any] = {}
+    for name in RunLimits.__annotations__:
+        if name in rest:
+            limits[name] = rest.pop(name)
+    settings = RunSettings(
+        limits=RunLimits(**limits),
+        approve=rest.pop("approve", None),
+        on_interrupted=rest.pop("on_interrupted", None),
+        journal=journal,
+    )
+    return settings, rest
+
+
+def run(
+    model: ChatModel,
+    messages: Sequence[Mapping[str, Any]] | str,
+    tools: Sequence[Any],
+    journal: Journal | None = None,
+    **options: Any,
+) -> Run:
+    """Calls the model, executes its calls, and shows it the results, until it answers.
+
+    Where a function raises, the model is told what, and may mend its call. If a turn calls a tool
+    without a function, none of its calls is executed: they are left to the caller. Nor are those
+    of a turn that ran out of tokens. Read-only calls begin while the turn is being written.
+
+    Args:
+        model: what answers.
+        messages: the conversation, or the text of a user message.
+        tools: functions, and all else that `read_tools` reads.
+        journal: keeps what happens; what it has already is not done again.
+        options: see `RunOptions`; all others are handed to the model. A `tool_choice` that requires
+            a call holds for the first turn only, and is "auto" from then on: the model could never
+            answer otherwise.
+
+    Raises:
+        Error: what the model raises; RequestError for limits below 1.
+    """
+    settings, turn_options = _split(options, journal or NoJournal())
+    actions = Blocking(model)
+    try:
+        loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+        return complete(_drive(loop, actions, settings))
+    finally:
+        actions.close()
+
+
+async def arun(
+    model: ChatModel,
+    messages: Sequence[Mapping[str, Any]] | str,
+    tools: Sequence[Any],
+    journal: Journal | None = None,
+    **options: Any,
+) -> Run:
+    """As `run`; the calls of one turn run concurrently.
+
+    `approve` may be async; it is asked about one call after the other.
+    """
+    settings, turn_options = _split(options, journal or NoJournal())
+    loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+    return await _drive(loop, Concurrent(model), settings)
+
+
+async def _drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run:
+    journal = settings.journal
+    while loop.reason is None:
+        turn = _Turn(loop, actions, settings)
+        try:
+            await turn.generate()
+            await turn.execute()
+        finally:
+            turn.early.cancel()
+    finished = loop.finish(journal.id)
+    journal.close(finished)
+    return finished
+
+
+class _Turn:
+    """One turn of a run.
+
+    Args:
+        loop: decides.
+        actions: carries out.
+        settings: of the run.
+    """
+
+    def __init__(self, loop: AgentLoop, actions: Actions, settings: RunSettings):
+        self._loop = loop
+        self._actions = actions
+        self._settings = settings
+        self._journal = settings.journal
+        self._number = loop.step
+        self._verdicts: dict[int, Verdict] = {}
+        self.early = EarlyCalls(loop, actions, self._decide)
+
+    async def generate(self) -> None:
+        """Lets the model write the turn, unless the journal has it."""
+        loop, journal = self._loop, self._journal
+        loop.prepare(journal.begin_turn(self._number, loop.elapsed))
+        known = journal.find_reply(self._number)
+        if known is None:
+            has_early = any(getattr(tool, "read_only", False) for tool in loop.tools)
+            note = self.early.note if has_early else None
+            known = await self._actions.generate(loop, note), loop.elapsed
+            journal.note_reply(self._number, *known)
+        loop.take(*known)
+
+    async def execute(self) -> None:
+        """Executes the calls of the turn that are open."""
+        calls = self._loop.open
+        for open_call in calls:
+            if open_call.number not in self._verdicts:
+                await self._decide(open_call.number, open_call.call)
+        if any(isinstance(self._verdicts[one.number], Approval) for one in calls):
+            self._loop.wait()
+            return
+        works = [self._execute(open_call) for open_call in calls]
+        self._loop.answer(await self._actions.gather(works))
+
+    def _find_place(self, number: int, call: ToolCall) -> CallPlace:
+        return CallPlace(self._number, number, call)
+
+    async def _decide(self, number: int, call: ToolCall) -> Verdict:
+        """The verdict about a call; it is asked for once."""
+        place = self._find_place(number, call)
+        verdict = self._journal.find_verdict(place)
+        if verdict is None:
+            verdict = True
+            if self._settings.approve is not None:
+                verdict = await self._actions.ask(self._settings.approve, call)
+                self._journal.note_verdict(place, verdict)
+        self._verdicts[number] = verdict
+        return verdict
+
+    async def _execute(self, open_call: OpenCall) -> CallResult:
+        """The result of a call."""
+        number, call = open_call.number, open_call.call
+        place = self._find_place(number, call)
+        known = self._journal.find_result(place)
+        if known is not None:
+            return known
+        result = await self._perform(open_call, place)
+        self._journal.note_result(place, result)
+        return result
+
+    async def _perform(self, open_call: OpenCall, place: CallPlace) -> CallResult:
+        verdict = self._verdicts[open_call.number]
+        if verdict is not True:
+            return decline(open_call.call, verdict)
+        if (begun := self.early.begun.get(open_call.number)) is not None:
+            result = await self._actions.finish(begun)
+            return replace(result, call=open_call.call)
+        is_new = self._journal.begin_call(place)
+        if not is_new and not open_call.tool.read_only and not await self._may_repeat(place.call):
+            return lose(place.call)
+        return await self._actions.execute(open_call.call, self._loop.tools)
+
+    async def _may_repeat(self, call: ToolCall) -> bool:
+        """Whether a call that was under way when the process ended is executed once more."""
+        ask = self._settings.on_interrupted
+        return ask is not None and await self._actions.ask(ask, call) is True
