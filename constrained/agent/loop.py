@@ -117,6 +117,11 @@ class AgentLoop:
         return self._context.shown
 
     @property
+    def whole_messages(self) -> Sequence[Mapping[str, Any]]:
+        """The whole conversation."""
+        return self._context.messages
+
+    @property
     def elapsed(self) -> float:
         """Seconds so far."""
         return self._clock() - self._started

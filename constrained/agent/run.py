@@ -31,7 +31,9 @@ class RunSettings:
     journal: Journal = field(default_factory=NoJournal)
 
 
-def _split(options: Mapping[str, Any], journal: Journal) -> tuple[RunSettings, dict[str, Any]]:
+def split_options(
+    options: Mapping[str, Any], journal: Journal
+) -> tuple[RunSettings, dict[str, Any]]:
     """The settings of a run, and the options of its turns."""
     rest = dict(options)
     limits: dict[str, Any] = {}
@@ -72,11 +74,11 @@ def run(
     Raises:
         Error: what the model raises; RequestError for limits below 1.
     """
-    settings, turn_options = _split(options, journal or NoJournal())
+    settings, turn_options = split_options(options, journal or NoJournal())
     actions = Blocking(model)
     try:
         loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
-        return complete(_drive(loop, actions, settings))
+        return complete(drive(loop, actions, settings))
     finally:
         actions.close()
 
@@ -92,12 +94,13 @@ async def arun(
 
     `approve` may be async; it is asked about one call after the other.
     """
-    settings, turn_options = _split(options, journal or NoJournal())
+    settings, turn_options = split_options(options, journal or NoJournal())
     loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
-    return await _drive(loop, Concurrent(model), settings)
+    return await drive(loop, Concurrent(model), settings)
 
 
-async def _drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run:
+async def drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run:
+    """Carries out what the loop decides, until the run is over."""
     journal = settings.journal
     while loop.reason is None:
         turn = _Turn(loop, actions, settings)

@@ -4,10 +4,12 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from os import PathLike
 from typing import Any, Literal, TypedDict, TypeVar
 
 from constrained.agent.actions import Approve
 from constrained.agent.budget import Budget
+from constrained.agent.run import OnInterrupted
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
 from constrained.deadline import check_timeout
@@ -141,6 +143,8 @@ class RunOptions(Options, total=False):
         answer, without calls.
     max_context: tokens of a prompt; beyond that, the oldest results of tools are replaced by a
         note. Any number if not given: a prompt that does not fit into the context is an error.
+    record: a file (SQLite) where the run notes what happens, before it has an effect; `resume`
+        goes on from there, also after a crash. If not given, nothing is noted.
     """
 
     max_steps: int
@@ -148,6 +152,25 @@ class RunOptions(Options, total=False):
     approve: Approve | None
     budget: Budget
     max_context: int | None
+    record: str | PathLike[str] | None
+
+
+class ResumeOptions(TypedDict, total=False):
+    """What is given anew where a run is resumed; all else is in its record.
+
+    approve: as of `run`. If not given where the run had it, calls that are not decided yet wait.
+    on_interrupted: is asked about a call that was under way when the process ended, unless it is
+        read-only. True: it is executed again. With anything else, or if not given, the model is
+        told that the outcome is not known.
+    max_steps, budget, max_context, timeout: in place of those of the record.
+    """
+
+    approve: Approve | None
+    on_interrupted: OnInterrupted | None
+    max_steps: int
+    budget: Budget
+    max_context: int | None
+    timeout: float | None
 
 
 def explain_options(method: Method) -> Method:

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from typing import Any, TypeVar, Unpack, overload
 
 from constrained.agent import run as agent
@@ -28,6 +29,7 @@ from constrained.model.call_options import (
     Messages,
     ModelCall,
     Options,
+    ResumeOptions,
     RunOptions,
     TurnOptions,
     explain_options,
@@ -37,6 +39,7 @@ from constrained.model.call_options import (
 )
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.reply import Reply, TurnCallIds, make_reply
+from constrained.runs.recorded_run import ModelIdentity, begin, go_on
 from constrained.schedule.runner import Runner
 from constrained.schedule.scheduler import STEP, Schedule
 from constrained.schedule.worker import (
@@ -259,14 +262,66 @@ class Model:
     @explain_options
     def run(self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]) -> Run:
         """Calls the model and the functions it asks for, until it answers; see `agent.run`."""
-        return agent.run(self, messages, tools, **options)
+        record = options.pop("record", None)
+        if record is None:
+            return agent.run(self, messages, tools, **options)
+        with begin(record, messages, tools, options, model=self._identify()) as recorded:
+            return agent.run(self, messages, tools, recorded.journal, **recorded.options)
 
     @explain_options
     async def arun(
         self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]
     ) -> Run:
         """As `run`; the calls of one turn run concurrently."""
-        return await agent.arun(self, messages, tools, **options)
+        record = options.pop("record", None)
+        if record is None:
+            return await agent.arun(self, messages, tools, **options)
+        with begin(record, messages, tools, options, model=self._identify()) as recorded:
+            return await agent.arun(self, messages, tools, recorded.journal, **recorded.options)
+
+    def resume(
+        self,
+        record: str | PathLike[str],
+        id: str,
+        tools: Sequence[Any],
+        **options: Unpack[ResumeOptions],
+    ) -> Run:
+        """Goes on with a run that was recorded: one whose process has ended, that waits for
+        approval, or that ended at a limit which is now higher. No call is made twice.
+
+        Args:
+            record: the file.
+            id: of the run, or how it begins.
+            tools: those that it began with; functions are not recorded.
+            options: see `ResumeOptions`.
+
+        Raises:
+            Error: as in `run`; RequestError if there is no such run, or a tool is missing.
+        """
+        with go_on(record, id, tools, options) as recorded:
+            return agent.run(self, recorded.messages, tools, recorded.journal, **recorded.options)
+
+    async def aresume(
+        self,
+        record: str | PathLike[str],
+        id: str,
+        tools: Sequence[Any],
+        **options: Unpack[ResumeOptions],
+    ) -> Run:
+        """As `resume`, with the calls as in `arun`."""
+        with go_on(record, id, tools, options) as recorded:
+            journal, given = recorded.journal, recorded.options
+            return await agent.arun(self, recorded.messages, tools, journal, **given)
+
+    def _identify(self) -> ModelIdentity:
+        template = self.compiler.template
+        return ModelIdentity(
+            name=self._name,
+            template=template.source,
+            tokens=template.tokens,
+            format=self.compiler.format.name,
+            sampling=self.sampling,
+        )
 
     def compile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None
