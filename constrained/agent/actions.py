@@ -47,7 +47,7 @@ class ChatModel(Protocol):
     ) -> AsyncStream[Reply]: ...
 
 
-class TurnRequest(Protocol):
+class NextTurn(Protocol):
     """The part of `constrained.agent.loop.AgentLoop` that says what the model is asked."""
 
     @property
@@ -68,7 +68,7 @@ class Execution(Protocol):
 class Actions(Protocol):
     """What a run does to the world."""
 
-    async def generate(self, request: TurnRequest, note: Note | None) -> Reply:
+    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
         """A turn of the model; its events go to `note`."""
         ...
 
@@ -116,7 +116,7 @@ class Blocking:
         self._model = model
         self._pool: ThreadPoolExecutor | None = None
 
-    async def generate(self, request: TurnRequest, note: Note | None) -> Reply:
+    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
         if note is None:
             return self._model.call(request.messages, request.tools, **request.options)
         stream = self._model.stream(request.messages, request.tools, **request.options)
@@ -181,7 +181,7 @@ class Concurrent:
     def __init__(self, model: ChatModel):
         self._model = model
 
-    async def generate(self, request: TurnRequest, note: Note | None) -> Reply:
+    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
         if note is None:
             return await self._model.acall(request.messages, request.tools, **request.options)
         stream = self._model.astream(request.messages, request.tools, **request.options)

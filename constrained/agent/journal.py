@@ -62,9 +62,12 @@ class Journal(Protocol):
         """The result of a call."""
         ...
 
-    def begin_call(self, place: CallPlace) -> bool:
-        """Notes that a call is about to be executed; False if that was noted before, and no
-        result: it is not known what became of it."""
+    def is_begun(self, place: CallPlace) -> bool:
+        """True if a call that has no result was begun before: nobody knows what became of it."""
+        ...
+
+    def begin_call(self, place: CallPlace) -> None:
+        """Notes that a call is about to be executed."""
         ...
 
     def note_result(self, place: CallPlace, result: CallResult) -> None:
@@ -92,9 +95,11 @@ class NoJournal:
 
     def find_result(self, place: CallPlace) -> None: ...
 
-    def begin_call(self, place: CallPlace) -> bool:
-        """Returns True: every call is a new one."""
-        return True
+    def is_begun(self, place: CallPlace) -> bool:
+        """Returns False: every call is a new one."""
+        return False
+
+    def begin_call(self, place: CallPlace) -> None: ...
 
     def note_reply(self, turn: int, reply: Reply, seconds: float) -> None:
         """Does nothing, as the rest."""

@@ -189,9 +189,10 @@ class _Turn:
         if (begun := self.early.begun.get(open_call.number)) is not None:
             result = await self._actions.finish(begun)
             return replace(result, call=open_call.call)
-        is_new = self._journal.begin_call(place)
-        if not is_new and not open_call.tool.read_only and not await self._may_repeat(place.call):
-            return lose(place.call)
+        if self._journal.is_begun(place) and not open_call.tool.read_only:
+            if not await self._may_repeat(place.call):
+                return lose(place.call)
+        self._journal.begin_call(place)
         return await self._actions.execute(open_call.call, self._loop.tools)
 
     async def _may_repeat(self, call: ToolCall) -> bool:

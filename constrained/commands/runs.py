@@ -1,5 +1,5 @@
-"""`constrained runs`: the recorded runs of a file: list, show, resume, replay, fork and export them,
-and approve their calls."""
+"""`constrained runs`: recorded runs; they are resumed, replayed, forked, exported, and their calls
+approved."""
 
 import argparse
 import importlib.util
@@ -82,9 +82,9 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _describe(store: "RunStore", run: "RecordedRun") -> dict[str, Any]:
-    from constrained.runs.store import Kind
+    from constrained.runs.store import EventKind
 
-    replies = sum(event.kind is Kind.REPLY for event in store.read_events(run.id))
+    replies = sum(event.kind is EventKind.REPLY for event in store.read_events(run.id))
     begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
     return {
         "id": run.id,
@@ -173,11 +173,11 @@ def _read_functions(path: str, run: "RecordedRun") -> list[Any]:
     """
     from constrained.tools.functions import as_tool
 
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    spec = importlib.util.spec_from_file_location("functions_of_run", path)
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise RequestError(f"--functions: {path!r} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(spec.name, module)
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as e:  # the file is the user's, and may raise anything

@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.runs.json_form import read_reply
 from constrained.runs.replay import Replayed, replay
-from constrained.runs.store import Kind, RecordedEvent, RecordedRun
+from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
 from grammars.turn import ToolCall
 
 _TEST = '''"""A recorded run goes the same way with what the model said and the tools returned."""
@@ -33,7 +33,7 @@ def export_rows(run: RecordedRun, events: Sequence[RecordedEvent]) -> list[dict[
     calls that have to be read in it."""
     messages = replay(run, events).messages
     turns = [number for number, one in enumerate(messages) if one["role"] == "assistant"]
-    replies = [event for event in events if event.kind is Kind.REPLY]
+    replies = [event for event in events if event.kind is EventKind.REPLY]
     rows: list[dict[str, Any]] = []
     # The conversation may have begun with turns of the assistant.
     for event, number in zip(replies, turns[len(turns) - len(replies) :], strict=True):
@@ -73,5 +73,5 @@ def replay_record(record: Mapping[str, Any], tools: Sequence[Any] | None = None)
     run = RecordedRun(**record["run"])
     events: list[RecordedEvent] = []
     for event in record["events"]:
-        events.append(RecordedEvent(**{**event, "kind": Kind(event["kind"])}))
+        events.append(RecordedEvent(**{**event, "kind": EventKind(event["kind"])}))
     return replay(run, events, tools)

@@ -19,7 +19,7 @@ from constrained.runs.json_form import (
     write_tools,
 )
 from constrained.runs.recorder import Recorder
-from constrained.runs.store import Kind, RecordedRun, RunStore
+from constrained.runs.store import EventKind, RecordedRun, RunStore
 from constrained.tools.functions import FunctionTool, as_tool
 from grammars.turn import ToolCall
 
@@ -170,10 +170,10 @@ def list_waiting(store: RunStore, run: RecordedRun) -> list[WaitingCall]:
         return []
     for event in store.read_events(run.id):
         place = (event.turn, event.call)
-        if event.kind is Kind.WAITING and event.call is not None:
+        if event.kind is EventKind.WAITING and event.call is not None:
             call = read_call(event.body["call"])
             waiting[place] = WaitingCall(CallPlace(event.turn, event.call, call))
-        elif event.kind is Kind.VERDICT:
+        elif event.kind is EventKind.VERDICT:
             waiting.pop(place, None)
     return list(waiting.values())
 

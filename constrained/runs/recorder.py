@@ -15,7 +15,7 @@ from constrained.runs.json_form import (
     write_reply,
     write_result,
 )
-from constrained.runs.store import RUNNING, Kind, RecordedEvent, RunStore
+from constrained.runs.store import RUNNING, EventKind, RecordedEvent, RunStore
 
 
 class Recorder:
@@ -33,55 +33,56 @@ class Recorder:
         self._store = store
 
     def begin_turn(self, turn: int, seconds: float) -> float:
-        known = self._find(Kind.TURN, turn)
+        known = self._find(EventKind.TURN, turn)
         if known is not None:
             return known["seconds"]
-        self._note(Kind.TURN, turn, {"seconds": seconds}, state=RUNNING)
+        self._note(EventKind.TURN, turn, {"seconds": seconds}, state=RUNNING)
         return seconds
 
     def find_reply(self, turn: int) -> tuple[Reply, float] | None:
-        known = self._find(Kind.REPLY, turn)
+        known = self._find(EventKind.REPLY, turn)
         if known is None:
             return None
         return read_reply(known["reply"]), known["seconds"]
 
     def note_reply(self, turn: int, reply: Reply, seconds: float) -> None:
-        self._note(Kind.REPLY, turn, {"reply": write_reply(reply), "seconds": seconds})
+        self._note(EventKind.REPLY, turn, {"reply": write_reply(reply), "seconds": seconds})
 
     def find_verdict(self, place: CallPlace) -> Verdict | None:
-        known = self._find(Kind.VERDICT, place.turn, place)
+        known = self._find(EventKind.VERDICT, place.turn, place)
         return None if known is None else known["verdict"]
 
     def note_verdict(self, place: CallPlace, verdict: Verdict) -> None:
         if isinstance(verdict, Approval):
-            self._note_call(Kind.WAITING, place, {})
+            self._note_call(EventKind.WAITING, place, {})
         else:
             said = verdict if verdict is True or isinstance(verdict, str) else False
-            self._note_call(Kind.VERDICT, place, {"verdict": said})
+            self._note_call(EventKind.VERDICT, place, {"verdict": said})
 
     def find_result(self, place: CallPlace) -> CallResult | None:
-        known = self._find(Kind.RESULT, place.turn, place)
+        known = self._find(EventKind.RESULT, place.turn, place)
         return None if known is None else read_result(known["result"], place.call)
 
-    def begin_call(self, place: CallPlace) -> bool:
-        is_new = self._find(Kind.BEGUN, place.turn, place) is None
-        # Noted again where it is known: whoever else goes on with this run fails here.
-        self._note_call(Kind.BEGUN, place, {})
-        return is_new
+    def is_begun(self, place: CallPlace) -> bool:
+        return self._find(EventKind.BEGUN, place.turn, place) is not None
+
+    def begin_call(self, place: CallPlace) -> None:
+        # Also where it was noted before: if another process goes on with this run, this one fails.
+        self._note_call(EventKind.BEGUN, place, {})
 
     def note_result(self, place: CallPlace, result: CallResult) -> None:
-        self._note_call(Kind.RESULT, place, {"result": write_result(result)})
+        self._note_call(EventKind.RESULT, place, {"result": write_result(result)})
 
     def close(self, run: Run) -> None:
         outcomes = [made.outcome.value for made in run.calls]
         body = {"reason": run.reason.value, "detail": run.detail, "outcomes": outcomes}
         last = self._events[-1] if self._events else None
-        if last is not None and last.kind is Kind.END and dict(last.body) == body:
+        if last is not None and last.kind is EventKind.END and dict(last.body) == body:
             return  # nothing has happened since
-        self._note(Kind.END, run.steps - 1, body, state=run.reason.value)
+        self._note(EventKind.END, run.steps - 1, body, state=run.reason.value)
 
     def _find(
-        self, kind: Kind, turn: int, place: CallPlace | None = None
+        self, kind: EventKind, turn: int, place: CallPlace | None = None
     ) -> Mapping[str, Any] | None:
         """The last event of this kind; of a call, only if it is the same call: where a turn was
         generated once more, its calls may be others."""
@@ -95,14 +96,14 @@ class Recorder:
                 return event.body
         return None
 
-    def _note_call(self, kind: Kind, place: CallPlace, body: Mapping[str, Any]) -> None:
+    def _note_call(self, kind: EventKind, place: CallPlace, body: Mapping[str, Any]) -> None:
         identity = identify_call(place.call)
         whole = {"call": write_call(place.call), "identity": identity, **body}
         self._note(kind, place.turn, whole, call=place.number)
 
     def _note(
         self,
-        kind: Kind,
+        kind: EventKind,
         turn: int,
         body: Mapping[str, Any],
         *,

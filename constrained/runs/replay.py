@@ -8,8 +8,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from constrained.agent.actions import Approve, Note, TurnRequest, complete
-from constrained.agent.journal import LATER, Verdict
+from constrained.agent.actions import Approve, NextTurn, Note, complete
+from constrained.agent.journal import Verdict
 from constrained.agent.loop import AgentLoop
 from constrained.agent.outcome import CallResult, Run
 from constrained.agent.run import drive, split_options
@@ -17,7 +17,7 @@ from constrained.reply import Reply
 from constrained.runs.json_form import read_options, read_reply, read_result
 from constrained.runs.recorded_run import check_tools, decide_later
 from constrained.runs.recorder import Recorder
-from constrained.runs.store import Kind, RecordedEvent, RecordedRun
+from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
 from constrained.tools.execution import call_function, format_result
 from constrained.tools.functions import FunctionTool, as_tool
 from constrained.tools.shapes import read_tools
@@ -62,11 +62,11 @@ class Replayed:
 class _Recorded:
     """The actions of a run that has only its record."""
 
-    async def generate(self, request: TurnRequest, note: Note | None) -> Reply:
+    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
         raise RecordEndedError
 
     async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
-        return LATER
+        return approve(call)  # type: ignore[return-value]  which is one of the two below
 
     def begin(self, call: ToolCall, tools: Sequence[Any]) -> NoReturn:
         raise RecordEndedError
@@ -108,7 +108,8 @@ def replay(
     options = read_options(run.request["options"])
     if run.request["has_approve"]:
         options["approve"] = decide_later
-    recorder = Recorder(run.id, [event for event in events if event.kind is not Kind.END])
+    options["on_interrupted"] = _allow  # to be executed, where the record ends
+    recorder = Recorder(run.id, [event for event in events if event.kind is not EventKind.END])
     loop, finished = _go_through(run.request["messages"], shown, options, recorder)
     differences = [*_compare_calls(events, given), *_compare_end(events, finished)]
     return Replayed(loop.whole_messages, finished, tuple(differences))
@@ -144,6 +145,10 @@ def _read_recorded(run: RecordedRun) -> list[Any]:
     return tools
 
 
+def _allow(call: ToolCall) -> bool:
+    return True
+
+
 def _refuse(**arguments: Any) -> NoReturn:
     raise RecordEndedError
 
@@ -155,14 +160,14 @@ def _compare_calls(events: Sequence[RecordedEvent], tools: Sequence[Any]) -> lis
     replies: dict[int, Reply] = {}
     found: list[Difference] = []
     for event in events:
-        if event.kind is Kind.REPLY:
+        if event.kind is EventKind.REPLY:
             replies[event.turn] = read_reply(event.body["reply"])
             for number, call in enumerate(replies[event.turn].calls):
                 schema = schemas.get(call.name)
                 if schema is not None and not schema.admits(call.arguments):
                     now = f"{call.name}: the arguments do not fit its schema"
                     found.append(Difference(event.turn, number, "a valid call", now))
-        elif event.kind is Kind.RESULT and event.call is not None:
+        elif event.kind is EventKind.RESULT and event.call is not None:
             call = replies[event.turn].calls[event.call]
             tool = by_name.get(call.name)
             recorded = read_result(event.body["result"], call)
@@ -183,7 +188,7 @@ def _call_again(call: ToolCall, tools: Sequence[Any]) -> str:
 
 def _compare_end(events: Sequence[RecordedEvent], finished: Run | None) -> list[Difference]:
     """How the run ends otherwise."""
-    ends = [event for event in events if event.kind is Kind.END]
+    ends = [event for event in events if event.kind is EventKind.END]
     if not ends:
         return []
     end = ends[-1]

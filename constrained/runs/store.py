@@ -34,7 +34,7 @@ CREATE TABLE events (
 """
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """What an event says."""
 
     TURN = "turn"  # a turn begins
@@ -60,7 +60,7 @@ class RecordedEvent:
 
     number: int
     at: float
-    kind: Kind
+    kind: EventKind
     turn: int
     call: int | None
     body: Mapping[str, Any]
@@ -204,7 +204,7 @@ class RunStore:
         )
         events: list[RecordedEvent] = []
         for number, at, kind, turn, call, body in self._database.execute(statement, (id,)):
-            events.append(RecordedEvent(number, at, Kind(kind), turn, call, json.loads(body)))
+            events.append(RecordedEvent(number, at, EventKind(kind), turn, call, json.loads(body)))
         return events
 
     def fork(self, id: str, turns: int, request: Mapping[str, Any]) -> str:
@@ -214,12 +214,12 @@ class RunStore:
             RequestError: that one has fewer turns.
         """
         events = self.read_events(id)
-        count = sum(event.kind is Kind.REPLY for event in events)
+        count = sum(event.kind is EventKind.REPLY for event in events)
         if not 0 <= turns <= count:
             hint = f"Use a number from 0 to {count}"
             raise RequestError(f"the run has {count} turns, not {turns}", where="/step", hint=hint)
         new = secrets.token_hex(6)
-        kept = [one for one in events if one.turn < turns and one.kind is not Kind.END]
+        kept = [one for one in events if one.turn < turns and one.kind is not EventKind.END]
         with self._transaction():
             self._insert(new, id, RUNNING, request)
             for number, event in enumerate(kept):

@@ -45,7 +45,7 @@ class Switch:
 
 def test_a_cycle_is_seen_although_each_call_has_other_results() -> None:
     switch = Switch()
-    turns = [call("press", "a")] * 8
+    turns = [call("press", "a")] * 6
     ran = run(scripted(*turns, "Enough."), "Go.", [switch.press], sampling=GREEDY, max_steps=7)
     assert (ran.reason, ran.content) == (Reason.REPEATED, "Enough.")
     assert "these 2 calls have come 2 times" in ran.detail
