@@ -43,6 +43,7 @@ class Reply:
         refused: the tools that were not offered, because their schemas cannot be enforced.
         stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
         logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
+        barred_calls: calls that the turn began, and went back from: they were excluded.
         ended_values: where a value repeated itself, and was ended.
         timings: how long it took; does not count where replies are compared.
         trace: what decided about each token, if that was asked for; likewise.
@@ -59,6 +60,7 @@ class Reply:
     refused: tuple[Refusal, ...] = ()
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
+    barred_calls: tuple[ToolCall, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
@@ -155,6 +157,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         refused=turn.refused,
         stop_sequence=generation.stopped,
         logprobs=generation.logprobs,
+        barred_calls=generation.barred_calls,
         ended_values=generation.ended_values,
         timings=generation.timings,
         trace=make_trace(generation, turn) if generation.trace else None,

@@ -104,6 +104,7 @@ class AgentLoop:
         self._history = CallHistory(limits.max_repeats)
         self._declined: set[str] = set()
         self._warned: set[str] = set()  # repetitions that the model has read about
+        self._refused: dict[str, ToolCall] = {}  # calls that it has read about so
         self._last_turn: _LastTurn | None = None
 
     @property
@@ -153,6 +154,10 @@ class AgentLoop:
             self._last_turn = _LastTurn(Reason.BUDGET, f"{spent} is spent")
         if self._last_turn is not None:
             self.options["tool_choice"] = "none"
+        self.options.pop("excluded_calls", None)
+        refused = self._refused.values()
+        if excluded := [call for call in refused if self._history.find_repetition(call)]:
+            self.options["excluded_calls"] = excluded
 
     def take(self, reply: Reply, seconds: float) -> None:
         """Reads a turn of the model, which was over so many seconds after the run began."""
@@ -175,6 +180,9 @@ class AgentLoop:
             self.reason = Reason.STOP
             if self._last_turn is not None:
                 self.reason, self.detail = self._last_turn.reason, self._last_turn.detail
+            elif reply.barred_calls:
+                self.reason = Reason.REPEATED
+                self.detail = self._explain_repetition(reply.barred_calls[0])
         elif not all(map(self.find_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
         else:
@@ -217,11 +225,16 @@ class AgentLoop:
                 self.detail = f"{call.name} was declined before"
             repetition = self._history.find_repetition(call)
             if answer.outcome is Outcome.REPEATED and repetition is not None:
+                self._refused[identify_call(call)] = call
                 warned.add(repetition.identity)
                 if repetition.identity in self._warned:
-                    detail = f"{call.name}: {repetition.text}"
+                    detail = self._explain_repetition(call)
                     self._last_turn = _LastTurn(Reason.REPEATED, detail)
         self._warned |= warned
+
+    def _explain_repetition(self, call: ToolCall) -> str:
+        repetition = self._history.find_repetition(call)
+        return f"{call.name}: {repetition.text}" if repetition else call.name
 
     def _price(self, call: ToolCall) -> float:
         tool = find_tool(call.name, self.tools)

@@ -189,9 +189,9 @@ class _Turn:
         if (begun := self.early.begun.get(open_call.number)) is not None:
             result = await self._actions.finish(begun)
             return replace(result, call=open_call.call)
-        if self._journal.is_begun(place) and not open_call.tool.read_only:
-            if not await self._may_repeat(place.call):
-                return lose(place.call)
+        is_lost = self._journal.is_begun(place) and not open_call.tool.read_only
+        if is_lost and not await self._may_repeat(place.call):
+            return lose(place.call)
         self._journal.begin_call(place)
         return await self._actions.execute(open_call.call, self._loop.tools)
 

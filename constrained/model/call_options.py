@@ -20,7 +20,7 @@ from constrained.errors import ReplyError, RequestError
 from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
 from constrained.reply import Reply
-from grammars.turn import KeyOrder, Think
+from grammars.turn import KeyOrder, Think, ToolCall
 
 MOST_LOGPROBS = 20
 TRACED = 5  # likely tokens of each position in a trace
@@ -55,6 +55,9 @@ class Options(TurnOptions, total=False):
     max_calls: how many calls one turn may hold; any number if not given.
     max_identical_calls: how often one turn may hold the same call: in front of one more, it ends; 1
         if not given, None for any number of times.
+    excluded_calls: calls (`ToolCall`) that the turn should not have, because earlier turns had them
+        often enough: it ends in front of one, or answers in place of it; `barred_calls` of the
+        reply has it then.
     max_repetition: how many tokens of a call or an answer may repeat themselves (a list of equal
         items, a string that says the same again), if as many are left; 1,024 if not given. The
         value is ended then, and the turn goes on; `ended_values` of the reply tells where. None for
@@ -109,6 +112,7 @@ class Options(TurnOptions, total=False):
     parallel: bool
     max_calls: int | None
     max_identical_calls: int | None
+    excluded_calls: Sequence[ToolCall]
     max_repetition: int | None
     response_format: Any
     think: Think | ThinkName

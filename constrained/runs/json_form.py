@@ -106,6 +106,7 @@ def write_reply(reply: Reply) -> dict[str, Any]:
     written["calls"] = [write_call(call) for call in reply.calls]
     written["usage"] = dataclasses.asdict(reply.usage)
     written["parsed"] = reply.parsed
+    written["barred_calls"] = [write_call(call) for call in reply.barred_calls]
     return written
 
 
@@ -113,6 +114,7 @@ def read_reply(written: Mapping[str, Any]) -> Reply:
     """The reply that `write_reply` has written."""
     fields = dict(written)
     fields["calls"] = tuple(map(read_call, written["calls"]))
+    fields["barred_calls"] = tuple(map(read_call, written["barred_calls"]))
     fields["usage"] = Usage(**written["usage"])
     return Reply(**fields)
 
