@@ -16,9 +16,10 @@ from constrained.agent.repetition import CallHistory, identify_call
 from constrained.assistant_prefill import read_message
 from constrained.deadline import Clock
 from constrained.errors import RequestError
+from constrained.isolation import Isolation, check_isolated
 from constrained.messages import normalise
 from constrained.reply import Reply
-from constrained.tools.functions import FunctionTool, as_tool, find_tool
+from constrained.tools.functions import FunctionTool, as_tool, find_tool, read_isolation
 from constrained.tools.offer import read_offer
 from constrained.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
@@ -36,6 +37,7 @@ class RunLimits:
     max_repeats: int = 2
     max_context: int | None = None
     budget: Budget = NO_BUDGET
+    isolate: bool | Isolation = False
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "max_repeats", "max_context"):
@@ -73,7 +75,7 @@ class AgentLoop:
         clock: in seconds.
 
     Raises:
-        Error: the tools cannot be offered.
+        Error: the tools cannot be offered, or not isolated.
     """
 
     def __init__(
@@ -87,7 +89,8 @@ class AgentLoop:
     ):
         # Refuses what cannot be offered, and says where.
         read_offer(tools, drop=options.get("drop_tools", True))
-        self.tools = [as_tool(tool) for tool in tools]  # so that signatures are read once
+        # So that signatures are read once.
+        self.tools = [_isolate(as_tool(tool), limits.isolate) for tool in tools]
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         self.options = dict(options)
@@ -303,6 +306,16 @@ class AgentLoop:
             dropped=tuple(self._context.dropped),
             id=id,
         )
+
+
+def _isolate(tool: Any, isolate: bool | Isolation) -> Any:
+    """The tool with the bounds of the run, unless it has its own."""
+    if not isinstance(tool, FunctionTool) or tool.function is None:
+        return tool
+    isolation = tool.isolation or read_isolation(isolate)
+    if isolation is not None:
+        check_isolated(tool.function, tool.name)
+    return replace(tool, isolation=isolation)
 
 
 def _relax(choice: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from constrained.agent.budget import Spent
 from constrained.agent.context import DroppedResult
+from constrained.isolation import IsolatedError
 from constrained.reply import Reply
 from constrained.tools.execution import format_result
 from grammars.turn import ToolCall
@@ -111,8 +112,9 @@ def decline(call: ToolCall, verdict: object) -> CallResult:
 
 def fail(call: ToolCall, error: Exception) -> CallResult:
     """The result of a call whose function has raised an error."""
-    text = type(error).__name__
-    message = str(error)
+    text, message = type(error).__name__, str(error)
+    if isinstance(error, IsolatedError):  # which has the type of what was raised in its text
+        text, _, message = error.text.partition(": ")
     if message:
         text += f": {message[:LONGEST_ERROR]}"
     if len(message) > LONGEST_ERROR:

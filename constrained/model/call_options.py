@@ -17,6 +17,7 @@ from constrained.decode.filters.stop_texts import read_stops
 from constrained.decode.request import DecodeOptions
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
+from constrained.isolation import Isolation
 from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
 from constrained.reply import Reply
@@ -147,6 +148,8 @@ class RunOptions(Options, total=False):
         answer, without calls.
     max_context: tokens of a prompt; beyond that, the oldest results of tools are replaced by a
         note. Any number if not given: a prompt that does not fit into the context is an error.
+    isolate: functions run in processes of their own, within bounds on time and memory; True: those
+        of `Isolation`. They have to be defined at the top of a module.
     record: a file (SQLite) where the run notes what happens, before it has an effect; `resume`
         goes on from there, also after a crash. If not given, nothing is noted.
     """
@@ -156,6 +159,7 @@ class RunOptions(Options, total=False):
     approve: Approve | None
     budget: Budget
     max_context: int | None
+    isolate: bool | Isolation
     record: str | PathLike[str] | None
 
 

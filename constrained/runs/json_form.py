@@ -12,6 +12,7 @@ from constrained.agent.outcome import CallResult, Outcome
 from constrained.decode.request import Usage
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
+from constrained.isolation import Isolation
 from constrained.messages import copy_json
 from constrained.reply import Reply
 from constrained.tools.functions import FunctionTool, as_tool
@@ -21,7 +22,7 @@ from grammars.turn import ToolCall
 
 UNRECORDED = ("approve", "on_interrupted")
 """Options that are given anew where a run is resumed."""
-_VALUES = {"sampling": Sampling, "budget": Budget}
+_VALUES = {"sampling": Sampling, "budget": Budget, "isolate": Isolation}
 
 
 def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         if name in UNRECORDED or value is None:
             continue
-        if name in _VALUES:
+        if name in _VALUES and not isinstance(value, bool):
             value = dataclasses.asdict(value)
             if biases := value.get("logit_bias"):  # JSON has no infinity
                 value["logit_bias"] = [(token, str(bias)) for token, bias in biases]
@@ -55,7 +56,7 @@ def read_options(written: Mapping[str, Any]) -> dict[str, Any]:
     """The options that `write_options` has written."""
     options = dict(written)
     for name, kind in _VALUES.items():
-        if name in options:
+        if isinstance(options.get(name), Mapping):
             options[name] = _read_value(kind, options[name])
     if "date" in options:
         options["date"] = datetime.fromisoformat(options["date"])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
+from constrained.isolation import Isolation
 from constrained.tools.signatures import Bound, Signature, is_model, read_function, read_model
 from grammars.errors import ToolError
 from grammars.schema.nodes import Json
@@ -28,6 +29,8 @@ class ToolOptions(TypedDict, total=False):
     read_only: it changes nothing: the agent loop may begin a call while the turn is still being
         written, in another thread, and make it again after a crash.
     cost: of a call, for the budget of a run; a number, or a function of the call.
+    isolate: calls run in a process of their own, within bounds on time and memory; True: those of
+        `Isolation`.
     """
 
     name: str | None
@@ -35,6 +38,7 @@ class ToolOptions(TypedDict, total=False):
     strict: bool | None
     read_only: bool
     cost: Cost | None
+    isolate: bool | Isolation
 
 
 @overload
@@ -95,6 +99,7 @@ class FunctionTool:
         strict: whether calls have to fit the schema wholly; None is the default, True.
         bind: JSON arguments -> those of the function; raises CallError.
         read_only, cost: see `ToolOptions`.
+        isolation: the bounds of its calls; None: they run in this process.
     """
 
     name: str
@@ -105,6 +110,7 @@ class FunctionTool:
     bind: Callable[[Mapping[str, Json]], Bound] = field(default=_bind_plainly, repr=False)
     read_only: bool = False
     cost: Cost | None = None
+    isolation: Isolation | None = None
 
     @classmethod
     def from_function(
@@ -141,6 +147,7 @@ class FunctionTool:
         strict: bool | None = None,
         read_only: bool = False,
         cost: Cost | None = None,
+        isolate: bool | Isolation = False,
     ) -> "FunctionTool":
         """A JSON Schema, and perhaps a function that takes its properties as keywords, as JSON."""
         return cls(
@@ -151,6 +158,7 @@ class FunctionTool:
             strict=strict,
             read_only=read_only,
             cost=cost,
+            isolation=read_isolation(isolate),
         )
 
     @classmethod
@@ -220,7 +228,15 @@ def _make(
         bind=signature.bind,
         read_only=said.get("read_only", False),
         cost=said.get("cost"),
+        isolation=read_isolation(said.get("isolate", False)),
     )
+
+
+def read_isolation(isolate: bool | Isolation) -> Isolation | None:
+    """The bounds that `isolate` stands for; None: there are none."""
+    if isinstance(isolate, Isolation):
+        return isolate
+    return Isolation() if isolate else None
 
 
 def _read_mark(given: Any) -> ToolOptions:
