@@ -100,9 +100,11 @@ class RunStore:
         if not create and not self._path.exists():
             raise RequestError(f"there is no file {str(path)!r}", where="/record")
         try:
+            # For this user alone: it has all that was said. SQLite's files beside it are alike.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(self._path, timeout=30, isolation_level=None)
             self._prepare()
-        except sqlite3.Error as e:
+        except (sqlite3.Error, OSError) as e:
             hint = "Name a file that a run has recorded, or one that is not there yet"
             message = f"{str(path)!r} cannot be used: {e}"
             raise RequestError(message, where="/record", hint=hint) from e
