@@ -15,6 +15,7 @@ from constrained.decode.request import Finish, Generation, Usage
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from constrained.tools.offer import Refusal
+from constrained.trace.confidence import measure_confidence
 from constrained.trace.turn_trace import TurnTrace, make_trace
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
@@ -145,6 +146,9 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
     calls = _mark(read.calls, generation, turn)
     for call in calls:
         _check(call, turn.tools)
+    trace = make_trace(generation, turn) if generation.trace else None
+    if trace is not None:
+        calls = _add_confidence(calls, trace)
     return Reply(
         content=read.content,
         reasoning=read.reasoning,
@@ -160,8 +164,14 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         barred_calls=generation.barred_calls,
         ended_values=generation.ended_values,
         timings=generation.timings,
-        trace=make_trace(generation, turn) if generation.trace else None,
+        trace=trace,
     )
+
+
+def _add_confidence(calls: Sequence[ToolCall], trace: TurnTrace) -> tuple[ToolCall, ...]:
+    """The calls, each with how sure the model was of it."""
+    measured = measure_confidence(trace.tokens, trace.places)
+    return tuple(replace(call, confidence=one) for call, one in zip(calls, measured, strict=False))
 
 
 def _explain_end(finish: Finish, calls: Sequence[ToolCall]) -> FinishReason:

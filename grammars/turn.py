@@ -1,7 +1,7 @@
 """An assistant turn: tools, calls, the events of a turn as it is parsed, the state
 that the prompt leaves it in, and the policy of a request."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -29,6 +29,22 @@ class Tool:
     strict: bool = True
 
 
+@dataclass(frozen=True)
+class CallConfidence:
+    """How sure the model was of a call: the lowest probability of a choice in it, among what it was
+    allowed to write.
+
+    Args:
+        lowest: in all of the call.
+        name: in the opener and the name: that there is a call, and of this tool.
+        arguments: in each argument.
+    """
+
+    lowest: float
+    name: float
+    arguments: Mapping[str, float]
+
+
 @dataclass(frozen=True, repr=False)
 class ToolCall:
     """A call as it was parsed.
@@ -41,6 +57,8 @@ class ToolCall:
         id: the call's id, where the format has one or the caller gave one.
         truncated: the tokens ran out inside the call, and it was closed in the shortest way: its
             arguments fit the schema, but may not be all that the model meant to write.
+        confidence: how sure the model was, if that was asked for; does not count where calls are
+            compared.
     """
 
     name: str
@@ -48,6 +66,7 @@ class ToolCall:
     errors: tuple[Unfit, ...] = ()
     id: str | None = None
     truncated: bool = False
+    confidence: CallConfidence | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         parts = [repr(self.name), repr(self.arguments)]

@@ -9,6 +9,7 @@ from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
 from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
 from constrained.agent.outcome import CallResult, Run, decline, lose
+from constrained.errors import RequestError
 from grammars.turn import ToolCall
 
 OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
@@ -20,13 +21,14 @@ class RunSettings:
 
     Args:
         limits: where it ends.
-        approve: see `RunOptions`.
+        approve, min_confidence: see `RunOptions`.
         on_interrupted: see `RunOptions`.
         journal: keeps what happens.
     """
 
     limits: RunLimits = field(default_factory=RunLimits)
     approve: Approve | None = None
+    min_confidence: float | None = None
     on_interrupted: OnInterrupted | None = None
     journal: Journal = field(default_factory=NoJournal)
 
@@ -43,9 +45,18 @@ def split_options(
     settings = RunSettings(
         limits=RunLimits(**limits),
         approve=rest.pop("approve", None),
+        min_confidence=rest.pop("min_confidence", None),
         on_interrupted=rest.pop("on_interrupted", None),
         journal=journal,
     )
+    if settings.min_confidence is not None:
+        if not 0 <= settings.min_confidence <= 1:
+            message = f"it is {settings.min_confidence!r}, must be from 0 to 1"
+            raise RequestError(message, where="/min_confidence")
+        if settings.approve is None:
+            hint = "Give `approve`, which is asked about calls below it"
+            raise RequestError("nobody is asked", where="/min_confidence", hint=hint)
+        rest["trace"] = True
     return settings, rest
 
 
@@ -138,8 +149,11 @@ class _Turn:
         loop.prepare(journal.begin_turn(self._number, loop.elapsed))
         known = journal.find_reply(self._number)
         if known is None:
+            # How sure the model is of a call is not known before the turn is over.
             has_early = any(getattr(tool, "read_only", False) for tool in loop.tools)
-            note = self.early.note if has_early else None
+            note = None
+            if has_early and self._settings.min_confidence is None:
+                note = self.early.note
             known = await self._actions.generate(loop, note), loop.elapsed
             journal.note_reply(self._number, *known)
         loop.take(*known)
@@ -165,11 +179,16 @@ class _Turn:
         verdict = self._journal.find_verdict(place)
         if verdict is None:
             verdict = True
-            if self._settings.approve is not None:
+            if self._settings.approve is not None and not self._is_sure(call):
                 verdict = await self._actions.ask(self._settings.approve, call)
                 self._journal.note_verdict(place, verdict)
         self._verdicts[number] = verdict
         return verdict
+
+    def _is_sure(self, call: ToolCall) -> bool:
+        """True if the model was so sure of a call that nobody is asked."""
+        least = self._settings.min_confidence
+        return least is not None and call.confidence is not None and call.confidence.lowest >= least
 
     async def _execute(self, open_call: OpenCall) -> CallResult:
         """The result of a call."""

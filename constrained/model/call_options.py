@@ -144,6 +144,9 @@ class RunOptions(Options, total=False):
     approve: is asked before a call is executed. Whatever it returns but True declines: the model is
         told, with the text if it is one. The same call again ends the run. With `LATER` the run
         ends, and goes on when the decision is there.
+    min_confidence: `approve` is asked only about calls of which the model was less sure: whose
+        `confidence.lowest` is below this, from 0 to 1. No call begins early then. Of all calls if
+        not given.
     budget: tokens, seconds, calls and cost that may be spent; then the model has one last turn to
         answer, without calls.
     max_context: tokens of a prompt; beyond that, the oldest results of tools are replaced by a
@@ -157,6 +160,7 @@ class RunOptions(Options, total=False):
     max_steps: int
     max_repeats: int
     approve: Approve | None
+    min_confidence: float | None
     budget: Budget
     max_context: int | None
     isolate: bool | Isolation

@@ -18,7 +18,7 @@ from constrained.reply import Reply
 from constrained.tools.functions import FunctionTool, as_tool
 from constrained.tools.shapes import as_openai
 from grammars.schema.nodes import Unfit
-from grammars.turn import ToolCall
+from grammars.turn import CallConfidence, ToolCall
 
 UNRECORDED = ("approve", "on_interrupted")
 """Options that are given anew where a run is resumed."""
@@ -95,7 +95,10 @@ def write_call(call: ToolCall) -> dict[str, Any]:
 def read_call(written: Mapping[str, Any]) -> ToolCall:
     """The call that `write_call` has written."""
     errors = tuple(Unfit(**error) for error in written["errors"])
-    return ToolCall(**{**written, "errors": errors})
+    confidence = written["confidence"]
+    if confidence is not None:
+        confidence = CallConfidence(**confidence)
+    return ToolCall(**{**written, "errors": errors, "confidence": confidence})
 
 
 _REPLY_TEXTS = ("content", "reasoning", "finish_reason", "unfinished", "text", "stop_sequence")
