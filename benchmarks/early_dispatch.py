@@ -1,6 +1,7 @@
 """What it saves that read-only calls begin while the turn is still being written.
 
-    python -m benchmarks.early_dispatch [--turns 50] [--calls 4] [--tool 60] [--token 1]
+    python -m benchmarks.early_dispatch [--turns 50] [--repeats 3]
+        [--calls 4] [--tool 60] [--token 1]
 
 A run of so many turns, each with so many calls of a tool that takes `--tool` milliseconds. First
 with a scripted engine, whose decodes take `--token` milliseconds, then with the demo model, whose
@@ -29,7 +30,6 @@ from constrained.vocabulary.vocabulary import byte_vocabulary
 TEMPLATE = Path(__file__).parent.parent / "examples" / "templates" / "hermes.jinja"
 OPENER = rb"<\|im_start\|>assistant\n"
 GREEDY = Sampling(temperature=0)
-REPEATS = 3
 
 
 def make_scripted(turns: int, calls: int, pause: float) -> Model:
@@ -88,11 +88,11 @@ def run_demo(model: Model, turns: int, tool: FunctionTool) -> Run:
     return ran
 
 
-def compare(name: str, turns: int, seconds: float, run: Any) -> bool:
+def compare(name: str, run: Any, *, turns: int, seconds: float, repeats: int) -> bool:
     """Measures both ways by turns, and prints them; False if they differ."""
     times: dict[bool, list[float]] = {False: [], True: []}
     ran: dict[bool, Run] = {}
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for read_only in (False, True):
             begun = time.perf_counter()
             ran[read_only] = run(make_tool(seconds, read_only=read_only))
@@ -112,20 +112,22 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=4, help="of a turn of the scripted model")
     parser.add_argument("--tool", type=float, default=60, help="milliseconds of a call")
     parser.add_argument("--token", type=float, default=1, help="milliseconds of a decode")
+    parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    seconds, pause = options.tool / 1000, options.token / 1000
+    turns, seconds, repeats = options.turns, options.tool / 1000, options.repeats
+    pause = options.token / 1000
 
     def scripted(tool: FunctionTool) -> Run:
-        return run_scripted(options.turns, options.calls, pause=pause, tool=tool)
+        return run_scripted(turns, options.calls, pause=pause, tool=tool)
 
-    is_same = compare("scripted", options.turns, seconds, scripted)
+    is_same = compare("scripted", scripted, turns=turns, seconds=seconds, repeats=repeats)
     with load() as model:
 
         def demo(tool: FunctionTool) -> Run:
-            return run_demo(model, options.turns, tool)
+            return run_demo(model, turns, tool)
 
         demo(make_tool(0, read_only=True))
-        is_same &= compare("demo", options.turns, seconds, demo)
+        is_same &= compare("demo", demo, turns=turns, seconds=seconds, repeats=repeats)
     return 0 if is_same else 1
 
 
