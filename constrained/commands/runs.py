@@ -60,7 +60,8 @@ def _add(actions: Any, name: str, help: str, run: Any, *, one: bool = True) -> A
     parser.set_defaults(run=run)
     parser.add_argument("record", metavar="FILE", help="a file that runs are recorded in")
     if one:
-        parser.add_argument("id", metavar="RUN", help="id of a run, or how it begins")
+        help = "id of a run, or how it begins; default: the newest"
+        parser.add_argument("id", metavar="RUN", nargs="?", help=help)
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -69,6 +70,24 @@ def _open(options: argparse.Namespace) -> "RunStore":
     from constrained.runs.store import RunStore
 
     return RunStore(options.record, create=False)
+
+
+def _find(
+    store: "RunStore", options: argparse.Namespace, state: str | None = None
+) -> "RecordedRun":
+    """The run that is named, or else the newest one; of those in a state, only if it is the one.
+
+    Raises:
+        RequestError: there is none, or several.
+    """
+    if options.id is not None:
+        return store.find(options.id)
+    runs = [run for run in store.list_runs() if state in (None, run.state)]
+    if not runs or (state is not None and len(runs) > 1):
+        kind = f"run that is {state}" if state else "run"
+        message = f"{options.record} has {len(runs) or 'no'} {kind}{'s' if runs else ''}"
+        raise RequestError(message, hint="Name one, as `constrained runs list` shows them")
+    return runs[-1]
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -98,7 +117,7 @@ def _describe(store: "RunStore", run: "RecordedRun") -> dict[str, Any]:
 
 def _show(options: argparse.Namespace) -> int:
     with _open(options) as store:
-        run = store.find(options.id)
+        run = _find(store, options)
         events = store.read_events(run.id)
     if options.json:
         print_json({"run": vars(run), "events": [vars(event) for event in events]})
@@ -145,7 +164,7 @@ def _resume(options: argparse.Namespace) -> int:
     from constrained.model.call_options import ResumeOptions
 
     with _open(options) as store:
-        run = store.find(options.id)
+        run = _find(store, options)
     tools = _read_functions(options.functions, run)
     shared.complete(options)
     given: ResumeOptions = {}
@@ -204,7 +223,7 @@ def _replay(options: argparse.Namespace) -> int:
     from constrained.runs.replay import replay
 
     with _open(options) as store:
-        run = store.find(options.id)
+        run = _find(store, options)
         events = store.read_events(run.id)
     tools = None if options.functions is None else _read_functions(options.functions, run)
     replayed = replay(run, events, tools)
@@ -225,7 +244,7 @@ def _fork(options: argparse.Namespace) -> int:
     from constrained.runs.recorded_run import fork
 
     with _open(options) as store:
-        id = fork(store, store.find(options.id), options.step)
+        id = fork(store, _find(store, options), options.step)
     if options.json:
         print_json({"id": id})
     else:
@@ -234,6 +253,7 @@ def _fork(options: argparse.Namespace) -> int:
 
 
 def _approve(options: argparse.Namespace) -> int:
+    from constrained.agent.outcome import Reason
     from constrained.runs.recorded_run import decide
 
     verdict: bool | str = True
@@ -241,7 +261,7 @@ def _approve(options: argparse.Namespace) -> int:
         verdict = options.decline or False
     number = None if options.call is None else options.call - 1
     with _open(options) as store:
-        decided = decide(store, store.find(options.id), verdict, number=number)
+        decided = decide(store, _find(store, options, Reason.WAITING), verdict, number=number)
     word = "approved" if verdict is True else "declined"
     if options.json:
         print_json([{"name": call.name, "arguments": call.arguments} for call in decided])
@@ -255,7 +275,7 @@ def _export(options: argparse.Namespace) -> int:
     from constrained.runs.export import export_rows, export_test
 
     with _open(options) as store:
-        run = store.find(options.id)
+        run = _find(store, options)
         events = store.read_events(run.id)
     if options.form == "pytest":
         print_text(export_test(run, events).rstrip("\n"))

@@ -188,10 +188,9 @@ def _call_again(call: ToolCall, tools: Sequence[Any]) -> str:
 
 def _compare_end(events: Sequence[RecordedEvent], finished: Run | None) -> list[Difference]:
     """How the run ends otherwise."""
-    ends = [event for event in events if event.kind is EventKind.END]
-    if not ends:
+    if not events or events[-1].kind is not EventKind.END:  # it is under way, or was decided about
         return []
-    end = ends[-1]
+    end = events[-1]
     recorded = f"{end.body['reason']}: {', '.join(end.body['outcomes'])}"
     now = "the record is not whole"
     if finished is not None:

@@ -196,6 +196,7 @@ def test_approval_waits(tmp_path: Path) -> None:
             decide(store, run, True, number=0)
         assert len(decide(store, run, True)) == 1
         assert list_waiting(store, run) == []
+    assert replay_file(record).differences == ()  # although it waits no longer
     second = model.resume(record, str(ran.id), ledger.tools)  # waits for the next call
     assert (second.reason, ledger.made.count("write 1")) == (Reason.WAITING, 1)
     with RunStore(record) as store:
@@ -430,7 +431,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
     assert "approved ToolCall('write', {'value': 1}" in command("approve", file, id[:4])
     command("resume", file, id, "--functions", str(functions))
     assert made.read_text() == "1 "
-    assert "declined" in command("approve", file, id, "--call", "1", "--decline", "No.")
+    assert 'waits    write({"value": 2})' in command("show", file)
+    assert "declined" in command("approve", file, "--call", "1", "--decline", "No.")
     assert "Done." in command("resume", file, id, "--functions", str(functions))
     assert made.read_text() == "1 "
     assert command("replay", file, id, "--functions", str(functions)) == "0 differences\n"
