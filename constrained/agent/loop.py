@@ -5,7 +5,7 @@ one and the same.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +42,8 @@ class RunLimits:
     def __post_init__(self) -> None:
         for name in ("max_steps", "max_repeats", "max_context"):
             limit = getattr(self, name)
-            if limit is not None and limit < 1:
+            is_given = limit is not None or name != "max_context"
+            if is_given and (type(limit) is not int or limit < 1):
                 raise RequestError(f"{name} is {limit}, must be 1 or more", where=f"/{name}")
 
 
@@ -94,6 +95,7 @@ class AgentLoop:
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         self.options = dict(options)
+        self._excluded: Sequence[ToolCall] = self.options.get("excluded_calls", ())
         self.reason: Reason | None = None
         self.detail = ""
         self._context = Context(messages)
@@ -157,13 +159,24 @@ class AgentLoop:
             self._last_turn = _LastTurn(Reason.BUDGET, f"{spent} is spent")
         if self._last_turn is not None:
             self.options["tool_choice"] = "none"
-        self.options.pop("excluded_calls", None)
-        refused = self._refused.values()
-        if excluded := [call for call in refused if self._history.find_repetition(call)]:
+        excluded = list(self._excluded)
+        for call in self._refused.values():
+            if self._history.find_repetition(call):
+                excluded.append(call)
+        if excluded:
             self.options["excluded_calls"] = excluded
+        else:
+            self.options.pop("excluded_calls", None)
 
-    def take(self, reply: Reply, seconds: float) -> None:
-        """Reads a turn of the model, which was over so many seconds after the run began."""
+    def take(self, reply: Reply, seconds: float, begun: Collection[int] = ()) -> None:
+        """Reads a turn of the model.
+
+        Args:
+            reply: the turn.
+            seconds: after the run began, it was over.
+            begun: the numbers of its calls that were begun before the process ended: they are not
+                refused any more.
+        """
         self._replies.append(reply)
         message = reply.message()
         if self.options.pop("prefill", False):  # the turn went on with the last message
@@ -172,6 +185,7 @@ class AgentLoop:
         self._context.append(message)
         if (choice := self.options.get("tool_choice")) is not None:
             self.options["tool_choice"] = _relax(choice)
+        self._started = self._clock() - seconds
         tokens = self._spent.tokens + reply.usage.completion_tokens
         self._spent = replace(self._spent, tokens=tokens, seconds=seconds)
         self._answers = []
@@ -189,19 +203,21 @@ class AgentLoop:
         elif not all(map(self.find_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
         else:
-            self._answers = self.judge(reply.calls)
+            self._answers = self.judge(reply.calls, begun)
             self._note_refusals(reply.calls)
 
-    def judge(self, calls: Sequence[ToolCall]) -> list[CallResult | None]:
+    def judge(
+        self, calls: Sequence[ToolCall], begun: Collection[int] = ()
+    ) -> list[CallResult | None]:
         """For each call, from the first of a turn on: None where it is to be executed, else why
         not. Changes nothing."""
         answers: list[CallResult | None] = []
         spent = self._spent
-        for call in calls:
+        for number, call in enumerate(calls):
             cost = self._price(call)
-            answer = self._find_refusal(call)
-            if answer is None and (excess := self._limits.budget.find_excess(spent, cost)):
-                answer = refuse(call, Outcome.OVER_BUDGET, excess)
+            answer = None
+            if number not in begun:
+                answer = self._find_refusal(call) or self._find_excess(call, spent, cost)
             if answer is None:
                 spent = replace(spent, calls=spent.calls + 1, cost=spent.cost + cost)
             answers.append(answer)
@@ -216,6 +232,11 @@ class AgentLoop:
             return None
         text = f"{repetition.text}; answer, or do something else"
         return refuse(call, Outcome.REPEATED, text)
+
+    def _find_excess(self, call: ToolCall, spent: Spent, cost: float) -> CallResult | None:
+        """Why a call is not executed because of what is left of the budget."""
+        excess = self._limits.budget.find_excess(spent, cost)
+        return None if excess is None else refuse(call, Outcome.OVER_BUDGET, excess)
 
     def _note_refusals(self, calls: Sequence[ToolCall]) -> None:
         """What follows from the calls that are not executed."""

@@ -10,6 +10,7 @@ from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, V
 from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
 from constrained.agent.outcome import CallResult, Run, decline, lose
 from constrained.errors import RequestError
+from constrained.reply import Reply
 from grammars.turn import ToolCall
 
 OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
@@ -156,7 +157,17 @@ class _Turn:
                 note = self.early.note
             known = await self._actions.generate(loop, note), loop.elapsed
             journal.note_reply(self._number, *known)
-        loop.take(*known)
+        reply, seconds = known
+        loop.take(reply, seconds, self._list_begun(reply))
+
+    def _list_begun(self, reply: Reply) -> list[int]:
+        """The numbers of the calls that the journal has."""
+        begun: list[int] = []
+        for number, call in enumerate(reply.calls):
+            place = self._find_place(number, call)
+            if self._journal.is_begun(place) or self._journal.find_result(place) is not None:
+                begun.append(number)
+        return begun
 
     async def execute(self) -> None:
         """Executes the calls of the turn that are open."""

@@ -41,6 +41,8 @@ def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
                 value["logit_bias"] = [(token, str(bias)) for token, bias in biases]
         elif isinstance(value, datetime):
             value = value.isoformat()
+        elif name == "excluded_calls":
+            value = [write_call(call) for call in value]
         if isinstance(value, type):
             hint = 'Give its JSON schema: {"type": "json_schema", "json_schema": {"schema": ...}}'
             message = f"{value.__name__} cannot be recorded"
@@ -58,6 +60,8 @@ def read_options(written: Mapping[str, Any]) -> dict[str, Any]:
     for name, kind in _VALUES.items():
         if isinstance(options.get(name), Mapping):
             options[name] = _read_value(kind, options[name])
+    if "excluded_calls" in options:
+        options["excluded_calls"] = [read_call(call) for call in options["excluded_calls"]]
     if "date" in options:
         options["date"] = datetime.fromisoformat(options["date"])
     return options

@@ -1,6 +1,7 @@
 """The journal of a run in a store."""
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,9 @@ class Recorder:
     def __init__(self, id: str, events: Sequence[RecordedEvent], store: RunStore | None = None):
         self.id = id
         self._events = list(events)
+        self._by_turn = defaultdict[int, list[RecordedEvent]](list)
+        for event in events:
+            self._by_turn[event.turn].append(event)
         self._store = store
 
     def begin_turn(self, turn: int, seconds: float) -> float:
@@ -75,7 +79,12 @@ class Recorder:
 
     def close(self, run: Run) -> None:
         outcomes = [made.outcome.value for made in run.calls]
-        body = {"reason": run.reason.value, "detail": run.detail, "outcomes": outcomes}
+        body = {
+            "reason": run.reason.value,
+            "detail": run.detail,
+            "outcomes": outcomes,
+            "dropped": [result.message for result in run.dropped],
+        }
         last = self._events[-1] if self._events else None
         if last is not None and last.kind is EventKind.END and dict(last.body) == body:
             return  # nothing has happened since
@@ -86,8 +95,8 @@ class Recorder:
     ) -> Mapping[str, Any] | None:
         """The last event of this kind; of a call, only if it is the same call: where a turn was
         generated once more, its calls may be others."""
-        for event in reversed(self._events):
-            if event.kind is not kind or event.turn != turn:
+        for event in reversed(self._by_turn[turn]):
+            if event.kind is not kind:
                 continue
             if place is None:
                 return event.body
@@ -114,3 +123,4 @@ class Recorder:
         if self._store is not None:
             self._store.append(self.id, event, state)
         self._events.append(event)
+        self._by_turn[turn].append(event)

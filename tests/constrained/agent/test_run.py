@@ -502,8 +502,21 @@ def test_what_cannot_be_run():
         with pytest.raises(RequestError, match=f"{name} is 0") as info:
             run(model, "Go.", [], None, **{name: 0})
         assert info.value.where == f"/{name}"
+        with pytest.raises(RequestError, match=f"{name} is None"):
+            run(model, "Go.", [], None, **{name: None})
     with pytest.raises(ToolError) as info:
         run(model, "Go.", [add, lambda x: x])
     assert info.value.where == "/tools/1"
     with pytest.raises(PolicyError):
         run(model, "Go.", [add], tool_choice="sometimes")
+
+
+def test_calls_that_are_excluded_from_the_start():
+    ran = run(
+        wishing(ADD, "No."),
+        "Go.",
+        [add],
+        sampling=GREEDY,
+        excluded_calls=[ToolCall("add", {"a": 1, "b": 1})],
+    )
+    assert (ran.reason, ran.content, ran.calls) == (Reason.REPEATED, "No.", ())

@@ -221,9 +221,14 @@ def test_a_limit_may_be_higher_later(tmp_path: Path) -> None:
 def test_seconds_count_on(tmp_path: Path) -> None:
     record = tmp_path / "runs.db"
     interrupt(record, 2)
-    ran = scripted(*SCRIPTS).resume(record, "", Ledger().tools, budget=Budget(seconds=1e-6))
+    with sqlite3.connect(record) as database:  # the last turn has taken an hour
+        place = "kind = 'reply' AND turn = 1"
+        database.execute(
+            f"UPDATE events SET body = json_set(body, '$.seconds', 3600) WHERE {place}"
+        )
+    ran = scripted(*SCRIPTS).resume(record, "", Ledger().tools, budget=Budget(seconds=3000))
     assert (ran.reason, ran.steps) == (Reason.BUDGET, 3)
-    assert ran.spent.seconds < 60
+    assert 3600 < ran.spent.seconds < 3900
 
 
 @given(
@@ -338,6 +343,8 @@ def test_options_are_read_as_they_were_written() -> None:
         "tool_choice": {"type": "any"},
         "max_steps": 4,
         "stop": ["END"],
+        "excluded_calls": [ToolCall("write", {"value": 1})],
+        "isolate": True,
     }
     assert read_options(json.loads(json.dumps(write_options(given)))) == given
 
