@@ -512,11 +512,6 @@ def test_what_cannot_be_run():
 
 
 def test_calls_that_are_excluded_from_the_start():
-    ran = run(
-        wishing(ADD, "No."),
-        "Go.",
-        [add],
-        sampling=GREEDY,
-        excluded_calls=[ToolCall("add", {"a": 1, "b": 1})],
-    )
+    known = [ToolCall("add", {"a": 1, "b": 1})]
+    ran = run(wishing(ADD, "No."), "Go.", [add], sampling=GREEDY, excluded_calls=known)
     assert (ran.reason, ran.content, ran.calls) == (Reason.REPEATED, "No.", ())
