@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         RequestError,
         TemplateError,
     )
-    from constrained.isolation import Isolation
+    from constrained.isolation.isolated_call import Isolation
     from constrained.logits import TokenDrawn
     from constrained.model.loading import from_llama, load
     from constrained.model.model import Model
@@ -68,7 +68,7 @@ _NAMES = {
     "constrained.reply": ("Reply",),
     "constrained.schedule.worker": ("AsyncStream", "Stream"),
     "constrained.tools.functions": ("FunctionTool", "tool"),
-    "constrained.isolation": ("Isolation",),
+    "constrained.isolation.isolated_call": ("Isolation",),
     "constrained.tools.reports": ("ToolReport", "report_tools"),
     "grammars.errors": ("Error", "SchemaError", "ToolError"),
     "grammars.turn": (

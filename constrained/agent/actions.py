@@ -105,6 +105,15 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a sync run has waited")
 
 
+async def gather_in_turn(works: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
+    """The results of coroutines, one after the other."""
+    try:
+        return [await work for work in works]
+    finally:
+        for work in works:
+            work.close()  # where one was interrupted, the others have not begun
+
+
 class Blocking:
     """Sync: calls one after the other, but those that are begun in threads.
 
@@ -151,11 +160,7 @@ class Blocking:
     async def gather(
         self, works: Sequence[Coroutine[Any, Any, CallResult]]
     ) -> Sequence[CallResult]:
-        try:
-            return [await work for work in works]
-        finally:
-            for work in works:
-                work.close()  # where one was interrupted, the others have not begun
+        return await gather_in_turn(works)
 
     def close(self) -> None:
         """Leaves the threads to what they are still at, whose results nobody wants."""

@@ -16,7 +16,7 @@ from constrained.agent.repetition import CallHistory, identify_call
 from constrained.assistant_prefill import read_message
 from constrained.deadline import Clock
 from constrained.errors import RequestError
-from constrained.isolation import Isolation, check_isolated
+from constrained.isolation.isolated_call import Isolation, check_isolated
 from constrained.messages import normalise
 from constrained.reply import Reply
 from constrained.tools.functions import FunctionTool, as_tool, find_tool, read_isolation

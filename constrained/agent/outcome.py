@@ -7,7 +7,7 @@ from typing import Any
 
 from constrained.agent.budget import Spent
 from constrained.agent.context import DroppedResult
-from constrained.isolation import IsolatedError
+from constrained.isolation.isolated_call import IsolatedError
 from constrained.reply import Reply
 from constrained.tools.execution import format_result
 from grammars.turn import ToolCall

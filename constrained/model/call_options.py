@@ -17,7 +17,7 @@ from constrained.decode.filters.stop_texts import read_stops
 from constrained.decode.request import DecodeOptions
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
-from constrained.isolation import Isolation
+from constrained.isolation.isolated_call import Isolation
 from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
 from constrained.reply import Reply

@@ -12,7 +12,7 @@ from constrained.agent.outcome import CallResult, Outcome
 from constrained.decode.request import Usage
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
-from constrained.isolation import Isolation
+from constrained.isolation.isolated_call import Isolation
 from constrained.messages import copy_json
 from constrained.reply import Reply
 from constrained.tools.functions import FunctionTool, as_tool

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from constrained.agent.actions import Approve, NextTurn, Note, complete
+from constrained.agent.actions import Approve, NextTurn, Note, complete, gather_in_turn
 from constrained.agent.journal import Verdict
 from constrained.agent.loop import AgentLoop
 from constrained.agent.outcome import CallResult, Run
@@ -80,11 +80,7 @@ class _Recorded:
     async def gather(
         self, works: Sequence[Coroutine[Any, Any, CallResult]]
     ) -> Sequence[CallResult]:
-        try:
-            return [await work for work in works]
-        finally:
-            for work in works:
-                work.close()
+        return await gather_in_turn(works)
 
 
 def replay(

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from constrained.errors import CallError
-from constrained.isolation import IsolatedCall, Isolation
+from constrained.isolation.isolated_call import IsolatedCall, Isolation
 from constrained.tools.functions import find_tool
 from grammars.turn import ToolCall
 

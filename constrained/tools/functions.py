@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from constrained.isolation import Isolation
+from constrained.isolation.isolated_call import Isolation
 from constrained.tools.signatures import Bound, Signature, is_model, read_function, read_model
 from grammars.errors import ToolError
 from grammars.schema.nodes import Json

@@ -22,7 +22,6 @@ from pydantic_core import to_jsonable_python
 from constrained.errors import RequestError
 
 MIB = 2**20
-
 PATIENCE = 5.0  # seconds for a process that was killed to end
 
 

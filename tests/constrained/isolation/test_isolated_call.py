@@ -15,12 +15,12 @@ from constrained.agent.outcome import Outcome
 from constrained.agent.run import run
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.isolation import IsolatedError, Isolation
+from constrained.isolation.isolated_call import IsolatedError, Isolation
 from constrained.tools.execution import acall_function, call_function
 from constrained.tools.functions import FunctionTool
 from grammars.byte_cache import MIB
 from grammars.turn import ToolCall
-from tests.constrained.isolated_functions import act, act_later, wait
+from tests.constrained.isolation.isolated_functions import act, act_later, wait
 from tests.scripted_model import scripted
 from tests.templates import hermes_call
 
