@@ -87,8 +87,10 @@ class CallLimiter:
 
     def _may_begin_call(self, event: StreamEvent) -> bool:
         """True if nothing but this token has come behind a call, and the next one may be one too
-        many: what stands between them goes with it."""
-        return self._is_behind_call and bool(self._exhausted) and isinstance(event, TokenDrawn)
+        many: what stands between them goes with it. So does what opens the first call."""
+        if not self._exhausted or not isinstance(event, TokenDrawn):
+            return False
+        return self._is_behind_call or (self._index < 0 and bool(self._excluded))
 
     def _note(self, event: StreamEvent) -> None:
         if not isinstance(event, TokenDrawn):

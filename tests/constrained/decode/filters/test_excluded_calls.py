@@ -11,6 +11,7 @@ from benchmarks.stage import DRAW, stage
 from constrained.engine.scripted import scripted_logits
 from constrained.errors import RequestError
 from constrained.job import Job
+from constrained.logits import TokenDrawn
 from grammars.render import render
 from grammars.turn import CallOpened, CallRead, ToolCall, Turn
 from tests.scripted_model import scripted, wishing
@@ -42,6 +43,17 @@ def test_nothing_of_the_call_is_sent() -> None:
     sent = list(stream)
     assert not [event for event in sent if isinstance(event, CallOpened | CallRead)]
     assert stream.result.content == "I have rolled a six."
+
+
+@pytest.mark.parametrize("content", ["", "Let me see. "])
+def test_no_token_of_the_call_is_sent(content: str) -> None:
+    model = wishing(content + write(SIX), f"{content}I have rolled a six.")
+    stream = model.stream("Roll!", [ROLL], excluded_calls=[SIX], logprobs=1)
+    drawn = [event for event in stream if isinstance(event, TokenDrawn)]
+    reply = stream.result
+    assert reply.content == f"{content}I have rolled a six."
+    assert tuple(drawn) == reply.logprobs
+    assert b"".join(one.text for one in drawn).decode() == reply.text
 
 
 def test_other_calls_are_not_touched() -> None:
