@@ -35,23 +35,26 @@ def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         if name in UNRECORDED or value is None:
             continue
-        if name in _VALUES and not isinstance(value, bool):
-            value = dataclasses.asdict(value)
-            if biases := value.get("logit_bias"):  # JSON has no infinity
-                value["logit_bias"] = [(token, str(bias)) for token, bias in biases]
-        elif isinstance(value, datetime):
-            value = value.isoformat()
-        elif name == "excluded_calls":
-            value = [write_call(call) for call in value]
         if isinstance(value, type):
             hint = 'Give its JSON schema: {"type": "json_schema", "json_schema": {"schema": ...}}'
             message = f"{value.__name__} cannot be recorded"
             raise RequestError(message, where=f"/{name}", hint=hint)
         try:
-            written[name] = to_jsonable_python(value)
+            written[name] = to_jsonable_python(_write_option(name, value))
         except (TypeError, ValueError) as e:
             raise RequestError(f"it cannot be recorded: {e}", where=f"/{name}") from e
     return written
+
+
+def _write_option(name: str, value: Any) -> Any:
+    if name == "excluded_calls":
+        return [write_call(call) for call in value]
+    if name not in _VALUES or isinstance(value, bool):
+        return value  # a date is written in ISO 8601
+    fields = dataclasses.asdict(value)
+    if biases := fields.get("logit_bias"):
+        fields["logit_bias"] = [(token, str(bias)) for token, bias in biases]  # no infinity in JSON
+    return fields
 
 
 def read_options(written: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -346,6 +347,7 @@ def test_options_are_read_as_they_were_written() -> None:
         "stop": ["END"],
         "excluded_calls": [ToolCall("write", {"value": 1})],
         "isolate": True,
+        "date": datetime(2026, 1, 2, 3, 4, 5),
     }
     assert read_options(json.loads(json.dumps(write_options(given)))) == given
 
