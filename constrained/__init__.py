@@ -4,6 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from constrained.agent.budget import Budget, Spent
+    from constrained.agent.journal import LATER
+    from constrained.agent.outcome import CallResult, Outcome, Reason, Run
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
     from constrained.engine.protocol import Sampling
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
         RequestError,
         TemplateError,
     )
+    from constrained.isolation.isolated_call import Isolation
     from constrained.logits import TokenDrawn
-    from constrained.model.agent import CallResult, Outcome, Reason, Run
     from constrained.model.loading import from_llama, load
     from constrained.model.model import Model
     from constrained.reply import Reply
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
         ArgumentEnd,
         ArgumentsDelta,
         ArgumentStart,
+        CallConfidence,
         CallCut,
         CallOpened,
         CallRead,
@@ -42,6 +46,9 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
+    "constrained.agent.budget": ("Budget", "Spent"),
+    "constrained.agent.journal": ("LATER",),
+    "constrained.agent.outcome": ("CallResult", "Outcome", "Reason", "Run"),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
     "constrained.engine.protocol": ("Sampling",),
@@ -56,18 +63,19 @@ _NAMES = {
         "TemplateError",
     ),
     "constrained.logits": ("TokenDrawn",),
-    "constrained.model.agent": ("CallResult", "Outcome", "Reason", "Run"),
     "constrained.model.loading": ("from_llama", "load"),
     "constrained.model.model": ("Model",),
     "constrained.reply": ("Reply",),
     "constrained.schedule.worker": ("AsyncStream", "Stream"),
     "constrained.tools.functions": ("FunctionTool", "tool"),
+    "constrained.isolation.isolated_call": ("Isolation",),
     "constrained.tools.reports": ("ToolReport", "report_tools"),
     "grammars.errors": ("Error", "SchemaError", "ToolError"),
     "grammars.turn": (
         "ArgumentEnd",
         "ArgumentStart",
         "ArgumentsDelta",
+        "CallConfidence",
         "CallCut",
         "CallOpened",
         "CallRead",
@@ -82,11 +90,14 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "LATER",
     "ArgumentEnd",
     "ArgumentStart",
     "ArgumentsDelta",
     "AsyncStream",
+    "Budget",
     "BusyError",
+    "CallConfidence",
     "CallCut",
     "CallOpened",
     "CallRead",
@@ -98,6 +109,7 @@ __all__ = [
     "Exhausted",
     "FunctionTool",
     "GrammarError",
+    "Isolation",
     "Model",
     "ModelError",
     "Outcome",
@@ -110,6 +122,7 @@ __all__ = [
     "Run",
     "Sampling",
     "SchemaError",
+    "Spent",
     "Stream",
     "StreamEvent",
     "TemplateError",

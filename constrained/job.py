@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.cache_scope import CacheScope, name_scope
 from constrained.errors import RequestError
-from grammars.turn import Answer, KeyOrder, Think
+from grammars.turn import Answer, KeyOrder, Think, ToolCall
 
 MOST_IDENTICAL = 1
 """Small models repeat themselves far more often than anybody wants the same call twice."""
@@ -27,10 +27,12 @@ class CallLimits:
         calls: at most so many calls; None: any number.
         identical: the same call (same tool, same arguments, in any order of keys) at most so many
             times; None: any number.
+        excluded: calls that the turn must not have; see `Job`.
     """
 
     calls: int | None = None
     identical: int | None = None
+    excluded: tuple[ToolCall, ...] = ()
 
 
 NO_LIMITS = CallLimits()
@@ -65,6 +67,10 @@ class Job:
         max_calls: how many calls one turn may hold; None: any number.
         max_identical_calls: how often one turn may hold the same call (same tool, same arguments,
             in any order of keys); it ends in front of one more. None: any number of times.
+        excluded_calls: calls that the turn should not have, because earlier turns had them often
+            enough. In front of one, the turn ends; if it is the first of the turn, the turn goes
+            back to where the call began and goes on otherwise, with an answer if it can. It may
+            have the call after all where there is no other way.
         max_repetition: how many tokens of a call or an answer may repeat themselves, if as many are
             left; the value is ended then, and the turn goes on. None: any number.
         think: whether the turn reasons first.
@@ -98,6 +104,7 @@ class Job:
     parallel: bool = True
     max_calls: int | None = None
     max_identical_calls: int | None = MOST_IDENTICAL
+    excluded_calls: Sequence[ToolCall] = ()
     max_repetition: int | None = MOST_REPEATED
     think: Think = Think.OPTIONAL
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -161,6 +168,9 @@ def check_job(job: Job) -> None:
         if count is not None and (type(count) is not int or count < 1):
             message = f"{name} is {count!r}, must be 1 or more"
             raise RequestError(message, where=f"/{name}")
+    if not all(isinstance(call, ToolCall) for call in job.excluded_calls):
+        hint = "Give `ToolCall`s"
+        raise RequestError("excluded_calls has what is no call", where="/excluded_calls", hint=hint)
     budget = job.reasoning_budget
     if budget is not None and (type(budget) is not int or budget < 0):
         message = f"reasoning_budget is {budget!r}, must be 0 or more, or absent"

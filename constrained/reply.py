@@ -15,6 +15,7 @@ from constrained.decode.request import Finish, Generation, Usage
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from constrained.tools.offer import Refusal
+from constrained.trace.confidence import measure_confidence
 from constrained.trace.turn_trace import TurnTrace, make_trace
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
@@ -48,6 +49,7 @@ class Reply:
         stop_sequence: the stop text that ended the turn, or None. `text` includes it.
         logprobs: the sampled tokens and their probabilities, up to the stop text; empty without
             the option `logprobs`.
+        barred_calls: calls that the model began, and that `excluded_calls` did not allow.
         ended_values: values that repeated themselves and were ended.
         timings: how long the turn took. Ignored by `==`.
         trace: what decided about each token; None without the option `trace`. Ignored by `==`.
@@ -64,6 +66,7 @@ class Reply:
     refused: tuple[Refusal, ...] = ()
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
+    barred_calls: tuple[ToolCall, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
@@ -151,6 +154,9 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
     calls = _mark(read.calls, generation, turn)
     for call in calls:
         _check(call, turn.tools)
+    trace = make_trace(generation, turn) if generation.trace else None
+    if trace is not None:
+        calls = _add_confidence(calls, trace)
     return Reply(
         content=read.content,
         reasoning=read.reasoning,
@@ -163,10 +169,17 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         refused=turn.refused,
         stop_sequence=generation.stopped,
         logprobs=generation.logprobs,
+        barred_calls=generation.barred_calls,
         ended_values=generation.ended_values,
         timings=generation.timings,
-        trace=make_trace(generation, turn) if generation.trace else None,
+        trace=trace,
     )
+
+
+def _add_confidence(calls: Sequence[ToolCall], trace: TurnTrace) -> tuple[ToolCall, ...]:
+    """The calls, each with how sure the model was of it."""
+    measured = measure_confidence(trace.tokens, trace.places)
+    return tuple(replace(call, confidence=one) for call, one in zip(calls, measured, strict=False))
 
 
 def _explain_end(finish: Finish, calls: Sequence[ToolCall]) -> FinishReason:

@@ -2,7 +2,7 @@
 that the prompt leaves it in, and the policy of a request."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -52,6 +52,23 @@ def decode_arguments(arguments: object) -> object:
         return arguments
 
 
+@dataclass(frozen=True)
+class CallConfidence:
+    """How sure the model was of a call, from 0 to 1.
+
+    Each number is the lowest probability of a choice, among the tokens that the mask allowed.
+
+    Args:
+        lowest: in the whole call.
+        name: in the start of the call and its name: that there is a call, and of this tool.
+        arguments: in each argument.
+    """
+
+    lowest: float
+    name: float
+    arguments: Mapping[str, float]
+
+
 @dataclass(frozen=True, repr=False)
 class ToolCall:
     """A tool call of an assistant turn.
@@ -65,6 +82,8 @@ class ToolCall:
         truncated: True if the tokens ran out inside the call. The call was then closed in the
             shortest way that the schema allows: the arguments are valid, but may not be all that
             the model meant to write.
+        confidence: how sure the model was, with the option `trace`; otherwise None. Ignored by
+            `==`.
     """
 
     name: str
@@ -72,6 +91,7 @@ class ToolCall:
     errors: tuple[Unfit, ...] = ()
     id: str | None = None
     truncated: bool = False
+    confidence: CallConfidence | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         parts = [repr(self.name), repr(self.arguments)]

@@ -37,5 +37,6 @@ COMMANDS = (
     _command("cachecheck", "find what keeps a running server from using its cache"),
     _command("models", "list, download and remove models"),
     _command("bench", "measure how fast a model is on this machine"),
+    _command("runs", "list, resume, replay, approve and export recorded runs"),
     _command("trace", "show what decided about each token of a reply"),
 )

@@ -400,7 +400,11 @@ class Compiler:
             markers=self.markers,
             scope=job.prompt_scope,
             thinking_tags=job.thinking_tags,
-            call_limits=CallLimits(calls=job.max_calls, identical=job.max_identical_calls),
+            call_limits=CallLimits(
+                calls=job.max_calls,
+                identical=job.max_identical_calls,
+                excluded=tuple(job.excluded_calls),
+            ),
             max_repetition=job.max_repetition,
             call_ids=read_call_ids(job.messages),
             text_ends=text_ends,

@@ -19,7 +19,7 @@ from constrained.logits import TokenDrawn
 from constrained.mask import Matcher
 from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints
 from grammars.parse.parser import Parser
-from grammars.turn import Event
+from grammars.turn import Event, ToolCall
 
 DEFAULT_SAMPLING = Sampling()
 
@@ -164,6 +164,7 @@ class Generation:
             and `text` have it.
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
             text was found.
+        barred_calls: calls that the turn began and should not have: it went back.
         ended_values: the values that repeated themselves, and were ended.
         timings: in seconds; they do not count where generations are compared.
         trace: what decided about each token, if that was asked for; likewise.
@@ -178,6 +179,7 @@ class Generation:
     stopped: str | None = None
     is_ended_by_text: bool = False
     logprobs: tuple[TokenDrawn, ...] = ()
+    barred_calls: tuple[ToolCall, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
     trace: tuple[TracedToken, ...] = field(default=(), compare=False)

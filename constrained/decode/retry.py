@@ -26,9 +26,13 @@ class RetryBan:
         text: the turn as it was.
         start: from this byte on, it is thrown away.
         vocabulary: that of the logits.
+        must_go_on: the end of the turn is forbidden there as well.
     """
 
-    def __init__(self, text: bytes, start: int, vocabulary: Vocabulary):
+    def __init__(
+        self, text: bytes, start: int, vocabulary: Vocabulary, *, must_go_on: bool = False
+    ):
+        self._must_go_on = must_go_on
         self._text = _squeeze(text[start:])
         self._start = start
         self._vocabulary = vocabulary
@@ -52,7 +56,7 @@ class RetryBan:
 
     def _goes_along(self, token: int, rest: bytes) -> bool:
         if token in self._vocabulary.end:
-            return False
+            return self._must_go_on
         text = _squeeze(self._vocabulary.tokens[token])
         return rest.startswith(text) or text.startswith(rest)
 
@@ -71,6 +75,7 @@ class Retry(TurnPart):
         self._retried: set[CheckedPart] = set()
         self._is_spoilt = False  # something does not fit, and cannot be written again
         self._ban: RetryBan | None = None
+        self._has_left = False
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         if self._ban is None or turn.transcript.is_healing:
@@ -91,7 +96,18 @@ class Retry(TurnPart):
         self._retried.add(fault.what)
         return True
 
-    def _go_back(self, count: int | None) -> bool:
+    def leave(self, since: int) -> bool:
+        """Goes back to the first tokens of the turn, so many, to go on otherwise; once.
+
+        Returns:
+            as of `try_again`.
+        """
+        if self._has_left or not self._go_back(since, must_go_on=True):
+            return False
+        self._has_left = True
+        return True
+
+    def _go_back(self, count: int | None, *, must_go_on: bool = False) -> bool:
         """Cuts the turn to its first `count` tokens; None: what does not fit was sent already."""
         state = self._state
         if state.matcher is None or count is None or count >= len(state.tokens):
@@ -101,7 +117,7 @@ class Retry(TurnPart):
             return False
         prefix = state.request.turn.prefix.rest  # which stays
         start = max(len(state.transcript.data), len(prefix))
-        self._ban = RetryBan(text, start, state.vocabulary)
+        self._ban = RetryBan(text, start, state.vocabulary, must_go_on=must_go_on)
         return True
 
 

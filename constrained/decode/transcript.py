@@ -18,7 +18,15 @@ from constrained.logits import Scores, TokenDrawn, describe_token
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.schema.subschemas import point_to
-from grammars.turn import ArgumentsDelta, ArgumentStart, CallOpened, Event
+from grammars.turn import (
+    ArgumentsDelta,
+    ArgumentStart,
+    CallOpened,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    ToolCall,
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class Transcript:
         events: all that were read; of a turn that a stop text has ended, those that may be sent.
         logprobs: one for each token, if the request asks for them; likewise.
         reasoning_tokens: the number of tokens of reasoning, without those that close it.
+        text_end: the number of tokens up to the end of the last reasoning or content; the opener of
+            a call comes behind it.
     """
 
     def __init__(self, request: Request, vocabulary: Vocabulary):
@@ -88,6 +98,7 @@ class Transcript:
         self.events: list[Event] = []
         self.logprobs: list[TokenDrawn] = []
         self.reasoning_tokens = self._prefix.reasoning_tokens
+        self.text_end = 0
         if self._prefix.text:  # it stands in front of the first token
             self._filter(self._parser.feed(self._prefix.text), -1)
 
@@ -144,6 +155,15 @@ class Transcript:
         return self._limiter.suspect
 
     @property
+    def barred_call(self) -> ToolCall | None:
+        """The first call of the turn, if it is one that the turn should not have."""
+        return self._limiter.barred
+
+    def admit_barred_call(self) -> Sequence[StreamEvent]:
+        """The turn has that call after all; returns what may be sent."""
+        return self._stop(self._sent_filter.take(self._limiter.admit_barred()))
+
+    @property
     def is_over(self) -> bool:
         """True if a text of the template has ended the turn."""
         return self._parser.is_over
@@ -180,6 +200,9 @@ class Transcript:
                 self.reasoning_tokens += 1
             else:
                 self.reasoning_tokens -= self._count_closer()
+        has_closed = was_reasoning and not self.is_reasoning
+        if has_closed or any(isinstance(one, ReasoningDelta | ContentDelta) for one in events):
+            self.text_end = len(self.tokens)
         if drawn is not None:
             self.logprobs.append(drawn)
             events = [drawn, *events]

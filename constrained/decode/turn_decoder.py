@@ -24,6 +24,7 @@ from constrained.decode.turn_state import TurnState
 from constrained.engine.protocol import Chunk
 from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.logits import Scores, find_unavoidable
+from grammars.turn import ToolCall
 
 
 class TurnDecoder:
@@ -60,6 +61,7 @@ class TurnDecoder:
         if request.turn.prefix.rest or request.turn.prefix.marker_suffixes:
             self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
         self._retry = Retry(state)
+        self._barred: list[ToolCall] = []
         self._endless = None
         if request.turn.endless is not None and request.turn.matcher is not None:
             self._endless = request.turn.endless()
@@ -232,7 +234,7 @@ class TurnDecoder:
         """The tokens run out: writes the ending that was kept for that, if there is one."""
         state = self._state
         suspect = state.transcript.suspect_call
-        if suspect is not None:  # half a call that the turn has often enough is no call
+        if suspect:  # half a call that the turn has often enough is no call
             self._write(state.end_behind_call(suspect - 1), INSERTED)
             return
         state.finish = Finish.LENGTH
@@ -250,7 +252,7 @@ class TurnDecoder:
                 part.after_write(token, is_forced=not origin.is_drawn, is_computed=is_computed)
             if self._ends_at_stop_text() or self._ends_at_call_limit():
                 return False
-            if self._changes_at_fault():
+            if self._changes_at_fault() or self._leaves_barred_call():
                 return False
             if state.transcript.is_over:
                 if state.finish is None:  # not where the tokens have run out
@@ -294,7 +296,9 @@ class TurnDecoder:
         if self._ends_at_stop_text() or self._ends_at_call_limit():
             return
         fault = state.transcript.fault
-        if fault is None or not self._try_again(fault):
+        if fault is not None and self._try_again(fault):
+            return
+        if not self._leaves_barred_call():
             state.finish = Finish.STOP
 
     def _ends_at_stop_text(self) -> bool:
@@ -327,13 +331,31 @@ class TurnDecoder:
             state.finish = Finish.STOP
         return fault.is_final
 
+    def _leaves_barred_call(self) -> bool:
+        """True if the turn has gone back in front of a call that it should not have."""
+        state = self._state
+        call = state.transcript.barred_call
+        if call is None:
+            return False
+        can_leave = state.finish is None and state.transcript.fault is None
+        if can_leave and self._retry.leave(state.transcript.text_end):
+            self._barred.append(call)
+            self._begin_anew()
+            return True
+        state.send(state.transcript.admit_barred_call())
+        return False
+
     def _try_again(self, fault: Fault) -> bool:
         if not self._retry.try_again(fault):
             return False
+        self._begin_anew()
+        return True
+
+    def _begin_anew(self) -> None:
+        """The turn has gone back: its parts have, too."""
         self._parts = self._list_parts()  # there is another reserve, for the tokens that are left
         for part in self._parts:
             part.rewind(len(self._state.tokens))
-        return True
 
     def result(self) -> Generation:
         """The finished turn."""
@@ -365,6 +387,7 @@ class TurnDecoder:
             stopped=transcript.stopped,
             is_ended_by_text=transcript.is_over,
             logprobs=tuple(transcript.logprobs),
+            barred_calls=tuple(self._barred),
             ended_values=self._endless.ended if self._endless else (),
             timings=state.watch.read(),
             trace=() if state.trace is None else tuple(state.trace.tokens),

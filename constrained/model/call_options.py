@@ -4,8 +4,12 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from os import PathLike
 from typing import Any, Literal, TypedDict, TypeVar, get_args
 
+from constrained.agent.actions import Approve
+from constrained.agent.budget import Budget
+from constrained.agent.run import OnInterrupted
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
 from constrained.deadline import check_timeout
@@ -13,10 +17,11 @@ from constrained.decode.filters.stop_texts import read_stops
 from constrained.decode.request import DecodeOptions
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
+from constrained.isolation.isolated_call import Isolation
 from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
 from constrained.reply import Reply
-from grammars.turn import KeyOrder, Think
+from grammars.turn import KeyOrder, Think, ToolCall
 
 MOST_LOGPROBS = 20
 TRACED = 5  # likely tokens of each position in a trace
@@ -53,6 +58,9 @@ class Options(TurnOptions, total=False):
         max_calls: maximum number of calls in one turn. Default: None, no limit.
         max_identical_calls: how often one turn may hold the same call with the same arguments;
             before one more, the turn ends. Default: 1. None: no limit.
+        excluded_calls: calls (`ToolCall`) that the turn must not repeat, because earlier turns had
+            them often enough: it ends before one, or answers instead; `reply.barred_calls` lists
+            them.
         max_repetition: how many tokens of a call or an answer may repeat themselves, such as a list
             of equal items. The value is then ended, and the turn continues; `reply.ended_values`
             lists it. Default: 1,024. None: no limit.
@@ -109,6 +117,7 @@ class Options(TurnOptions, total=False):
     parallel: bool
     max_calls: int | None
     max_identical_calls: int | None
+    excluded_calls: Sequence[ToolCall]
     max_repetition: int | None
     response_format: Any
     think: Think | ThinkName
@@ -125,6 +134,64 @@ class Options(TurnOptions, total=False):
     breakpoints: Sequence[int]
     cache_salt: str | None
     cache_prompt: bool
+
+
+class RunOptions(Options, total=False):
+    """Options of `Model.run`: these, and those of a call (`Options`).
+
+    Attributes:
+        max_steps: maximum number of turns. The calls of the last one are still executed.
+            Default: 8.
+        max_repeats: after this many repetitions, a call is not executed again, and the model is
+            told so: the same call with the same result, a cycle of calls, or a call whose arguments
+            only grow. If it continues like that, it has to answer without calls. Default: 2.
+        approve: a function that is asked before each call is executed. True allows the call;
+            anything else declines it, and the model is told so, with the text if it is one. If the
+            model makes a declined call again, the run ends. With `LATER` the run ends, and resumes
+            when the decision is there. May be async in `arun`.
+        min_confidence: ask `approve` only about calls whose `confidence.lowest` is below this, from
+            0 to 1. No call starts early then. Default: None: ask about all calls.
+        budget: the tokens, seconds, calls and cost that may be spent. After that, the model has one
+            last turn to answer without calls. Default: None, no limit.
+        max_context: maximum number of prompt tokens. Beyond it, the oldest tool results are
+            replaced by a note. Default: None: a prompt that does not fit the context is an error.
+        isolate: execute functions in processes of their own, with limits on time and memory; True:
+            those of `Isolation`. The functions must be defined at the top of a module.
+            Default: False.
+        record: a SQLite file in which the run records what happens, before it has an effect;
+            `resume` continues from there, also after a crash. Default: None, no record.
+    """
+
+    max_steps: int
+    max_repeats: int
+    approve: Approve | None
+    min_confidence: float | None
+    budget: Budget
+    max_context: int | None
+    isolate: bool | Isolation
+    record: str | PathLike[str] | None
+
+
+class ResumeOptions(TypedDict, total=False):
+    """Options of `Model.resume`; everything else is in the record of the run.
+
+    Attributes:
+        approve: as in `RunOptions`. Without it, calls of a run that had it wait for a decision.
+        on_interrupted: a function that is asked about a call that was being executed when the
+            process ended, unless its tool is read-only. True: execute it again. Otherwise the model
+            is told that the outcome is not known. May be async in `aresume`.
+        max_steps: replaces that of the record.
+        budget: replaces that of the record.
+        max_context: replaces that of the record.
+        timeout: replaces that of the record.
+    """
+
+    approve: Approve | None
+    on_interrupted: OnInterrupted | None
+    max_steps: int
+    budget: Budget
+    max_context: int | None
+    timeout: float | None
 
 
 def explain_options(method: Method) -> Method:

@@ -6,8 +6,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from typing import Any, TypeVar, Unpack, overload
 
+from constrained.agent import run as agent
+from constrained.agent.outcome import Run
 from constrained.answers import Target, read_target
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
@@ -20,14 +23,14 @@ from constrained.errors import GrammarError, ModelError
 from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
-from constrained.model import agent
-from constrained.model.agent import Run, RunOptions
 from constrained.model.call_options import (
     CallOptions,
     GeneratedTextOptions,
     Messages,
     ModelCall,
     Options,
+    ResumeOptions,
+    RunOptions,
     TurnOptions,
     explain_options,
     read_call,
@@ -35,7 +38,8 @@ from constrained.model.call_options import (
     read_value,
 )
 from constrained.prompt.turn_cache import MOST_TOKENS
-from constrained.reply import Reply, make_reply
+from constrained.reply import Reply, TurnCallIds, make_reply
+from constrained.runs.recorded_run import ModelIdentity, begin, go_on
 from constrained.schedule.runner import Runner
 from constrained.schedule.scheduler import STEP, Schedule
 from constrained.schedule.worker import (
@@ -59,6 +63,17 @@ T = TypeVar("T")
 
 def _ignore(events: Sequence[StreamEvent]) -> None:
     """The sink of a caller who wants the reply alone."""
+
+
+def _send_with_ids(ids: TurnCallIds, sink: Sink, events: Sequence[StreamEvent]) -> None:
+    """Sends events with the ids that the calls have in the reply."""
+    named: list[StreamEvent] = []
+    for event in events:
+        if isinstance(event, CallRead):
+            id = ids.choose(event.index, event.call.id)
+            event = replace(event, call=replace(event.call, id=id))
+        named.append(event)
+    sink(named)
 
 
 def _has_own_ids(generation: Generation, reply: Reply) -> bool:
@@ -297,7 +312,11 @@ class Model:
         Raises:
             Error: as for `call`. Exceptions of your functions are not raised.
         """
-        return agent.run(self, messages, tools, **options)
+        record = options.pop("record", None)
+        if record is None:
+            return agent.run(self, messages, tools, **options)
+        with begin(record, messages, tools, options, model=self._identify()) as recorded:
+            return agent.run(self, messages, tools, recorded.journal, **recorded.options)
 
     @explain_options
     async def arun(
@@ -305,7 +324,60 @@ class Model:
     ) -> Run:
         """Like `run`, for asyncio; functions may be async, and the calls of one turn run
         concurrently."""
-        return await agent.arun(self, messages, tools, **options)
+        record = options.pop("record", None)
+        if record is None:
+            return await agent.arun(self, messages, tools, **options)
+        with begin(record, messages, tools, options, model=self._identify()) as recorded:
+            return await agent.arun(self, messages, tools, recorded.journal, **recorded.options)
+
+    @explain_options
+    def resume(
+        self,
+        record: str | PathLike[str],
+        id: str,
+        tools: Sequence[Any],
+        **options: Unpack[ResumeOptions],
+    ) -> Run:
+        """Resumes a recorded run: one whose process ended, that waits for approval, or that ended
+        at a limit which is higher now. No call is executed twice.
+
+        Args:
+            record: the file.
+            id: the id of the run, or its first characters.
+            tools: the tools that the run began with; functions are not recorded.
+            options: listed below.
+
+        Returns:
+            The run, as `run` returns it.
+
+        Raises:
+            Error: as for `run`; `RequestError` if there is no such run, or a tool is missing.
+        """
+        with go_on(record, id, tools, options) as recorded:
+            return agent.run(self, recorded.messages, tools, recorded.journal, **recorded.options)
+
+    @explain_options
+    async def aresume(
+        self,
+        record: str | PathLike[str],
+        id: str,
+        tools: Sequence[Any],
+        **options: Unpack[ResumeOptions],
+    ) -> Run:
+        """Like `resume`, for asyncio; functions may be async, as in `arun`."""
+        with go_on(record, id, tools, options) as recorded:
+            journal, given = recorded.journal, recorded.options
+            return await agent.arun(self, recorded.messages, tools, journal, **given)
+
+    def _identify(self) -> ModelIdentity:
+        template = self.compiler.template
+        return ModelIdentity(
+            name=self._name,
+            template=template.source,
+            tokens=template.tokens,
+            format=self.compiler.format.name,
+            sampling=self.sampling,
+        )
 
     def compile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None
@@ -528,7 +600,8 @@ class Model:
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)
-            return self._launch(turn, is_wanted, sink, options=call.options, deadline=deadline)
+            named = partial(_send_with_ids, TurnCallIds(turn), sink)
+            return self._launch(turn, is_wanted, named, options=call.options, deadline=deadline)
 
         check = partial(self._check, is_wanted, deadline)
         is_known = self.compiler.knows(call.job)

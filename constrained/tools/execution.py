@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from constrained.errors import CallError
+from constrained.isolation.isolated_call import IsolatedCall, Isolation
 from constrained.tools.functions import find_tool
 from grammars.turn import ToolCall
 
@@ -20,13 +21,17 @@ def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
     """Runs the function of a call, and returns what it returns; what it raises is not caught.
 
     The arguments are converted to the annotated types by pydantic. An async function runs to its
-    end in an event loop of its own.
+    end in an event loop of its own. An isolated one runs in a process of its own.
 
     Raises:
+        IsolatedError: what an isolated function raises, or why it was killed.
         CallError: the call is not valid or was cut short, its arguments do not fit, or there is
             no function; `where` is the pointer into the call.
     """
-    result = _bind(call, tools)()
+    bound, isolation = _bind(call, tools)
+    if isolation is not None:
+        return IsolatedCall(bound, isolation).result()
+    result = bound()
     if inspect.isawaitable(result):
         return _wait(result)
     return result
@@ -34,7 +39,9 @@ def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
 
 async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
     """As `call_function`; a sync function runs in a thread."""
-    bound = _bind(call, tools)
+    bound, isolation = _bind(call, tools)
+    if isolation is not None:
+        return await _finish_isolated(bound, isolation)
     if is_async(bound.func):
         result = bound()
     else:
@@ -44,13 +51,23 @@ async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
     return result
 
 
+async def _finish_isolated(bound: functools.partial[Any], isolation: Isolation) -> Any:
+    call = await asyncio.to_thread(IsolatedCall, bound, isolation)
+    try:
+        return await asyncio.to_thread(call.result)
+    except asyncio.CancelledError:
+        call.kill()
+        raise
+
+
 def is_async(function: Any) -> bool:
     """True for an async function, and for an object with an async `__call__`."""
     called = getattr(type(function), "__call__", None)  # noqa: B004  is it async, not: is it there
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
-def _bind(call: ToolCall, tools: Iterable[Any]) -> functools.partial[Any]:
+def _bind(call: ToolCall, tools: Iterable[Any]) -> tuple[functools.partial[Any], Isolation | None]:
+    """The function of a call with its arguments, and the bounds that it runs in."""
     tool = find_tool(call.name, tools)
     if tool is None or tool.function is None:
         hint = "Offer a function, or FunctionTool.from_schema(name, schema, function)"
@@ -61,7 +78,7 @@ def _bind(call: ToolCall, tools: Iterable[Any]) -> functools.partial[Any]:
         hint = "Raise max_tokens"
         raise CallError("the call was cut off, its arguments are incomplete", hint=hint)
     arguments, keywords = tool.bind(call.arguments)
-    return functools.partial(tool.function, *arguments, **keywords)
+    return functools.partial(tool.function, *arguments, **keywords), tool.isolation
 
 
 def _run(bound: functools.partial[Any]) -> Any:

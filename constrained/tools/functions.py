@@ -3,62 +3,63 @@
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
+from constrained.isolation.isolated_call import Isolation
 from constrained.tools.signatures import Bound, Signature, is_model, read_function, read_model
 from grammars.errors import ToolError
 from grammars.schema.nodes import Json
+from grammars.turn import ToolCall
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__constrained_tool__"
 
 
-@dataclass(frozen=True)
-class _Options:
-    """Name, description and strictness given by `@tool` or the caller, not the function itself."""
+Cost: TypeAlias = float | Callable[[ToolCall], float]
+"""What a call costs, in a unit of the user's."""
 
-    name: str | None = None
-    description: str | None = None
-    strict: bool | None = None
+
+class ToolOptions(TypedDict, total=False):
+    """Options of `tool` and `FunctionTool`.
+
+    Attributes:
+        name: the name that the model sees. Default: the name of the function or class.
+        description: the description that the model sees. Default: the docstring.
+        strict: if False, calls that fail a check are delivered with `call.valid` False. Default:
+            True.
+        read_only: the tool changes nothing. The agent loop may then start a call while the model is
+            still writing the turn, in another thread, and repeat it after a crash. Default: False.
+        cost: the cost of a call for `Budget`: a number, or a function of the call. Default: 0.
+        isolate: run calls in a process of their own, with limits on time and memory; True: those of
+            `Isolation`. Default: False.
+    """
+
+    name: str | None
+    description: str | None
+    strict: bool | None
+    read_only: bool
+    cost: Cost | None
+    isolate: bool | Isolation
 
 
 @overload
-def tool(
-    function: F,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    strict: bool | None = None,
-) -> F: ...
+def tool(function: F, /, **options: Unpack[ToolOptions]) -> F: ...
 
 
 @overload
-def tool(
-    *, name: str | None = None, description: str | None = None, strict: bool | None = None
-) -> Callable[[F], F]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
 
 
-def tool(
-    function: Any = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    strict: bool | None = None,
-) -> Any:
-    """Sets the name, description or strictness of a tool; decorates functions and classes.
+def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """Sets the name, description or other options of a tool; decorates functions and classes.
 
     The decorator is optional: any function, method, pydantic model or dataclass can be a tool. It
     returns what it decorates unchanged.
 
     Args:
         function: the function, method or class.
-        name: the name that the model sees. Default: the name of the function or class.
-        description: the description that the model sees. Default: the docstring.
-        strict: if False, calls that fail a check are delivered with `call.valid` False. Default:
-            True.
+        options: see `ToolOptions`.
 
     Returns:
         The function or class.
@@ -66,17 +67,25 @@ def tool(
     Raises:
         ToolError: this object cannot be decorated, such as the method of an instance.
     """
+    _check_options(options)
     if function is None:
-        return functools.partial(tool, name=name, description=description, strict=strict)
+        return functools.partial(tool, **options)
     target = function
     if isinstance(function, staticmethod | classmethod):
         target = function.__func__
     try:
-        setattr(target, _MARK, _Options(name, description, strict))
+        setattr(target, _MARK, options)
     except (AttributeError, TypeError) as e:
         hint = "Use FunctionTool.from_function(function, name=...)"
         raise ToolError(f"{function!r} cannot be decorated", hint=hint) from e
     return function
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    for name in options:
+        if name not in ToolOptions.__annotations__:
+            known = ", ".join(ToolOptions.__annotations__)
+            raise TypeError(f"unknown option {name!r} of a tool; known: {known}")
 
 
 def _bind_plainly(arguments: Mapping[str, Json]) -> Bound:
@@ -99,6 +108,9 @@ class FunctionTool:
         strict: if False, calls that fail a check are delivered with `call.valid` False. None: True.
         bind: converts JSON arguments into the positional and keyword arguments of the function;
             raises `CallError`.
+        read_only: see `ToolOptions`.
+        cost: see `ToolOptions`.
+        isolation: limits of a process of its own in which calls run; None: they run in this one.
     """
 
     name: str
@@ -107,15 +119,13 @@ class FunctionTool:
     function: Callable[..., Any] | None = None
     strict: bool | None = None
     bind: Callable[[Mapping[str, Json]], Bound] = field(default=_bind_plainly, repr=False)
+    read_only: bool = False
+    cost: Cost | None = None
+    isolation: Isolation | None = None
 
     @classmethod
     def from_function(
-        cls,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        strict: bool | None = None,
+        cls, function: Callable[..., Any], **options: Unpack[ToolOptions]
     ) -> "FunctionTool":
         """Makes a tool of a function, method or other callable.
 
@@ -124,9 +134,7 @@ class FunctionTool:
 
         Args:
             function: the callable.
-            name: see `tool`.
-            description: see `tool`.
-            strict: see `tool`.
+            options: see `ToolOptions`; they replace what `@tool` or the function itself says.
 
         Returns:
             The tool.
@@ -134,27 +142,17 @@ class FunctionTool:
         Raises:
             ToolError: the callable has no name, or a parameter that JSON cannot express.
         """
-        options = _Options(name, description, strict)
         return _make(function, options, read=read_function, run=function)
 
     @classmethod
-    def from_model(
-        cls,
-        model: type,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        strict: bool | None = None,
-    ) -> "FunctionTool":
+    def from_model(cls, model: type, **options: Unpack[ToolOptions]) -> "FunctionTool":
         """Makes a tool of a pydantic model or dataclass: its fields are the arguments.
 
         Executing a call returns an instance.
 
         Args:
             model: the class.
-            name: see `tool`.
-            description: see `tool`.
-            strict: see `tool`.
+            options: see `ToolOptions`.
 
         Returns:
             The tool.
@@ -162,7 +160,6 @@ class FunctionTool:
         Raises:
             ToolError: a field has a type that JSON cannot express.
         """
-        options = _Options(name, description, strict)
         return _make(model, options, read=read_model, run=_return)
 
     @classmethod
@@ -174,6 +171,9 @@ class FunctionTool:
         *,
         description: str = "",
         strict: bool | None = None,
+        read_only: bool = False,
+        cost: Cost | None = None,
+        isolate: bool | Isolation = False,
     ) -> "FunctionTool":
         """Makes a tool of a JSON schema.
 
@@ -182,12 +182,53 @@ class FunctionTool:
             schema: JSON schema of the arguments.
             function: takes the arguments as keywords, as JSON values. None: you execute the calls.
             description: the description that the model sees.
-            strict: see `tool`.
+            strict: see `ToolOptions`.
+            read_only: see `ToolOptions`.
+            cost: see `ToolOptions`.
+            isolate: see `ToolOptions`.
 
         Returns:
             The tool.
         """
-        return cls(name, schema, description, function=function, strict=strict)
+        return cls(
+            name,
+            schema,
+            description,
+            function=function,
+            strict=strict,
+            read_only=read_only,
+            cost=cost,
+            isolation=read_isolation(isolate),
+        )
+
+    @classmethod
+    def from_mcp(cls, tool: Any, function: Callable[..., Any]) -> "FunctionTool":
+        """Makes a tool of what an MCP server lists, and a function that calls that server.
+
+        The tool is read-only if its annotation `readOnlyHint` says so.
+
+        Args:
+            tool: an object (`mcp.types.Tool`), or its JSON.
+            function: takes the arguments as keywords.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ToolError: this is no tool of MCP.
+        """
+        body = tool if isinstance(tool, Mapping) else _read_mcp(tool)
+        name, schema = body.get("name"), body.get("inputSchema")
+        if not isinstance(name, str) or not isinstance(schema, Mapping):
+            hint = "It needs a name and an inputSchema"
+            raise ToolError(f"{tool!r} is no tool of MCP", hint=hint)
+        return cls.from_schema(
+            name,
+            schema,
+            function,
+            description=body.get("description") or "",
+            read_only=_is_read_only(body.get("annotations")),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the tool as JSON, in OpenAI's form."""
@@ -203,39 +244,50 @@ class FunctionTool:
 
 def _make(
     given: Any,
-    options: _Options,
+    options: ToolOptions,
     *,
     read: Callable[[Any], Signature],
     run: Callable[..., Any],
 ) -> FunctionTool:
-    decorated = _read_mark(given)
-    name = options.name or decorated.name or getattr(given, "__name__", None)
+    _check_options(options)
+    said: ToolOptions = {}
+    for source in (_read_mark(given), options):  # the caller has the last word
+        for option, value in source.items():
+            if value is not None:
+                said[option] = value
+    name = said.get("name") or getattr(given, "__name__", None)
     if name is None or name == "<lambda>":
         hint = "Use FunctionTool.from_function(function, name=...)"
         raise ToolError(f"{given!r} has no valid name for a tool", hint=hint)
     signature = read(given)
-    description = signature.description
-    strict = None
-    for source in (decorated, options):  # the caller has the last word
-        if source.description is not None:
-            description = source.description
-        if source.strict is not None:
-            strict = source.strict
+    description = said.get("description")
+    if description is None:
+        description = signature.description
     return FunctionTool(
         name=name,
         parameters=signature.schema,
         description=description,
         function=run,
-        strict=strict,
+        strict=said.get("strict"),
         bind=signature.bind,
+        read_only=said.get("read_only", False),
+        cost=said.get("cost"),
+        isolation=read_isolation(said.get("isolate", False)),
     )
 
 
-def _read_mark(given: Any) -> _Options:
+def read_isolation(isolate: bool | Isolation) -> Isolation | None:
+    """The bounds that `isolate` stands for; None: there are none."""
+    if isinstance(isolate, Isolation):
+        return isolate
+    return Isolation() if isolate else None
+
+
+def _read_mark(given: Any) -> ToolOptions:
     """The options of `@tool`; a subclass does not inherit them."""
     if isinstance(given, type):
-        return vars(given).get(_MARK) or _Options()
-    return getattr(given, _MARK, None) or _Options()
+        return vars(given).get(_MARK) or {}
+    return getattr(given, _MARK, None) or {}
 
 
 def as_tool(given: Any) -> Any:
@@ -267,6 +319,21 @@ def as_json(given: Any) -> Any:
         description = getattr(given, "description", None) or ""
         return {"name": given.name, "description": description, "inputSchema": given.inputSchema}
     return given
+
+
+def _read_mcp(given: Any) -> Mapping[str, Any]:
+    """An MCP tool as JSON."""
+    return {
+        name: getattr(given, name, None)
+        for name in ("name", "description", "inputSchema", "annotations")
+    }
+
+
+def _is_read_only(annotations: Any) -> bool:
+    """What `readOnlyHint` says; nothing counts as no."""
+    if isinstance(annotations, Mapping):
+        return annotations.get("readOnlyHint") is True
+    return getattr(annotations, "readOnlyHint", None) is True
 
 
 def _is_mcp(given: Any) -> bool:

@@ -13,16 +13,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from constrained.agent.outcome import Outcome, Reason, Run
+from constrained.agent.run import arun, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import CallError, RequestError
-from constrained.model.agent import Outcome, Reason, Run, arun, run
 from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.functions import FunctionTool
 from grammars.errors import PolicyError, ToolError
 from grammars.turn import ToolCall
-from tests.scripted_model import scripted
+from tests.scripted_model import scripted, wishing
 from tests.templates import HERMES, PING, QWEN3_CODER, hermes_call
 
 GREEDY = Sampling(temperature=0)
@@ -43,6 +44,7 @@ class Seen:
     def __init__(self, model: Model):
         self.model = model
         self.options: list[dict[str, Any]] = []
+        self.acall, self.stream, self.astream = model.acall, model.stream, model.astream
 
     def call(self, messages: Any, tools: Any, /, **options: Any) -> Reply:
         self.options.append(options)
@@ -219,19 +221,27 @@ ADD = hermes_call("add", '{"a": 1, "b": 1}')
 OTHER = hermes_call("add", '{"a": 2, "b": 1}')
 
 
-def test_repeating_is_told_and_then_ends_the_run():
-    ran = both([ADD, ADD, ADD, ADD, "2"], [add])
-    assert (ran.reason, ran.steps, ran.content) == (Reason.REPEATED, 5, "2")
-    outcomes = [Outcome.DONE, Outcome.DONE, Outcome.REPEATED, Outcome.REPEATED]
-    assert [c.outcome for c in ran.calls] == outcomes
+def test_repeating_is_told_and_then_the_model_answers():
+    ran = run(wishing(ADD, "2"), "Go.", [add], sampling=GREEDY)
+    assert (ran.reason, ran.steps, ran.content) == (Reason.REPEATED, 4, "2")
+    assert ran.detail == "add: this call has had the same result 2 times in a row"
+    assert [c.outcome for c in ran.calls] == [Outcome.DONE, Outcome.DONE, Outcome.REPEATED]
     assert "2 times" in json.loads(tool_messages(ran)[2])["error"]
+    assert [c.arguments for c in ran.reply.barred_calls] == [{"a": 1, "b": 1}]
 
 
 def test_who_repeats_itself_for_ever_has_to_answer():
     ran = both([ADD], [add], max_tokens=200)
-    assert (ran.reason, ran.steps) == (Reason.REPEATED, 5)
+    assert (ran.reason, ran.steps) == (Reason.REPEATED, 4)
     assert ran.reply.calls == ()
-    assert both([ADD], [add], max_steps=4).reason is Reason.MAX_STEPS
+    assert both([ADD], [add], max_steps=3).reason is Reason.MAX_STEPS
+
+
+def test_a_call_that_nothing_bars_has_to_end():
+    model = Unbarred(scripted(ADD))
+    ran = run(model, "Go.", [add], sampling=GREEDY, max_tokens=200)
+    assert (ran.reason, ran.steps) == (Reason.REPEATED, 5)
+    assert [c.outcome for c in ran.calls][2:] == [Outcome.REPEATED, Outcome.REPEATED]
 
 
 def test_repeating_that_stops_in_time():
@@ -268,8 +278,8 @@ def test_failures_repeat_too():
     def fail() -> None:
         raise RuntimeError("no")
 
-    ran = both([*[hermes_call("fail")] * 4, "No."], [fail])
-    assert (ran.reason, ran.steps, ran.content) == (Reason.REPEATED, 5, "No.")
+    ran = run(wishing(hermes_call("fail"), "No."), "Go.", [fail], sampling=GREEDY)
+    assert (ran.reason, ran.steps, ran.content) == (Reason.REPEATED, 4, "No.")
 
 
 def test_identical_calls_in_one_turn_are_made_as_often_as_allowed():
@@ -309,6 +319,14 @@ def test_when_the_tokens_run_out():
             assert ran.reply.finish_reason == "length"
             assert {c.outcome for c in ran.calls} <= {Outcome.CUT}
             assert_replayable(ran)
+
+
+class Unbarred(Seen):
+    """It cannot be kept from a call."""
+
+    def call(self, messages: Any, tools: Any, /, **options: Any) -> Reply:
+        options.pop("excluded_calls", None)
+        return super().call(messages, tools, **options)
 
 
 class Truncating(Seen):
@@ -482,10 +500,18 @@ def test_what_cannot_be_run():
     model = scripted("Hi.")
     for name in ("max_steps", "max_repeats"):
         with pytest.raises(RequestError, match=f"{name} is 0") as info:
-            run(model, "Go.", [], **{name: 0})
+            run(model, "Go.", [], None, **{name: 0})
         assert info.value.where == f"/{name}"
+        with pytest.raises(RequestError, match=f"{name} is None"):
+            run(model, "Go.", [], None, **{name: None})
     with pytest.raises(ToolError) as info:
         run(model, "Go.", [add, lambda x: x])
     assert info.value.where == "/tools/1"
     with pytest.raises(PolicyError):
         run(model, "Go.", [add], tool_choice="sometimes")
+
+
+def test_calls_that_are_excluded_from_the_start():
+    known = [ToolCall("add", {"a": 1, "b": 1})]
+    ran = run(wishing(ADD, "No."), "Go.", [add], sampling=GREEDY, excluded_calls=known)
+    assert (ran.reason, ran.content, ran.calls) == (Reason.REPEATED, "No.", ())

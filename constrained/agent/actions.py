@@ -1,0 +1,221 @@
+"""What a run does to the world: it asks the model, asks for approval, and executes calls.
+
+There are two ways, with one interface of coroutines, so that a run is written once (`run`): those
+of `Blocking` never wait, and so a sync run is a coroutine that is done at its first step.
+"""
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from constrained.agent.journal import Verdict
+from constrained.agent.outcome import CallResult, Outcome, fail
+from constrained.decode.filters.events import StreamEvent
+from constrained.errors import RequestError
+from constrained.reply import Reply
+from constrained.schedule.worker import AsyncStream, Stream
+from constrained.tools.execution import acall_function, call_function, format_result
+from grammars.turn import ToolCall
+
+T = TypeVar("T")
+Approve: TypeAlias = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
+"""Approves a call before it is executed, or declines it; async only in `arun`."""
+Note: TypeAlias = Callable[[StreamEvent], Awaitable[None]]
+
+
+class ChatModel(Protocol):
+    """The part of `constrained.model.model.Model` that the loop uses; it streams where calls may
+    begin while the turn is being written."""
+
+    def call(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
+    ) -> Reply: ...
+
+    async def acall(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
+    ) -> Reply: ...
+
+    def stream(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
+    ) -> Stream[Reply]: ...
+
+    def astream(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
+    ) -> AsyncStream[Reply]: ...
+
+
+class NextTurn(Protocol):
+    """The part of `constrained.agent.loop.AgentLoop` that says what the model is asked."""
+
+    @property
+    def messages(self) -> Sequence[Mapping[str, Any]]: ...
+
+    tools: list[Any]
+    options: dict[str, Any]
+
+
+class Execution(Protocol):
+    """A call under way."""
+
+    def cancel(self) -> Any:
+        """Ends it, or drops its result where it cannot be ended."""
+        ...
+
+
+class Actions(Protocol):
+    """What a run does to the world."""
+
+    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+        """A turn of the model; its events go to `note`."""
+        ...
+
+    async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
+        """The verdict about a call."""
+        ...
+
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Execution:
+        """Begins a call, beside what goes on."""
+        ...
+
+    async def finish(self, execution: Execution) -> CallResult:
+        """The result of a call that was begun."""
+        ...
+
+    async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        """Executes a call."""
+        ...
+
+    async def gather(
+        self, works: Sequence[Coroutine[Any, Any, CallResult]]
+    ) -> Sequence[CallResult]:
+        """The results of the calls of a turn."""
+        ...
+
+
+def complete(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    work.close()
+    raise AssertionError("a sync run has waited")
+
+
+async def gather_in_turn(works: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
+    """The results of coroutines, one after the other."""
+    try:
+        return [await work for work in works]
+    finally:
+        for work in works:
+            work.close()  # where one was interrupted, the others have not begun
+
+
+class Blocking:
+    """Sync: calls one after the other, but those that are begun in threads.
+
+    Args:
+        model: what answers.
+    """
+
+    def __init__(self, model: ChatModel):
+        self._model = model
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+        if note is None:
+            return self._model.call(request.messages, request.tools, **request.options)
+        stream = self._model.stream(request.messages, request.tools, **request.options)
+        try:
+            for event in stream:
+                await note(event)
+        finally:
+            stream.cancel()
+        return stream.result
+
+    async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
+        verdict = approve(call)
+        if inspect.isawaitable(verdict):
+            if inspect.iscoroutine(verdict):
+                verdict.close()
+            raise RequestError("approve is async", where="/approve", hint="Use arun")
+        return verdict
+
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Future[CallResult]:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(thread_name_prefix="tool")
+        context = contextvars.copy_context()
+        return self._pool.submit(context.run, _execute, call, tools)
+
+    async def finish(self, execution: Execution) -> CallResult:
+        assert isinstance(execution, Future)
+        return execution.result()
+
+    async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        return _execute(call, tools)
+
+    async def gather(
+        self, works: Sequence[Coroutine[Any, Any, CallResult]]
+    ) -> Sequence[CallResult]:
+        return await gather_in_turn(works)
+
+    def close(self) -> None:
+        """Leaves the threads to what they are still at, whose results nobody wants."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _execute(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+    try:
+        result = call_function(call, tools)
+        return CallResult(call, Outcome.DONE, format_result(result), result=result)
+    except Exception as e:  # the function is the user's, and may raise anything
+        return fail(call, e)
+
+
+class Concurrent:
+    """Async: the calls of a turn run concurrently.
+
+    Args:
+        model: what answers.
+    """
+
+    def __init__(self, model: ChatModel):
+        self._model = model
+
+    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+        if note is None:
+            return await self._model.acall(request.messages, request.tools, **request.options)
+        stream = self._model.astream(request.messages, request.tools, **request.options)
+        try:
+            async for event in stream:
+                await note(event)
+            return await stream.result()
+        finally:
+            stream.cancel()
+
+    async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
+        verdict = approve(call)
+        return await verdict if inspect.isawaitable(verdict) else verdict
+
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> asyncio.Task[CallResult]:
+        return asyncio.create_task(self.execute(call, tools))
+
+    async def finish(self, execution: Execution) -> CallResult:
+        assert isinstance(execution, asyncio.Task)
+        return await execution
+
+    async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        try:
+            result = await acall_function(call, tools)
+            return CallResult(call, Outcome.DONE, format_result(result), result=result)
+        except Exception as e:  # the function is the user's, and may raise anything
+            return fail(call, e)
+
+    async def gather(
+        self, works: Sequence[Coroutine[Any, Any, CallResult]]
+    ) -> Sequence[CallResult]:
+        return await asyncio.gather(*works)

@@ -1,0 +1,225 @@
+"""A run: the model calls functions and reads their results, until it answers."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Concurrent, complete
+from constrained.agent.early_calls import EarlyCalls
+from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
+from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
+from constrained.agent.outcome import CallResult, Run, decline, lose
+from constrained.errors import RequestError
+from constrained.reply import Reply
+from grammars.turn import ToolCall
+
+OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of a run, beside its messages, tools and the options of its turns.
+
+    Args:
+        limits: where it ends.
+        approve, min_confidence: see `RunOptions`.
+        on_interrupted: see `RunOptions`.
+        journal: keeps what happens.
+    """
+
+    limits: RunLimits = field(default_factory=RunLimits)
+    approve: Approve | None = None
+    min_confidence: float | None = None
+    on_interrupted: OnInterrupted | None = None
+    journal: Journal = field(default_factory=NoJournal)
+
+
+def split_options(
+    options: Mapping[str, Any], journal: Journal
+) -> tuple[RunSettings, dict[str, Any]]:
+    """The settings of a run, and the options of its turns."""
+    rest = dict(options)
+    limits: dict[str, Any] = {}
+    for name in RunLimits.__annotations__:
+        if name in rest:
+            limits[name] = rest.pop(name)
+    settings = RunSettings(
+        limits=RunLimits(**limits),
+        approve=rest.pop("approve", None),
+        min_confidence=rest.pop("min_confidence", None),
+        on_interrupted=rest.pop("on_interrupted", None),
+        journal=journal,
+    )
+    if settings.min_confidence is not None:
+        if not 0 <= settings.min_confidence <= 1:
+            message = f"it is {settings.min_confidence!r}, must be from 0 to 1"
+            raise RequestError(message, where="/min_confidence")
+        if settings.approve is None:
+            hint = "Give `approve`, which is asked about calls below it"
+            raise RequestError("nobody is asked", where="/min_confidence", hint=hint)
+        rest["trace"] = True
+    return settings, rest
+
+
+def run(
+    model: ChatModel,
+    messages: Sequence[Mapping[str, Any]] | str,
+    tools: Sequence[Any],
+    journal: Journal | None = None,
+    **options: Any,
+) -> Run:
+    """Runs the agent loop; `Model.run` explains it.
+
+    Args:
+        model: the model, or anything with its `call`.
+        messages: as for `Model.run`.
+        tools: as for `Model.run`.
+        journal: records what happens; what it has already is not done again. Default: no record.
+        options: see `RunOptions`; all others are passed to `model.call`.
+
+    Raises:
+        Error: an error of the model; `RequestError` for limits below 1.
+    """
+    settings, turn_options = split_options(options, journal or NoJournal())
+    actions = Blocking(model)
+    try:
+        loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+        return complete(drive(loop, actions, settings))
+    finally:
+        actions.close()
+
+
+async def arun(
+    model: ChatModel,
+    messages: Sequence[Mapping[str, Any]] | str,
+    tools: Sequence[Any],
+    journal: Journal | None = None,
+    **options: Any,
+) -> Run:
+    """Like `run`, for asyncio; the calls of one turn run concurrently.
+
+    `approve` may be async. It is asked about one call after the other.
+    """
+    settings, turn_options = split_options(options, journal or NoJournal())
+    loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+    return await drive(loop, Concurrent(model), settings)
+
+
+async def drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run:
+    """Carries out what the loop decides, until the run is over."""
+    journal = settings.journal
+    while loop.reason is None:
+        turn = _Turn(loop, actions, settings)
+        try:
+            await turn.generate()
+            await turn.execute()
+        finally:
+            turn.early.cancel()
+    finished = loop.finish(journal.id)
+    journal.close(finished)
+    return finished
+
+
+class _Turn:
+    """One turn of a run.
+
+    Args:
+        loop: decides.
+        actions: carries out.
+        settings: of the run.
+    """
+
+    def __init__(self, loop: AgentLoop, actions: Actions, settings: RunSettings):
+        self._loop = loop
+        self._actions = actions
+        self._settings = settings
+        self._journal = settings.journal
+        self._number = loop.step
+        self._verdicts: dict[int, Verdict] = {}
+        self.early = EarlyCalls(loop, actions, self._decide)
+
+    async def generate(self) -> None:
+        """Lets the model write the turn, unless the journal has it."""
+        loop, journal = self._loop, self._journal
+        loop.prepare(journal.begin_turn(self._number, loop.elapsed))
+        known = journal.find_reply(self._number)
+        if known is None:
+            # How sure the model is of a call is not known before the turn is over.
+            has_early = any(getattr(tool, "read_only", False) for tool in loop.tools)
+            note = None
+            if has_early and self._settings.min_confidence is None:
+                note = self.early.note
+            known = await self._actions.generate(loop, note), loop.elapsed
+            journal.note_reply(self._number, *known)
+        reply, seconds = known
+        loop.take(reply, seconds, self._list_begun(reply))
+
+    def _list_begun(self, reply: Reply) -> list[int]:
+        """The numbers of the calls that the journal has."""
+        begun: list[int] = []
+        for number, call in enumerate(reply.calls):
+            place = self._find_place(number, call)
+            if self._journal.is_begun(place) or self._journal.find_result(place) is not None:
+                begun.append(number)
+        return begun
+
+    async def execute(self) -> None:
+        """Executes the calls of the turn that are open."""
+        calls = self._loop.open
+        for open_call in calls:
+            if open_call.number not in self._verdicts:
+                await self._decide(open_call.number, open_call.call)
+        if any(isinstance(self._verdicts[one.number], Approval) for one in calls):
+            self._loop.wait()
+            return
+        works = [self._execute(open_call) for open_call in calls]
+        self._loop.answer(await self._actions.gather(works))
+
+    def _find_place(self, number: int, call: ToolCall) -> CallPlace:
+        return CallPlace(self._number, number, call)
+
+    async def _decide(self, number: int, call: ToolCall) -> Verdict:
+        """The verdict about a call; it is asked for once."""
+        place = self._find_place(number, call)
+        verdict = self._journal.find_verdict(place)
+        if verdict is None:
+            verdict = True
+            if self._settings.approve is not None and not self._is_sure(call):
+                verdict = await self._actions.ask(self._settings.approve, call)
+                self._journal.note_verdict(place, verdict)
+        self._verdicts[number] = verdict
+        return verdict
+
+    def _is_sure(self, call: ToolCall) -> bool:
+        """True if the model was so sure of a call that nobody is asked."""
+        least = self._settings.min_confidence
+        return least is not None and call.confidence is not None and call.confidence.lowest >= least
+
+    async def _execute(self, open_call: OpenCall) -> CallResult:
+        """The result of a call."""
+        number, call = open_call.number, open_call.call
+        place = self._find_place(number, call)
+        known = self._journal.find_result(place)
+        if known is not None:
+            return known
+        result = await self._perform(open_call, place)
+        self._journal.note_result(place, result)
+        return result
+
+    async def _perform(self, open_call: OpenCall, place: CallPlace) -> CallResult:
+        verdict = self._verdicts[open_call.number]
+        if verdict is not True:
+            return decline(open_call.call, verdict)
+        if (begun := self.early.begun.get(open_call.number)) is not None:
+            result = await self._actions.finish(begun)
+            return replace(result, call=open_call.call)
+        is_lost = self._journal.is_begun(place) and not open_call.tool.read_only
+        if is_lost and not await self._may_repeat(place.call):
+            return lose(place.call)
+        self._journal.begin_call(place)
+        return await self._actions.execute(open_call.call, self._loop.tools)
+
+    async def _may_repeat(self, call: ToolCall) -> bool:
+        """Whether a call that was under way when the process ended is executed once more."""
+        ask = self._settings.on_interrupted
+        return ask is not None and await self._actions.ask(ask, call) is True

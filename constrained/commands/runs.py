@@ -1,0 +1,285 @@
+"""`constrained runs`: recorded runs; they are resumed, replayed, forked, exported, and their calls
+approved."""
+
+import argparse
+import importlib.util
+import inspect
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from constrained.commands import options as shared
+from constrained.commands import request
+from constrained.errors import RequestError
+from constrained.terminal.exit_codes import ExitCode
+from constrained.terminal.output import print_json, print_notes, print_table, print_text
+
+if TYPE_CHECKING:
+    from constrained.runs.store import RecordedRun, RunStore
+
+FUNCTIONS = "a Python file whose functions are the tools of the run, or which lists them as TOOLS"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
+    actions = parser.add_subparsers(
+        metavar="[list|show|resume|replay|fork|approve|export]", required=True
+    )
+    _add(actions, "list", "list the runs of a file", _list, one=False)
+    _add(actions, "show", "show what happened in a run", _show)
+    resume = _add(actions, "resume", "go on with a run whose process ended, or that waits", _resume)
+    resume.add_argument("--functions", metavar="FILE.py", required=True, help=FUNCTIONS)
+    help = "execute calls again that were under way when the process ended"
+    resume.add_argument("--repeat-interrupted", action="store_true", help=help)
+    resume.add_argument("--max-steps", type=int, metavar="N", help="most turns of the run")
+    shared.add_model_options(resume)
+    shared.add_tool_format(resume)
+    shared.add_engine_options(resume)
+    replay = _add(
+        actions, "replay", "go through a run without a model, and tell what differs", _replay
+    )
+    help = f"{FUNCTIONS}; calls are checked against them, and read-only ones repeated"
+    replay.add_argument("--functions", metavar="FILE.py", help=help)
+    fork = _add(actions, "fork", "make a new run of the first turns of a run; print its id", _fork)
+    fork.add_argument("--step", type=int, metavar="N", required=True, help="turns that are kept")
+    approve = _add(actions, "approve", "decide about the calls of a run that wait", _approve)
+    approve.add_argument("--call", type=int, metavar="N", help="its number in the turn, from 1")
+    help = "decline; the model is told TEXT"
+    approve.add_argument("--decline", metavar="TEXT", nargs="?", const="", help=help)
+    export = _add(actions, "export", "print a run as a test", _export)
+    help = "a file of pytest, or rows for `constrained check`; default: pytest"
+    export.add_argument(
+        "--as", dest="form", choices=("pytest", "rows"), default="pytest", help=help
+    )
+
+
+def _add(actions: Any, name: str, help: str, run: Any, *, one: bool = True) -> Any:
+    parser = actions.add_parser(name, help=help)
+    parser.set_defaults(run=run)
+    parser.add_argument("record", metavar="FILE", help="a file that runs are recorded in")
+    if one:
+        help = "id of a run, or how it begins; default: the newest"
+        parser.add_argument("id", metavar="RUN", nargs="?", help=help)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _open(options: argparse.Namespace) -> "RunStore":
+    from constrained.runs.store import RunStore
+
+    return RunStore(options.record, create=False)
+
+
+def _find(
+    store: "RunStore", options: argparse.Namespace, state: str | None = None
+) -> "RecordedRun":
+    """The run that is named, or else the newest one; of those in a state, only if it is the one.
+
+    Raises:
+        RequestError: there is none, or several.
+    """
+    if options.id is not None:
+        return store.find(options.id)
+    runs = [run for run in store.list_runs() if state in (None, run.state)]
+    if not runs or (state is not None and len(runs) > 1):
+        kind = f"run that is {state}" if state else "run"
+        message = f"{options.record} has {len(runs) or 'no'} {kind}{'s' if runs else ''}"
+        raise RequestError(message, hint="Name one, as `constrained runs list` shows them")
+    return runs[-1]
+
+
+def _list(options: argparse.Namespace) -> int:
+    with _open(options) as store:
+        rows = [_describe(store, run) for run in store.list_runs()]
+    if options.json:
+        print_json(rows)
+    else:
+        print_table(rows, right=("turns",))
+    return ExitCode.DONE
+
+
+def _describe(store: "RunStore", run: "RecordedRun") -> dict[str, Any]:
+    from constrained.runs.store import EventKind
+
+    replies = sum(event.kind is EventKind.REPLY for event in store.read_events(run.id))
+    begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
+    return {
+        "id": run.id,
+        "begun": begun,
+        "state": run.state,
+        "turns": replies,
+        "parent": run.parent,
+        "model": run.request["model"],
+    }
+
+
+def _show(options: argparse.Namespace) -> int:
+    with _open(options) as store:
+        run = _find(store, options)
+        events = store.read_events(run.id)
+    if options.json:
+        print_json({"run": vars(run), "events": [vars(event) for event in events]})
+        return ExitCode.DONE
+    print_text(f"run {run.id}, {run.state}, model {run.request['model']}")
+    messages = run.request["messages"]
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    for message in messages:
+        print_text(f"{message['role']}: {message.get('content') or ''}")
+    for event in events:
+        if (line := _describe_event(event.kind.value, event.body)) is not None:
+            print_text(f"{event.turn + 1:>3}  {line}")
+    return ExitCode.DONE
+
+
+def _describe_event(kind: str, body: Any) -> str | None:
+    """An event in a line; None for one that says nothing by itself."""
+    call = body.get("call")
+    shown = ""
+    if call is not None:
+        shown = f"{call['name']}({json.dumps(call['arguments'], ensure_ascii=False)})"
+    match kind:
+        case "reply":
+            reply = body["reply"]
+            names = ", ".join(call["name"] for call in reply["calls"])
+            return f"reply    {reply['content'] or names} ({reply['finish_reason']})"
+        case "verdict":
+            return f"decided  {shown}: {body['verdict']}"
+        case "waiting":
+            return f"waits    {shown}"
+        case "begun":
+            return f"begun    {shown}"
+        case "result":
+            result = body["result"]
+            return f"result   {shown} -> {result['outcome']}: {result['content']}"
+        case "end":
+            return f"end      {body['reason']} {body['detail']}".rstrip()
+        case _:
+            return None
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from constrained.model.call_options import ResumeOptions
+
+    with _open(options) as store:
+        run = _find(store, options)
+    tools = _read_functions(options.functions, run)
+    shared.complete(options)
+    given: ResumeOptions = {}
+    if options.max_steps is not None:
+        given["max_steps"] = options.max_steps
+    if options.repeat_interrupted:
+        given["on_interrupted"] = lambda call: True
+    with request.load_model(options) as model:
+        print_notes(model.notices)
+        ended = model.resume(options.record, run.id, tools, **given)
+    if options.json:
+        print_json({"reason": ended.reason, "detail": ended.detail, "content": ended.content})
+        return ExitCode.DONE
+    print_text(ended.content)
+    waiting = ", ".join(f"{n}: {call!r}" for n, call in enumerate(ended.pending, 1))
+    print_notes([f"ended: {ended.reason} {ended.detail} {waiting}".rstrip()])
+    return ExitCode.DONE
+
+
+def _read_functions(path: str, run: "RecordedRun") -> list[Any]:
+    """The tools of a run: those that a file defines, and those that had no function.
+
+    Raises:
+        RequestError: the file cannot be imported.
+    """
+    from constrained.tools.functions import as_tool
+
+    spec = importlib.util.spec_from_file_location("functions_of_run", path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise RequestError(f"--functions: {path!r} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as e:  # the file is the user's, and may raise anything
+        message = f"--functions: {path!r} cannot be imported: {type(e).__name__}: {e}"
+        raise RequestError(message) from e
+    names = [entry["tool"]["function"]["name"] for entry in run.request["tools"]]
+    given = getattr(module, "TOOLS", None)
+    if given is None:
+        own = [value for value in vars(module).values() if callable(value)]
+        given = [value for value in own if inspect.getmodule(value) is module]
+    found: dict[str, Any] = {}
+    for tool in map(as_tool, given):
+        found[tool.name] = tool
+    tools: list[Any] = []
+    for name, entry in zip(names, run.request["tools"], strict=True):
+        if name in found:
+            tools.append(found[name])
+        elif not entry["has_function"]:
+            tools.append(entry["tool"])
+    return tools
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from constrained.runs.replay import replay
+
+    with _open(options) as store:
+        run = _find(store, options)
+        events = store.read_events(run.id)
+    tools = None if options.functions is None else _read_functions(options.functions, run)
+    replayed = replay(run, events, tools)
+    if options.json:
+        differences = [vars(difference) for difference in replayed.differences]
+        print_json({"messages": replayed.messages, "differences": differences})
+    else:
+        for difference in replayed.differences:
+            place = f"turn {difference.turn + 1}"
+            if difference.call is not None:
+                place += f", call {difference.call + 1}"
+            print_text(f"{place}: recorded {difference.recorded!r}, now {difference.now!r}")
+        print_text(f"{len(replayed.differences)} differences")
+    return ExitCode.NEGATIVE if replayed.differences else ExitCode.DONE
+
+
+def _fork(options: argparse.Namespace) -> int:
+    from constrained.runs.recorded_run import fork
+
+    with _open(options) as store:
+        id = fork(store, _find(store, options), options.step)
+    if options.json:
+        print_json({"id": id})
+    else:
+        print_text(id)
+    return ExitCode.DONE
+
+
+def _approve(options: argparse.Namespace) -> int:
+    from constrained.agent.outcome import Reason
+    from constrained.runs.recorded_run import decide
+
+    verdict: bool | str = True
+    if options.decline is not None:
+        verdict = options.decline or False
+    number = None if options.call is None else options.call - 1
+    with _open(options) as store:
+        decided = decide(store, _find(store, options, Reason.WAITING), verdict, number=number)
+    word = "approved" if verdict is True else "declined"
+    if options.json:
+        print_json([{"name": call.name, "arguments": call.arguments} for call in decided])
+    else:
+        for call in decided:
+            print_text(f"{word} {call!r}")
+    return ExitCode.DONE
+
+
+def _export(options: argparse.Namespace) -> int:
+    from constrained.runs.export import export_rows, export_test
+
+    with _open(options) as store:
+        run = _find(store, options)
+        events = store.read_events(run.id)
+    if options.form == "pytest":
+        print_text(export_test(run, events).rstrip("\n"))
+    else:
+        for row in export_rows(run, events):
+            print_text(json.dumps(row, ensure_ascii=False))
+    return ExitCode.DONE

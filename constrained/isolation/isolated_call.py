@@ -1,0 +1,192 @@
+"""Isolated calls: a function runs in a process of its own, within bounds on time and memory.
+
+The process is killed at the bound, with all that it has started. Its result comes back as JSON, so
+nothing that runs there has a hold on this process. It may still do whatever the user may: this
+bounds what a call uses, and keeps a crash away; it is no sandbox.
+"""
+
+import json
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from constrained.errors import RequestError
+
+MIB = 2**20
+PATIENCE = 5.0  # seconds for a process that was killed to end
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """The bounds of an isolated call.
+
+    Args:
+        seconds: it is killed after so many; the start of its process counts.
+        memory: bytes that it may allocate, beside what Python and its modules take; None: any
+            number, as on Windows, which knows no such bound.
+
+    Raises:
+        RequestError: a bound that is not above 0.
+    """
+
+    seconds: float = 30.0
+    memory: int | None = 512 * MIB
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds < math.inf:
+            raise RequestError(f"it is {self.seconds!r}", where="/isolate/seconds")
+        if self.memory is not None and self.memory < 1:
+            raise RequestError(f"it is {self.memory!r}", where="/isolate/memory")
+
+
+class IsolatedError(Exception):
+    """What an isolated function has raised, or why it was killed.
+
+    Args:
+        text: the type and the message of the error.
+    """
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        self.text = text
+
+
+def check_isolated(function: Callable[..., Any], name: str) -> None:
+    """Refuses a function that another process cannot import.
+
+    Raises:
+        RequestError: such as one that is defined inside another one.
+    """
+    try:
+        pickle.dumps(function)
+    except Exception as e:
+        hint = "Define it at the top of a module, or do not isolate it"
+        message = f"the tool {name!r} cannot run in a process of its own: {e}"
+        raise RequestError(message, where="/isolate", hint=hint) from e
+
+
+class IsolatedCall:
+    """A call in a process of its own, which begins at once.
+
+    Args:
+        bound: the function with its arguments.
+        isolation: its bounds.
+    """
+
+    def __init__(self, bound: Callable[[], Any], isolation: Isolation):
+        self._isolation = isolation
+        context = multiprocessing.get_context("spawn")
+        self._answers, answers = context.Pipe(duplex=False)
+        arguments = (answers, bound, isolation)
+        self._process = context.Process(target=_work, args=arguments, daemon=True)
+        try:
+            self._process.start()
+        finally:
+            answers.close()
+
+    def result(self) -> Any:
+        """What the function returned, as JSON; waits for it.
+
+        Raises:
+            IsolatedError: what it raised, or that it was killed.
+        """
+        try:
+            if not self._answers.poll(self._isolation.seconds):
+                limit = f"{self._isolation.seconds:g} seconds"
+                raise IsolatedError(f"TimeoutError: it was stopped after {limit}")
+            answer = json.loads(self._answers.recv_bytes())
+        except EOFError:
+            self._process.join(PATIENCE)
+            raise IsolatedError(_explain_end(self._process.exitcode)) from None
+        finally:
+            self.kill()
+        if "error" in answer:
+            raise IsolatedError(answer["error"])
+        return answer["result"]
+
+    def kill(self) -> None:
+        """Ends the process, and those that it has started."""
+        pid = self._process.pid
+        if pid is not None and hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)  # there is no such group until it has made one
+        self._process.kill()
+        self._process.join(PATIENCE)
+
+
+def _explain_end(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"RuntimeError: the process of the tool was ended by {signal.Signals(-code).name}"
+    return f"RuntimeError: the process of the tool ended with code {code}"
+
+
+def _work(answers: Connection, bound: Callable[[], Any], isolation: Isolation) -> None:
+    """What the other process does."""
+    if hasattr(os, "setsid"):
+        os.setsid()
+    answer: dict[str, Any]
+    try:
+        _limit(isolation)
+        result = bound()
+        if isinstance(result, Awaitable):
+            result = _wait(result)
+        answer = {"result": to_jsonable_python(result, by_alias=True, fallback=str)}
+        data = json.dumps(answer).encode()
+    except MemoryError:
+        data = json.dumps({"error": _explain_memory(isolation)}).encode()
+    except BaseException as e:
+        data = json.dumps({"error": f"{type(e).__name__}: {e}"}).encode()
+    answers.send_bytes(data)
+
+
+def _wait(result: Awaitable[Any]) -> Any:
+    import asyncio
+
+    async def finish() -> Any:
+        return await result
+
+    return asyncio.run(finish())
+
+
+def _explain_memory(isolation: Isolation) -> str:
+    size = (isolation.memory or 0) / MIB
+    return f"MemoryError: it needs more than {size:,.0f} MiB"
+
+
+def _limit(isolation: Isolation) -> None:
+    """Sets the bounds of this process.
+
+    Raises:
+        RuntimeError: the system has no bound on memory.
+    """
+    if isolation.memory is None:
+        return
+    try:
+        import resource
+    except ImportError as e:
+        raise RuntimeError("this system has no bound on memory: use memory=None") from e
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    whole = _measure() + isolation.memory
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        whole = min(whole, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (whole, whole))
+
+
+def _measure() -> int:
+    """Bytes of address space that this process has."""
+    try:
+        with open("/proc/self/statm") as sizes:
+            pages = int(sizes.read().split()[0])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE")

@@ -1,0 +1,77 @@
+"""Recorded runs as tests: rows of `constrained check`, and files of pytest."""
+
+import dataclasses
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from constrained.runs.json_form import read_reply
+from constrained.runs.replay import Replayed, replay
+from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
+from grammars.turn import ToolCall
+
+_TEST = '''"""A recorded run goes the same way with what the model said and the tools returned."""
+
+import json
+
+from constrained.runs.export import replay_record
+
+TOOLS = None  # or those of today: calls are checked against their schemas, read-only ones repeated
+RECORD = json.loads(
+{lines}
+)
+
+
+def test_run_{id}() -> None:
+    assert replay_record(RECORD, TOOLS).differences == ()
+'''
+
+
+def export_rows(run: RecordedRun, events: Sequence[RecordedEvent]) -> list[dict[str, Any]]:
+    """A row of `constrained check` for each turn that was not cut: its prompt, its text, and the
+    calls that have to be read in it."""
+    messages = replay(run, events).messages
+    turns = [number for number, one in enumerate(messages) if one["role"] == "assistant"]
+    replies = [event for event in events if event.kind is EventKind.REPLY]
+    rows: list[dict[str, Any]] = []
+    # The conversation may have begun with turns of the assistant.
+    for event, number in zip(replies, turns[len(turns) - len(replies) :], strict=True):
+        reply = read_reply(event.body["reply"])
+        if reply.finish_reason in ("length", "cancelled"):
+            continue
+        row = {
+            "id": f"run {run.id}, turn {event.turn + 1}",
+            "template": run.request["template"],
+            **run.request["tokens"],
+            "tools": [entry["tool"] for entry in run.request["tools"]],
+            "messages": messages[:number],
+            "text": reply.text,
+            "expect": {"accepted": True, "tool_calls": [_show(call) for call in reply.calls]},
+        }
+        rows.append(row)
+    return rows
+
+
+def _show(call: ToolCall) -> dict[str, Any]:
+    return {"name": call.name, "arguments": call.arguments, "valid": call.valid}
+
+
+def export_test(run: RecordedRun, events: Sequence[RecordedEvent]) -> str:
+    """A file of pytest that has the record in it."""
+    record = {
+        "run": {**dataclasses.asdict(run), "request": dict(run.request)},
+        "events": [{**vars(event), "body": dict(event.body)} for event in events],
+    }
+    text = json.dumps(record)
+    lines = [f"    {part!r}" for part in textwrap.wrap(text, 90, drop_whitespace=False)]
+    return _TEST.format(lines="\n".join(lines), id=run.id)
+
+
+def replay_record(record: Mapping[str, Any], tools: Sequence[Any] | None = None) -> Replayed:
+    """Goes through a run that `export_test` has written; see `replay`."""
+    run = RecordedRun(**record["run"])
+    events: list[RecordedEvent] = []
+    for event in record["events"]:
+        events.append(RecordedEvent(**{**event, "kind": EventKind(event["kind"])}))
+    return replay(run, events, tools)

@@ -1,0 +1,216 @@
+"""A run with a record: begun, gone on with, approved."""
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from constrained.agent.journal import LATER, Approval, CallPlace
+from constrained.agent.outcome import Reason
+from constrained.engine.sampling import SEEDS, Sampling
+from constrained.errors import RequestError
+from constrained.runs.json_form import (
+    read_call,
+    read_options,
+    write_messages,
+    write_options,
+    write_tools,
+)
+from constrained.runs.recorder import Recorder
+from constrained.runs.store import EventKind, RecordedRun, RunStore
+from constrained.tools.functions import FunctionTool, as_tool
+from grammars.turn import ToolCall
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """The model of a run, as far as its record has to know it.
+
+    Args:
+        name: of the chat template.
+        template: its source.
+        tokens: the texts of `bos_token` and `eos_token`.
+        format: the name of the wire format.
+        sampling: how tokens are drawn where a request does not say.
+    """
+
+    name: str
+    template: str
+    tokens: Mapping[str, str]
+    format: str
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """A run that is under way, and what it is asked with.
+
+    Args:
+        journal: of the run.
+        messages, options: as of `constrained.agent.run.run`.
+    """
+
+    journal: Recorder
+    messages: Any
+    options: dict[str, Any]
+
+
+@contextmanager
+def begin(
+    path: str | os.PathLike[str],
+    messages: Sequence[Mapping[str, Any]] | str,
+    tools: Sequence[Any],
+    options: Mapping[str, Any],
+    *,
+    model: ModelIdentity,
+) -> Iterator[RecordedRequest]:
+    """Begins a run in a file of records.
+
+    The seed is drawn here, so that a turn that was under way when the process ended is generated
+    as it was.
+
+    Raises:
+        RequestError: the file cannot be used, or an option cannot be recorded.
+    """
+    with RunStore(path) as store:
+        given = dict(options)
+        given["sampling"] = draw_seed(given.get("sampling") or model.sampling)
+        request = {
+            "messages": write_messages(messages),
+            "tools": write_tools(tools),
+            "options": write_options(given),
+            "has_approve": given.get("approve") is not None,
+            "model": model.name,
+            "template": model.template,
+            "tokens": dict(model.tokens),
+            "format": model.format,
+        }
+        id = store.create(request)
+        yield RecordedRequest(Recorder(id, (), store), messages, given)
+
+
+def draw_seed(sampling: Sampling) -> Sampling:
+    """The same with a seed."""
+    if sampling.seed is not None:
+        return sampling
+    return replace(sampling, seed=secrets.randbelow(SEEDS))
+
+
+@contextmanager
+def go_on(
+    path: str | os.PathLike[str],
+    id: str,
+    tools: Sequence[Any],
+    options: Mapping[str, Any],
+) -> Iterator[RecordedRequest]:
+    """Goes on with a run.
+
+    Args:
+        path: of the file.
+        id: of the run, or how it begins.
+        tools: the same as before; functions are not recorded.
+        options: what is given anew, or other than before. Where the run had `approve` and nothing
+            is given, calls that are not decided yet wait.
+
+    Raises:
+        RequestError: there is no such run, or a tool of it is missing.
+    """
+    with RunStore(path, create=False) as store:
+        run = store.find(id)
+        check_tools(run, tools)
+        whole = read_options(run.request["options"]) | dict(options)
+        if run.request["has_approve"] and whole.get("approve") is None:
+            whole["approve"] = decide_later
+        journal = Recorder(run.id, store.read_events(run.id), store)
+        yield RecordedRequest(journal, run.request["messages"], whole)
+
+
+def decide_later(call: ToolCall) -> Approval:
+    """The verdict about every call: somebody will decide later."""
+    return LATER
+
+
+def check_tools(run: RecordedRun, tools: Sequence[Any]) -> None:
+    """Refuses tools that are not those of a run.
+
+    Raises:
+        RequestError: one is missing, or has no function any more.
+    """
+    given: dict[str, bool] = {}
+    for tool, entry in zip(map(as_tool, tools), write_tools(tools), strict=True):
+        name = entry["tool"]["function"]["name"]
+        given[name] = isinstance(tool, FunctionTool) and tool.function is not None
+    for entry in run.request["tools"]:
+        name = entry["tool"]["function"]["name"]
+        if name not in given:
+            message = f"the run has the tool {name!r}, which is not given"
+            raise RequestError(message, where="/tools", hint="Give the tools that it began with")
+        if entry["has_function"] and not given[name]:
+            raise RequestError(f"the tool {name!r} has no function", where="/tools")
+
+
+@dataclass(frozen=True)
+class WaitingCall:
+    """A call that waits for approval, and where it stands."""
+
+    place: CallPlace
+
+    @property
+    def call(self) -> ToolCall:
+        """What would be executed."""
+        return self.place.call
+
+
+def list_waiting(store: RunStore, run: RecordedRun) -> list[WaitingCall]:
+    """The calls of a run that wait for approval, in order."""
+    waiting: dict[tuple[int, int | None], WaitingCall] = {}
+    if run.state != Reason.WAITING:
+        return []
+    for event in store.read_events(run.id):
+        place = (event.turn, event.call)
+        if event.kind is EventKind.WAITING and event.call is not None:
+            call = read_call(event.body["call"])
+            waiting[place] = WaitingCall(CallPlace(event.turn, event.call, call))
+        elif event.kind is EventKind.VERDICT:
+            waiting.pop(place, None)
+    return list(waiting.values())
+
+
+def decide(
+    store: RunStore, run: RecordedRun, verdict: bool | str, *, number: int | None = None
+) -> list[ToolCall]:
+    """Decides about calls that wait; the run goes on when it is resumed.
+
+    Args:
+        store: has the run.
+        run: that waits.
+        verdict: True, or what the model is told.
+        number: of the call in its turn, from 0; None: all that wait.
+
+    Returns:
+        the calls that are decided.
+
+    Raises:
+        RequestError: there are none.
+    """
+    chosen: list[WaitingCall] = []
+    for waiting in list_waiting(store, run):
+        if number is None or waiting.place.number == number:
+            chosen.append(waiting)
+    if not chosen:
+        raise RequestError(f"no such call of the run {run.id} waits for approval", where="/call")
+    recorder = Recorder(run.id, store.read_events(run.id), store)
+    for waiting in chosen:
+        recorder.note_verdict(waiting.place, verdict)
+    return [waiting.call for waiting in chosen]
+
+
+def fork(store: RunStore, run: RecordedRun, turns: int) -> str:
+    """A new run that goes on otherwise behind the first turns of another one, with another seed;
+    returns its id."""
+    options = read_options(run.request["options"])
+    sampling = draw_seed(replace(options["sampling"], seed=None))
+    request = {**run.request, "options": write_options({**options, "sampling": sampling})}
+    return store.fork(run.id, turns, request)

@@ -1,0 +1,126 @@
+"""The journal of a run in a store."""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from constrained.agent.journal import Approval, CallPlace, Verdict
+from constrained.agent.outcome import CallResult, Run
+from constrained.agent.repetition import identify_call
+from constrained.reply import Reply
+from constrained.runs.json_form import (
+    read_reply,
+    read_result,
+    write_call,
+    write_reply,
+    write_result,
+)
+from constrained.runs.store import RUNNING, EventKind, RecordedEvent, RunStore
+
+
+class Recorder:
+    """Notes what happens in a run, each in a transaction, and finds what was noted before.
+
+    Args:
+        id: of the run.
+        events: what was noted before.
+        store: where it is noted; None: nowhere, as a run that is replayed is there already.
+    """
+
+    def __init__(self, id: str, events: Sequence[RecordedEvent], store: RunStore | None = None):
+        self.id = id
+        self._events = list(events)
+        self._by_turn = defaultdict[int, list[RecordedEvent]](list)
+        for event in events:
+            self._by_turn[event.turn].append(event)
+        self._store = store
+
+    def begin_turn(self, turn: int, seconds: float) -> float:
+        known = self._find(EventKind.TURN, turn)
+        if known is not None:
+            return known["seconds"]
+        self._note(EventKind.TURN, turn, {"seconds": seconds}, state=RUNNING)
+        return seconds
+
+    def find_reply(self, turn: int) -> tuple[Reply, float] | None:
+        known = self._find(EventKind.REPLY, turn)
+        if known is None:
+            return None
+        return read_reply(known["reply"]), known["seconds"]
+
+    def note_reply(self, turn: int, reply: Reply, seconds: float) -> None:
+        self._note(EventKind.REPLY, turn, {"reply": write_reply(reply), "seconds": seconds})
+
+    def find_verdict(self, place: CallPlace) -> Verdict | None:
+        known = self._find(EventKind.VERDICT, place.turn, place)
+        return None if known is None else known["verdict"]
+
+    def note_verdict(self, place: CallPlace, verdict: Verdict) -> None:
+        if isinstance(verdict, Approval):
+            self._note_call(EventKind.WAITING, place, {})
+        else:
+            said = verdict if verdict is True or isinstance(verdict, str) else False
+            self._note_call(EventKind.VERDICT, place, {"verdict": said})
+
+    def find_result(self, place: CallPlace) -> CallResult | None:
+        known = self._find(EventKind.RESULT, place.turn, place)
+        return None if known is None else read_result(known["result"], place.call)
+
+    def is_begun(self, place: CallPlace) -> bool:
+        return self._find(EventKind.BEGUN, place.turn, place) is not None
+
+    def begin_call(self, place: CallPlace) -> None:
+        # Also where it was noted before: if another process goes on with this run, this one fails.
+        self._note_call(EventKind.BEGUN, place, {})
+
+    def note_result(self, place: CallPlace, result: CallResult) -> None:
+        self._note_call(EventKind.RESULT, place, {"result": write_result(result)})
+
+    def close(self, run: Run) -> None:
+        outcomes = [made.outcome.value for made in run.calls]
+        body = {
+            "reason": run.reason.value,
+            "detail": run.detail,
+            "outcomes": outcomes,
+            "dropped": [result.message for result in run.dropped],
+        }
+        last = self._events[-1] if self._events else None
+        if last is not None and last.kind is EventKind.END and dict(last.body) == body:
+            return  # nothing has happened since
+        self._note(EventKind.END, run.steps - 1, body, state=run.reason.value)
+
+    def _find(
+        self, kind: EventKind, turn: int, place: CallPlace | None = None
+    ) -> Mapping[str, Any] | None:
+        """The last event of this kind; of a call, only if it is the same call: where a turn was
+        generated once more, its calls may be others."""
+        for event in reversed(self._by_turn[turn]):
+            if event.kind is not kind:
+                continue
+            if place is None:
+                return event.body
+            same = event.body.get("identity") == identify_call(place.call)
+            if event.call == place.number and same:
+                return event.body
+        return None
+
+    def _note_call(self, kind: EventKind, place: CallPlace, body: Mapping[str, Any]) -> None:
+        identity = identify_call(place.call)
+        whole = {"call": write_call(place.call), "identity": identity, **body}
+        self._note(kind, place.turn, whole, call=place.number)
+
+    def _note(
+        self,
+        kind: EventKind,
+        turn: int,
+        body: Mapping[str, Any],
+        *,
+        call: int | None = None,
+        state: str | None = None,
+    ) -> None:
+        event = RecordedEvent(len(self._events), time.time(), kind, turn, call, body)
+        if self._store is not None:
+            self._store.append(self.id, event, state)
+        self._events.append(event)
+        self._by_turn[turn].append(event)

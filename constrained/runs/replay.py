@@ -1,0 +1,196 @@
+"""A run gone through once more without a model: replies, verdicts and results are those recorded.
+
+What differs is told: a call that its tool would not take any more, a result that a read-only tool
+does not give any more, and where the run would go another way.
+"""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from constrained.agent.actions import Approve, NextTurn, Note, complete, gather_in_turn
+from constrained.agent.journal import Verdict
+from constrained.agent.loop import AgentLoop
+from constrained.agent.outcome import CallResult, Run
+from constrained.agent.run import drive, split_options
+from constrained.reply import Reply
+from constrained.runs.json_form import read_options, read_reply, read_result
+from constrained.runs.recorded_run import check_tools, decide_later
+from constrained.runs.recorder import Recorder
+from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
+from constrained.tools.execution import call_function, format_result
+from constrained.tools.functions import FunctionTool, as_tool
+from constrained.tools.shapes import read_tools
+from grammars.turn import ToolCall
+
+
+class RecordEndedError(Exception):
+    """The record has nothing more; the process died here, or the run waits."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not as it was recorded.
+
+    Args:
+        turn: from 0.
+        call: its number in the turn; None: it is not about a call.
+        recorded, now: in words.
+    """
+
+    turn: int
+    call: int | None
+    recorded: str
+    now: str
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A run that was gone through once more.
+
+    Args:
+        messages: the conversation, as far as the record goes.
+        run: None where the record ends before the run does.
+        differences: in order.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    run: Run | None
+    differences: tuple[Difference, ...]
+
+
+class _Recorded:
+    """The actions of a run that has only its record."""
+
+    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+        raise RecordEndedError
+
+    async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
+        return approve(call)  # type: ignore[return-value]  which is one of the two below
+
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> NoReturn:
+        raise RecordEndedError
+
+    async def finish(self, execution: Any) -> CallResult:
+        raise RecordEndedError
+
+    async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        raise RecordEndedError
+
+    async def gather(
+        self, works: Sequence[Coroutine[Any, Any, CallResult]]
+    ) -> Sequence[CallResult]:
+        return await gather_in_turn(works)
+
+
+def replay(
+    run: RecordedRun, events: Sequence[RecordedEvent], tools: Sequence[Any] | None = None
+) -> Replayed:
+    """Goes through a run once more.
+
+    Args:
+        run: that was recorded.
+        events: of it.
+        tools: those of today, whose schemas the calls are checked against; functions of read-only
+            ones are called, and their results compared. None: as recorded.
+
+    Raises:
+        RequestError: a tool of the run is missing.
+    """
+    if tools is not None:
+        check_tools(run, tools)
+    given = [as_tool(tool) for tool in tools or ()]
+    shown = given if tools is not None else _read_recorded(run)
+    options = read_options(run.request["options"])
+    if run.request["has_approve"]:
+        options["approve"] = decide_later
+    options["on_interrupted"] = _allow  # to be executed, where the record ends
+    recorder = Recorder(run.id, [event for event in events if event.kind is not EventKind.END])
+    loop, finished = _go_through(run.request["messages"], shown, options, recorder)
+    differences = [*_compare_calls(events, given), *_compare_end(events, finished)]
+    return Replayed(loop.whole_messages, finished, tuple(differences))
+
+
+def _go_through(
+    messages: Any, tools: Sequence[Any], options: dict[str, Any], recorder: Recorder
+) -> tuple[AgentLoop, Run | None]:
+    settings, turn_options = split_options(options, recorder)
+    loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+    try:
+        return loop, complete(drive(loop, _Recorded(), settings))
+    except RecordEndedError:
+        return loop, None
+
+
+def _read_recorded(run: RecordedRun) -> list[Any]:
+    """The tools of a record; their functions are not called."""
+    tools: list[Any] = []
+    for entry in run.request["tools"]:
+        function = entry["tool"]["function"]
+        if entry["has_function"]:
+            tool = FunctionTool.from_schema(
+                function["name"],
+                function["parameters"],
+                _refuse,
+                description=function.get("description", ""),
+                strict=function.get("strict"),
+            )
+            tools.append(tool)
+        else:
+            tools.append(entry["tool"])
+    return tools
+
+
+def _allow(call: ToolCall) -> bool:
+    return True
+
+
+def _refuse(**arguments: Any) -> NoReturn:
+    raise RecordEndedError
+
+
+def _compare_calls(events: Sequence[RecordedEvent], tools: Sequence[Any]) -> list[Difference]:
+    """The calls and results that differ with the tools of today."""
+    by_name = {tool.name: tool for tool in tools if isinstance(tool, FunctionTool)}
+    schemas = {tool.name: tool.schema for tool in read_tools(tools)}
+    replies: dict[int, Reply] = {}
+    found: list[Difference] = []
+    for event in events:
+        if event.kind is EventKind.REPLY:
+            replies[event.turn] = read_reply(event.body["reply"])
+            for number, call in enumerate(replies[event.turn].calls):
+                schema = schemas.get(call.name)
+                if schema is not None and not schema.admits(call.arguments):
+                    now = f"{call.name}: the arguments do not fit its schema"
+                    found.append(Difference(event.turn, number, "a valid call", now))
+        elif event.kind is EventKind.RESULT and event.call is not None:
+            call = replies[event.turn].calls[event.call]
+            tool = by_name.get(call.name)
+            recorded = read_result(event.body["result"], call)
+            if tool is None or not tool.read_only or recorded.outcome != "done":
+                continue
+            now = _call_again(call, tools)
+            if now != recorded.content:
+                found.append(Difference(event.turn, event.call, recorded.content, now))
+    return found
+
+
+def _call_again(call: ToolCall, tools: Sequence[Any]) -> str:
+    try:
+        return format_result(call_function(call, tools))
+    except Exception as e:  # the function is the user's, and may raise anything
+        return f"{type(e).__name__}: {e}"
+
+
+def _compare_end(events: Sequence[RecordedEvent], finished: Run | None) -> list[Difference]:
+    """How the run ends otherwise."""
+    if not events or events[-1].kind is not EventKind.END:  # it is under way, or was decided about
+        return []
+    end = events[-1]
+    recorded = f"{end.body['reason']}: {', '.join(end.body['outcomes'])}"
+    now = "the record is not whole"
+    if finished is not None:
+        now = f"{finished.reason}: {', '.join(made.outcome for made in finished.calls)}"
+    if now == recorded:
+        return []
+    return [Difference(end.turn, None, recorded, now)]

@@ -1,0 +1,241 @@
+"""The file of records: SQLite, one file with many runs, each a list of events.
+
+Events are only ever appended, each in a transaction of its own. The number of an event is unique in
+its run. So where two processes go on with one run, the second to write fails, before its event has
+an effect.
+"""
+
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from constrained.errors import RequestError
+
+VERSION = 1  # of the tables
+RUNNING = "running"
+_TABLES = """
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY, created REAL NOT NULL, parent TEXT, state TEXT NOT NULL,
+    request TEXT NOT NULL
+);
+CREATE TABLE events (
+    run TEXT NOT NULL REFERENCES runs, number INTEGER NOT NULL, at REAL NOT NULL,
+    kind TEXT NOT NULL, turn INTEGER NOT NULL, call INTEGER, body TEXT NOT NULL,
+    PRIMARY KEY (run, number)
+);
+"""
+
+
+class EventKind(StrEnum):
+    """What an event says."""
+
+    TURN = "turn"  # a turn begins
+    REPLY = "reply"
+    VERDICT = "verdict"  # a call is approved or declined
+    WAITING = "waiting"  # a call waits for that
+    BEGUN = "begun"  # a call is about to be executed
+    RESULT = "result"
+    END = "end"
+
+
+@dataclass(frozen=True)
+class RecordedEvent:
+    """An event of a run.
+
+    Args:
+        number: in the run, from 0.
+        at: when, in seconds since 1970.
+        turn: of which turn, from 0.
+        call: of which call of that turn, from 0.
+        body: depends on the kind.
+    """
+
+    number: int
+    at: float
+    kind: EventKind
+    turn: int
+    call: int | None
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run in a store.
+
+    Args:
+        created: in seconds since 1970.
+        parent: the run that it was forked from.
+        state: "running", also where the process has died, or the reason why it ended.
+        request: what was asked.
+    """
+
+    id: str
+    created: float
+    parent: str | None
+    state: str
+    request: Mapping[str, Any]
+
+
+class RunStore:
+    """A file of records, which is made where there is none.
+
+    Args:
+        path: of the file.
+        create: False: a file that is not there is an error.
+
+    Raises:
+        RequestError: it is no such file, or cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True):
+        self._path = Path(path)
+        if not create and not self._path.exists():
+            raise RequestError(f"there is no file {str(path)!r}", where="/record")
+        try:
+            # For this user alone: it has all that was said. SQLite's files beside it are alike.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._database = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+            self._prepare()
+        except (sqlite3.Error, OSError) as e:
+            hint = "Name a file that a run has recorded, or one that is not there yet"
+            message = f"{str(path)!r} cannot be used: {e}"
+            raise RequestError(message, where="/record", hint=hint) from e
+
+    def _prepare(self) -> None:
+        execute = self._database.execute
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = FULL")  # an event is on disk before it has an effect
+        with self._transaction():
+            (version,) = execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                for statement in _TABLES.split(";"):
+                    execute(statement)
+                execute(f"PRAGMA user_version = {VERSION}")
+            elif version != VERSION:
+                raise sqlite3.DatabaseError(f"its version is {version}, this program's {VERSION}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._database.close()
+
+    def __enter__(self) -> "RunStore":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def create(self, request: Mapping[str, Any]) -> str:
+        """Begins a run; returns its id."""
+        id = secrets.token_hex(6)
+        with self._transaction():
+            self._insert(id, None, RUNNING, request)
+        return id
+
+    def _insert(self, id: str, parent: str | None, state: str, request: Mapping[str, Any]) -> None:
+        row = (id, time.time(), parent, state, _write(request))
+        self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", row)
+
+    def append(self, run: str, event: RecordedEvent, state: str | None = None) -> None:
+        """Appends an event.
+
+        Args:
+            run: its id.
+            event: its number is the next one.
+            state: of the run from now on; None: as it was.
+
+        Raises:
+            RequestError: another process has gone on with this run.
+        """
+        try:
+            with self._transaction():
+                self._insert_event(run, event)
+                if state is not None:
+                    statement = "UPDATE runs SET state = ? WHERE id = ?"
+                    self._database.execute(statement, (state, run))
+        except sqlite3.IntegrityError as e:
+            message = f"another process goes on with the run {run}"
+            raise RequestError(message, where="/record", hint="Let it end first") from e
+
+    def _insert_event(self, run: str, event: RecordedEvent) -> None:
+        body = _write(event.body)
+        row = (run, event.number, event.at, event.kind.value, event.turn, event.call, body)
+        self._database.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+    def list_runs(self) -> list[RecordedRun]:
+        """All runs, the oldest first."""
+        statement = "SELECT id, created, parent, state, request FROM runs ORDER BY created, rowid"
+        return [_read_run(row) for row in self._database.execute(statement)]
+
+    def find(self, id: str) -> RecordedRun:
+        """A run by its id, or by as much of it as no other one begins with.
+
+        Raises:
+            RequestError: there is none, or several.
+        """
+        found = [run for run in self.list_runs() if run.id.startswith(id)]
+        exact = [run for run in found if run.id == id]
+        if len(exact or found) == 1:
+            return (exact or found)[0]
+        many = f"{len(found)} runs" if found else "no run"
+        known = ", ".join(run.id for run in (found or self.list_runs())[-5:])
+        hint = f"There are {known}" if known else "The file has no runs"
+        raise RequestError(f"{many} of id {id!r}", where="/id", hint=hint)
+
+    def read_events(self, id: str) -> list[RecordedEvent]:
+        """The events of a run, in order."""
+        statement = (
+            "SELECT number, at, kind, turn, call, body FROM events WHERE run = ? ORDER BY number"
+        )
+        events: list[RecordedEvent] = []
+        for number, at, kind, turn, call, body in self._database.execute(statement, (id,)):
+            events.append(RecordedEvent(number, at, EventKind(kind), turn, call, json.loads(body)))
+        return events
+
+    def fork(self, id: str, turns: int, request: Mapping[str, Any]) -> str:
+        """A new run that has the first turns of another one, with their calls; returns its id.
+
+        Raises:
+            RequestError: that one has fewer turns.
+        """
+        events = self.read_events(id)
+        count = sum(event.kind is EventKind.REPLY for event in events)
+        if not 0 <= turns <= count:
+            hint = f"Use a number from 0 to {count}"
+            raise RequestError(f"the run has {count} turns, not {turns}", where="/step", hint=hint)
+        new = secrets.token_hex(6)
+        kept = [one for one in events if one.turn < turns and one.kind is not EventKind.END]
+        with self._transaction():
+            self._insert(new, id, RUNNING, request)
+            for number, event in enumerate(kept):
+                copied = RecordedEvent(
+                    number, event.at, event.kind, event.turn, event.call, event.body
+                )
+                self._insert_event(new, copied)
+        return new
+
+
+def _read_run(row: tuple[str, float, str | None, str, str]) -> RecordedRun:
+    id, created, parent, state, request = row
+    return RecordedRun(id, created, parent, state, json.loads(request))
+
+
+def _write(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, allow_nan=False)
