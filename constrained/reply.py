@@ -11,7 +11,7 @@ from constrained.answers import read_answer
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.deadline import Timings
 from constrained.decode.endless_values import EndedValue
-from constrained.decode.request import Finish, Generation, Usage
+from constrained.decode.request import Finish, Generation, RemoteNote, Usage
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from constrained.tools.offer import Refusal
@@ -44,6 +44,7 @@ class Reply:
         stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
         logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
         ended_values: where a value repeated itself, and was ended.
+        remote: the engine, if it was not the local one, and what it cannot do.
         timings: how long it took; does not count where replies are compared.
         trace: what decided about each token, if that was asked for; likewise.
     """
@@ -60,6 +61,7 @@ class Reply:
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
+    remote: RemoteNote | None = None
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
 
@@ -99,6 +101,7 @@ class Reply:
             "stop_sequence": self.stop_sequence,
             "logprobs": [one.to_json() for one in self.logprobs],
             "ended_values": [value.to_json() for value in self.ended_values],
+            "remote": None if self.remote is None else self.remote.to_json(),
         }
         kept = {key: part for key, part in parts.items() if part}
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
@@ -156,6 +159,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         stop_sequence=generation.stopped,
         logprobs=generation.logprobs,
         ended_values=generation.ended_values,
+        remote=generation.remote,
         timings=generation.timings,
         trace=make_trace(generation, turn) if generation.trace else None,
     )

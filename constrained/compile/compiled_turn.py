@@ -98,6 +98,7 @@ class CompiledTurn:
             breakpoints=self.prompt.breakpoints,
             prefix=self.prefix,
             matcher=self.matcher.fork() if self.matcher else None,
+            grammar=None if self.completer is None else self.completer.grammar,
             parser=self.parser,
             budget=self.budget,
             reserve=self.reserve,

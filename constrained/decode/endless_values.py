@@ -153,7 +153,7 @@ class EndlessValues(TurnPart):
         self._make_endings = endings
         self._endings: Endings | None = None  # until a loop is found
         self._vocabulary = vocabulary
-        self._most = most
+        self.most = most
         self._has_answer = has_answer
         self._finder = LoopFinder()
         self._start: int | None = None  # tokens of the turn before the call or answer under way
@@ -202,7 +202,7 @@ class EndlessValues(TurnPart):
         if self._seen < self._patience:
             return
         left = max(0, turn.limit - self._seen - (self._behind or 0))
-        most = max(FEWEST_TOKENS, min(self._most, left) >> len(self._ended))
+        most = max(FEWEST_TOKENS, min(self.most, left) >> len(self._ended))
         loop = self._finder.find(max(FEWEST_TOKENS, most // EARLY))
         if loop is None:
             self._behind = None

@@ -18,7 +18,9 @@ from constrained.job import NO_LIMITS, CallLimits
 from constrained.logits import TokenDrawn
 from constrained.mask import Matcher
 from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints
+from grammars.ir.grammar import Grammar
 from grammars.parse.parser import Parser
+from grammars.schema.nodes import Json
 from grammars.turn import Event
 
 DEFAULT_SAMPLING = Sampling()
@@ -32,6 +34,7 @@ class DecodeInput:
         prompt: token ids, those of the prefix included.
         parser: makes a parser of the turn's text.
         matcher: enforces the grammar of the turn, from its first token; None: anything goes.
+        grammar: that grammar, for an engine that enforces it, too.
         budget: bounds the reasoning; None: nothing does.
         reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
             when they run out; None: it is cut then.
@@ -47,6 +50,7 @@ class DecodeInput:
     prompt: Sequence[int]
     parser: Callable[[], Parser]
     matcher: Matcher | None = None
+    grammar: Grammar | None = None
     budget: ReasoningBudget | None = None
     reserve: Callable[[int], CompletionReserve] | None = None
     endless: Callable[[], EndlessValues] | None = None
@@ -112,6 +116,23 @@ class Request:
     background: bool = False
 
 
+@dataclass(frozen=True)
+class RemoteNote:
+    """The engine that has drawn the tokens, if it was not the local one.
+
+    Args:
+        engine: what it is, and where.
+        lacks: what it cannot do, and was not done.
+    """
+
+    engine: str
+    lacks: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """As JSON."""
+        return {"engine": self.engine, "lacks": list(self.lacks)}
+
+
 class Finish(StrEnum):
     """The reason why a generation ended: the turn or the tokens were over, or nobody wants it."""
 
@@ -165,6 +186,7 @@ class Generation:
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
             text was found.
         ended_values: the values that repeated themselves, and were ended.
+        remote: the engine, if it was not the local one.
         timings: in seconds; they do not count where generations are compared.
         trace: what decided about each token, if that was asked for; likewise.
     """
@@ -179,5 +201,6 @@ class Generation:
     is_ended_by_text: bool = False
     logprobs: tuple[TokenDrawn, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
+    remote: RemoteNote | None = None
     timings: Timings = field(default=Timings(), compare=False)
     trace: tuple[TracedToken, ...] = field(default=(), compare=False)

@@ -2,14 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained import embedded
-from constrained.engine.header import TOOL_USE, choose_template
+from constrained.engine.header import TOOL_USE, Header, choose_template
 from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
 from constrained.format_selection.generic import CHATML
@@ -17,11 +17,13 @@ from constrained.format_selection.selection import read_tool_format
 from constrained.kv.snapshots import Cache
 from constrained.model.model import Model
 from constrained.model.packaged import find_packaged
+from constrained.remote.address import is_address
 from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import Format
 
 if TYPE_CHECKING:
     from constrained.engine.llamacpp import LlamaEngine
+    from constrained.remote.remote_engine import RemoteEngine
 
 HUB = "hf:"
 _NO_TEMPLATE = (
@@ -40,6 +42,8 @@ def load(
     cache_dir: str | os.PathLike[str] | None = None,
     draft: bool = True,
     max_waiting: int = MOST_WAITING,
+    tokenizer: str | os.PathLike[str] | None = None,
+    api_key: str | None = None,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -50,9 +54,10 @@ def load(
     Args:
         source: a GGUF file, or `hf:user/repo[:quant]` for one of the Hugging Face Hub, which is
             downloaded once, or the name of a model that a package brings: `demo`, or `smollm2`
-            of the extra `real` (a file of that name goes first). None: what the environment
-            variable LLAMA_ARG_MODEL names, else the demo model, which then answers at
-            temperature 0; `notices` of the model say so.
+            of the extra `real` (a file of that name goes first), or the address of an engine that
+            draws the tokens: `llama-server://`, `vllm://` or `sglang://`, then host and port.
+            None: what the environment variable LLAMA_ARG_MODEL names, else the demo model, which
+            then answers at temperature 0; `notices` of the model say so.
         chat_template: Jinja text to use in place of those in the file.
         tool_format: how calls are written, in place of what the template teaches: the name of a
             known format, or a file of `formats detect --save`. Where the template does not teach
@@ -66,6 +71,9 @@ def load(
         draft: where a turn repeats a text of the prompt, let the model look at several tokens of it
             together, and keep those that it would have written anyway. The reply is the same.
         max_waiting: how many requests may wait; further ones fail with a BusyError.
+        tokenizer: of an engine, a GGUF file of the model that it runs, with or without weights; a
+            llama-server on this machine names its own.
+        api_key: that an engine asks for.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
         progress: called with the part downloaded, then the part loaded, 0 to 1.
@@ -77,14 +85,35 @@ def load(
             package is not installed.
         TemplateError: its chat template is broken.
         RequestError: the tool format is not known, or cannot be taught to this model; an option is
-            not one of those that there are; the folder cannot be used.
+            not one of those that there are, or an engine of its own has it; the folder cannot be
+            used.
+        RemoteError: an engine cannot be reached, has another vocabulary than the tokenizer, or does
+            not enforce grammars.
     """
+    given = source or os.environ.get("LLAMA_ARG_MODEL")
+    if is_address(given):
+        from constrained.model.remote_loading import load_remote
+
+        return load_remote(
+            str(given),
+            tokenizer,
+            api_key,
+            chat_template=chat_template,
+            tool_format=tool_format,
+            deterministic=deterministic,
+            cache_dir=cache_dir,
+            max_waiting=max_waiting,
+            options=options,
+        )
+    if tokenizer is not None or api_key is not None:
+        message = "tokenizer and api_key are for an engine, the model is a file"
+        raise RequestError(message, hint="Leave them out, or give the address of an engine")
     from constrained.engine.llamacpp import load as load_engine
 
     step = read_options(options).batch_size  # what is wrong shows before a download
     cache = _read_cache(cache_ram, cache_dir)
-    format = _read_format(tool_format)
-    source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
+    format = read_format(tool_format)
+    source = given or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
     build = partial(
@@ -95,7 +124,15 @@ def load(
         draft=draft,
         max_waiting=max_waiting,
     )
-    model = _make(engine, path.name, chat_template=chat_template, format=format, build=build)
+    model = make_model(
+        engine,
+        engine.header,
+        path.name,
+        notices=engine.notices,
+        chat_template=chat_template,
+        format=format,
+        build=build,
+    )
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
         model.sampling = replace(model.sampling, temperature=0)
@@ -116,13 +153,21 @@ def from_llama(
     """
     from constrained.engine.llamacpp import borrow
 
-    format = _read_format(tool_format)
+    format = read_format(tool_format)
     engine = borrow(llama)  # refuses what is no open model
     name = Path(llama.model_path).name
-    return _make(engine, name, chat_template=chat_template, format=format)
+    return make_model(
+        engine,
+        engine.header,
+        name,
+        notices=engine.notices,
+        chat_template=chat_template,
+        format=format,
+    )
 
 
-def _read_format(given: str | Format | None) -> Format | None:
+def read_format(given: str | Format | None) -> Format | None:
+    """The format of that name or file; None: none was given."""
     if given is None:
         return None
     return read_tool_format(given)
@@ -160,16 +205,27 @@ def _report_part(progress: Callable[[float], None], done: int, whole: int) -> No
     progress(done / whole if whole else 1.0)
 
 
-def _make(
-    engine: "LlamaEngine",
+def make_model(
+    engine: "LlamaEngine | RemoteEngine",
+    header: Header,
     name: str,
     *,
+    notices: Sequence[str],
     chat_template: str | None,
     format: Format | None,
     build: Callable[..., Model] = Model,
 ) -> Model:
-    """The model of a loaded engine, which is closed if this fails."""
-    header = engine.header
+    """The model of an engine, which is closed if this fails.
+
+    Args:
+        engine: that runs it.
+        header: of its file.
+        name: of the model.
+        notices: of the engine.
+        chat_template: in place of those of the file.
+        format: of calls, in place of the one that the template teaches.
+        build: makes it.
+    """
     try:
         sources = _find_templates(header.chat_templates, chosen=chat_template)
         read = partial(ChatTemplate, bos_token=header.bos_text, eos_token=header.eos_text)
@@ -177,7 +233,7 @@ def _make(
         tool_template = None
         if TOOL_USE in sources:
             tool_template = read(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
-        notices = (*header.notes, *engine.notices)
+        notices = (*header.notes, *notices)
         if not sources:
             used = "the generic tool format"
             if format is not None:

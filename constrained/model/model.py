@@ -35,8 +35,9 @@ from constrained.model.call_options import (
     read_value,
 )
 from constrained.prompt.turn_cache import MOST_TOKENS
+from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Reply, make_reply
-from constrained.schedule.runner import Runner
+from constrained.schedule.runner import Runner, TurnRunner
 from constrained.schedule.scheduler import STEP, Schedule
 from constrained.schedule.worker import (
     AsyncStream,
@@ -72,7 +73,7 @@ class Model:
     """One model in this process. Requests of several threads or tasks queue for it.
 
     Args:
-        engine: runs the model.
+        engine: runs the model, here or elsewhere.
         template: its chat template.
         tool_template: what is used in its place where tools are offered.
         sampling: how tokens are drawn where a request does not say.
@@ -95,7 +96,7 @@ class Model:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | RemoteEngine,
         template: ChatTemplate,
         tool_template: ChatTemplate | None = None,
         *,
@@ -126,10 +127,14 @@ class Model:
         self._workers = Workers("compile", max_waiting)
         self._clock = clock
         self._end: Deadline | None = None  # of the process
-        schedule = Schedule(
-            engine, step=step, deterministic=deterministic, clock=clock, cache=cache
-        )
-        self._runner = Runner(schedule, "decode", most_waiting=max_waiting)
+        self._runner: TurnRunner
+        if isinstance(engine, RemoteEngine):
+            self._runner = engine.make_runner(clock=clock, most_waiting=max_waiting)
+        else:
+            schedule = Schedule(
+                engine, step=step, deterministic=deterministic, clock=clock, cache=cache
+            )
+            self._runner = Runner(schedule, "decode", most_waiting=max_waiting)
 
     def __repr__(self) -> str:
         engine = self.engine
