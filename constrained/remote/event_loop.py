@@ -23,6 +23,7 @@ class EventLoopThread:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        self._loop.run_until_complete(_end_tasks())
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
@@ -49,3 +50,11 @@ class EventLoopThread:
         if not self.is_closed:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+
+
+async def _end_tasks() -> None:
+    """Cancels what is still under way."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
