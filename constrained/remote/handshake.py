@@ -102,6 +102,7 @@ class Handshake:
             if len(known) < len(tokens) or spelled.removeprefix(b" ") != text.encode():
                 shown = spelled.decode("utf-8", "replace")
                 raise self._differ(f"the tokens of {text[:20]!r} there spell {shown[:20]!r} here")
+            await self._compare_tokens(vocabulary, tokens)
 
     async def _compare_tokens(self, vocabulary: Vocabulary, tokens: list[int]) -> None:
         there = await self.tokenizer.detokenize(tokens)

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -128,8 +129,14 @@ DAMAGES: dict[str, Damage] = {
 
 def make_proxy(upstream: str, faults: Faults) -> FastAPI:
     """The application of a proxy in front of `http://upstream`."""
-    app = FastAPI()
     client = httpx.AsyncClient(base_url=upstream, timeout=60, trust_env=False)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with client:
+            yield
+
+    app = FastAPI(lifespan=lifespan)
 
     @app.api_route("/{path:path}", methods=["GET", "POST"])
     async def forward(path: str, request: Request) -> Response:
