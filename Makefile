@@ -28,7 +28,7 @@ test-real: $(VENV)/.ready-real
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist loadfile -m real tests/real
 
 test-remote: $(VENV)/.ready-remote
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m remote tests/remote
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -rP -m remote tests/remote
 
 test-browser: $(VENV)/.ready-browser
 	$(BIN)/python -m pytest -m browser tests/browser

@@ -36,6 +36,8 @@ class DecodeInput:
         matcher: enforces the grammar of the turn, from its first token; None: anything goes.
         grammar: that grammar, for an engine that enforces it, too.
         budget: bounds the reasoning; None: nothing does.
+        closing: builds the grammar of the rest of the turn, where its reasoning is to be closed at
+            once; for an engine elsewhere.
         reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
             when they run out; None: it is cut then.
         endless: makes what ends the values of a turn that repeat themselves; None: they go on.
@@ -52,6 +54,7 @@ class DecodeInput:
     matcher: Matcher | None = None
     grammar: Grammar | None = None
     budget: ReasoningBudget | None = None
+    closing: Callable[[], Grammar] | None = None
     reserve: Callable[[int], CompletionReserve] | None = None
     endless: Callable[[], EndlessValues] | None = None
     watch: Watch = field(default_factory=Watch)

@@ -11,7 +11,6 @@ from constrained.vocabulary.vocabulary import Vocabulary
 NOTES = {
     Lack.FORCED_TOKENS: "tokens that the grammar forces cost a decode each",
     Lack.SNAPSHOTS: "no snapshots of the KV cache",
-    Lack.REASONING_BUDGET: "no reasoning_budget",
     Lack.PREFILL: "no prefill",
     Lack.REPETITION: "no max_repetition",
     Lack.REWRITING: "a value that does not fit is an error at once",

@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from constrained.deadline import Clock, Deadline
 from constrained.decode.assistant_prefix import AssistantPrefix
@@ -21,6 +21,7 @@ from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.remote_turn import RemoteTurn
 from constrained.remote.sampler import SampleRequest, TokenSampler
 from constrained.schedule.admission import AdmissionOrder, Seat
+from grammars.ir.grammar import Grammar
 
 POLL = 0.02  # seconds between two looks at whether requests are still wanted
 
@@ -117,7 +118,7 @@ class RemoteRunner:
         """The request in the sampler's words."""
         grammar = None
         if request.turn.grammar is not None:
-            grammar = EMITTERS[self._sampler.emitter](request.turn.grammar)
+            grammar = self._emit(request.turn.grammar)
         return SampleRequest(
             name=secrets.token_hex(8),
             prompt=request.turn.prompt,
@@ -128,6 +129,9 @@ class RemoteRunner:
             ignore_eos=request.options.ignore_eos,
             cache_salt=request.turn.scope,
         )
+
+    def _emit(self, grammar: Grammar) -> str:
+        return EMITTERS[self._sampler.emitter](grammar)
 
     def _arrive(self, seat: Seat) -> None:
         self._order.note_arrival(seat)
@@ -173,16 +177,25 @@ class RemoteRunner:
         self._breaker.check()
         turn = RemoteTurn(self._sampler, request, clock=self._clock)
         active.turn = turn
-        # Closing the stream early is what tells the engine to stop.
-        async with aclosing(self._sampler.open(turn.ask(self._write(request)))) as stream:
-            async for sampled in stream:
-                turn.take(sampled)
-                if turn.finish is not None:
-                    break
-        if turn.finish is None:
-            raise turn.fail_cut()
+        asked = self._write(request)
+        while turn.finish is None:
+            if turn.needs_closing and request.turn.closing is not None:
+                turn.close_reasoning()
+                grammar = await asyncio.to_thread(request.turn.closing)
+                asked = replace(asked, grammar=self._emit(grammar))
+            await self._draw(turn, asked)
         self._breaker.note_success()
         return turn.result()
+
+    async def _draw(self, turn: RemoteTurn, request: SampleRequest) -> None:
+        """Takes the tokens of one stream, until the turn is over, or needs another one."""
+        # Closing the stream early is what tells the engine to stop.
+        async with aclosing(self._sampler.open(turn.ask(request))) as stream:
+            async for sampled in stream:
+                turn.take(sampled)
+                if turn.finish is not None or turn.needs_closing:
+                    return
+        raise turn.fail_cut()
 
     async def _watch_requests(self) -> None:
         """Ends what nobody wants any more, and what is late, until nothing is left."""
@@ -245,14 +258,12 @@ def check_request(request: Request, engine: str) -> None:
         RequestError: names the option.
     """
     turn, options = request.turn, request.options
-    budget = None if turn.budget is None else turn.budget.tokens
     is_free = turn.matcher is None
     repetition = MOST_REPEATED
     if turn.endless is not None and not is_free:
         repetition = turn.endless().most
     refused = (
         (turn.prefix != AssistantPrefix(), "/prefill", "goes on with no text of a client"),
-        (bool(budget), "/reasoning_budget", "counts no tokens of reasoning"),
         (repetition != MOST_REPEATED, "/max_repetition", "ends no value that repeats itself"),
         (options.trace is not None, "/trace", "does not tell what decides about its tokens"),
         (options.ignore_eos and not is_free, "/ignore_eos", "ends where the grammar lets it"),

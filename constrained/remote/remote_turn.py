@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from constrained.deadline import Clock
 from constrained.decode.request import Finish, Generation, RemoteNote, Request
-from constrained.decode.transcript import DRAWN, TokenOrigin
+from constrained.decode.transcript import DRAWN, INSERTED, TokenOrigin
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
 from constrained.errors import RemoteError
@@ -22,6 +22,7 @@ from constrained.remote.sampler import (
     SampleRequest,
     TokenSampler,
 )
+from constrained.vocabulary.vocabulary import ends_inside
 
 SHOWN = 60  # characters of the text in front of what is wrong
 HINT = "Ask again; if it happens again, compare versions of llguidance, and look at its log"
@@ -77,14 +78,38 @@ class RemoteTurn(TurnWriter):
         )
         super().__init__(state)
         self._sampler = sampler
-        self._received = 0  # tokens, with an end token
+        self._received = 0  # tokens of the stream under way, with an end token
+        self._room = state.limit  # tokens that it may have
         self._is_ended = False  # by an end token
+        self._has_closed = False  # the reasoning had to end
         self._parts = self._list_parts()
         state.send_progress()
 
+    @property
+    def needs_closing(self) -> bool:
+        """True if the reasoning budget is spent: the engine has to go on from here, under a grammar
+        that closes the block."""
+        budget, state = self._request.turn.budget, self._state
+        if budget is None or self._has_closed or self.finish is not None:
+            return False
+        # A character is finished first, which takes three tokens more at most.
+        return budget.is_spent(state) and not ends_inside(bytes(state.transcript.data[-4:]))
+
+    def close_reasoning(self) -> None:
+        """Ends the stream under way; another one goes on behind the reasoning so far, and the
+        sentence that ends it."""
+        self._has_closed = True
+        budget, matcher = self._request.turn.budget, self._state.matcher
+        assert budget is not None
+        if matcher is not None and matcher.accepts(budget.sentence) == len(budget.sentence):
+            self._take(budget.sentence, INSERTED)
+
     def ask(self, request: SampleRequest) -> SampleRequest:
-        """The same request for as many tokens as this turn may have."""
-        return replace(request, max_tokens=self._state.limit)
+        """The same request, for what this turn still needs."""
+        tokens = self._state.tokens
+        self._received = 0
+        self._room = self._state.limit - len(tokens)
+        return replace(request, prompt=[*request.prompt, *tokens], max_tokens=self._room)
 
     def take(self, sampled: Sampled) -> None:
         """Takes a token, or the end.
@@ -101,8 +126,7 @@ class RemoteTurn(TurnWriter):
     def _take_token(self, sampled: SampledToken) -> None:
         state, token = self._state, sampled.token
         state.watch.note_read()
-        if not self._received:
-            self.input.unread = 0
+        self.input.unread = 0
         if not 0 <= token < len(state.vocabulary.tokens):
             raise self._fail(f"there is no token {token}")
         if self._is_ended:
@@ -113,8 +137,8 @@ class RemoteTurn(TurnWriter):
             if not self._may_end():
                 raise self._fail("the end comes too early")
             self._is_ended = True
-        elif self._received > state.limit:
-            raise self._fail(f"there are more than the {state.limit} tokens that were asked for")
+        elif self._received > self._room:
+            raise self._fail(f"there are more than the {self._room} tokens that were asked for")
         else:
             self._take([token], self._describe(sampled))
 
@@ -139,7 +163,7 @@ class RemoteTurn(TurnWriter):
         state = self._state
         if end.count is not None and end.count != self._received + end.untold:
             raise self._fail(f"{end.count} tokens were drawn, {self._received} were sent")
-        if end.cached is not None:
+        if end.cached is not None and not self._has_closed:
             self.input.cached = min(end.cached, len(self.input.prompt))
         match end.reason:
             case EndReason.STOP:
@@ -150,8 +174,8 @@ class RemoteTurn(TurnWriter):
                 self._stop()
             case EndReason.LENGTH:
                 sent = self._received + end.untold
-                if sent < state.limit:
-                    raise self._fail(f"it ends after {sent} of the {state.limit} tokens")
+                if sent < self._room:
+                    raise self._fail(f"it ends after {sent} of the {self._room} tokens")
                 state.finish = Finish.LENGTH
 
     def fail_cut(self) -> RemoteError:
@@ -162,13 +186,14 @@ class RemoteTurn(TurnWriter):
         state = self._state
         data = state.transcript.data
         before = data.decode("utf-8", "replace")[-SHOWN:]
-        place = f"at token {self._received}, byte {len(data)}"
+        count = len(state.tokens)
+        place = f"at token {count}, byte {len(data)}"
         if before:
             place = f"{place}, behind {before!r}"
         return RemoteError(
             f"{self._sampler.name} sent what was not asked for: {problem}, {place}",
             hint=HINT,
-            token=self._received,
+            token=count,
             offset=len(data),
             before=before,
         )

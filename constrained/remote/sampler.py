@@ -20,7 +20,6 @@ class Lack(StrEnum):
     """Tokens that the grammar leaves no choice about cost a decode each."""
     SNAPSHOTS = "snapshots"
     """Conversations whose KV cache is taken over are computed anew."""
-    REASONING_BUDGET = "reasoning_budget"
     PREFILL = "prefill"
     """No turn goes on with a text of the client."""
     REPETITION = "max_repetition"
@@ -36,7 +35,6 @@ class Lack(StrEnum):
 LACKS = (
     Lack.FORCED_TOKENS,
     Lack.SNAPSHOTS,
-    Lack.REASONING_BUDGET,
     Lack.PREFILL,
     Lack.REPETITION,
     Lack.REWRITING,

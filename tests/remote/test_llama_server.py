@@ -87,16 +87,19 @@ def test_random_weights_give_valid_calls_alone(adversary: str):
             delivered += 1
             assert reply.calls
             assert all(call.valid for call in reply.calls), reply.text
+    print(f"random weights: {delivered} of {TURNS} turns delivered, all calls valid")
     assert delivered >= 0.98 * TURNS
 
 
 def test_a_thousand_requests_through_a_faulty_proxy(demo: str):
     vocabulary = read_header(embedded.PATH).vocabulary
     faults = Faults((), vocabulary, Random(7))
-    with serving(make_proxy(f"http://{demo}", faults)) as host:
-        with load(f"llama-server://{host}") as model:
-            names = FAULTS[EngineKind.LLAMA_SERVER]
-            delivered = ask_through(model, faults, names, requests=REQUESTS)
+    names = FAULTS[EngineKind.LLAMA_SERVER]
+    proxy = make_proxy(f"http://{demo}", faults)
+    with serving(proxy) as host, load(f"llama-server://{host}") as model:
+        delivered = ask_through(model, faults, names, requests=REQUESTS)
+    print(f"{REQUESTS} requests: {delivered.count} delivered, {delivered.refused} refused")
+    print(f"faulty replies delivered: {len(delivered.faulty)}; faults: {dict(faults.counts)}")
     assert delivered.faulty == []
     assert delivered.count + delivered.refused == REQUESTS
     assert delivered.count > REQUESTS / 20

@@ -31,6 +31,9 @@ from tests.constrained.remote.stand_ins import Seen, make_stand_in, serving
 
 KINDS = list(EngineKind)
 DEMO = embedded.PATH
+SPACE = 7
+"""Tokens that may stand between a spent budget and the closing marker: the end of a character, and
+white space."""
 
 
 @dataclass
@@ -139,11 +142,27 @@ def test_characters_of_several_tokens_are_found_again(remotes: dict[EngineKind, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_spent_budget_closes_the_reasoning(kind: EngineKind, remotes: dict[EngineKind, Model]):
+    """The tokens are counted here; the engine goes on under a grammar that closes the block."""
+    for budget in (1, 5):
+        reply = ask(remotes[kind], "Oslo", reasoning_budget=budget, think="required")
+        assert reply.calls[0].valid
+        assert budget <= reply.usage.reasoning_tokens <= budget + SPACE
+    close = " Enough of that."
+    reply = ask(remotes[kind], "Oslo", reasoning_budget=5, think="required", reasoning_close=close)
+    assert reply.calls[0].valid
+    assert reply.reasoning.rstrip().endswith(close)
+    reply = ask(remotes[kind], "Oslo", max_tokens=60, think="required")
+    assert reply.calls[0].valid
+    assert reply.usage.reasoning_tokens <= 30 + SPACE  # half, where nothing else is said
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_reply_tells_of_the_engine(kind: EngineKind, remotes: dict[EngineKind, Model]):
     reply = remotes[kind].call("Hello", max_tokens=2)
     assert reply.remote is not None
     assert str(kind) in reply.remote.engine
-    assert "reasoning_budget" in reply.remote.lacks
+    assert "max_repetition" in reply.remote.lacks
     assert any(str(kind) in notice for notice in remotes[kind].notices)
 
 
