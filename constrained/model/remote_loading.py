@@ -121,17 +121,17 @@ async def _connect_llama_server(
     if tokenizer is None and facts.model.is_file():
         tokenizer = facts.model  # the engine is on this machine
     header, path = _read_tokenizer(client.address, tokenizer)
-    sampler = llama_server.LlamaServerSampler(client, header.vocabulary, facts, sequences)
+    make = partial(llama_server.LlamaServerSampler, client, header.vocabulary, facts, sequences)
     await Handshake(
-        sampler,
-        llama_server.LlamaServerTokenizer(client),
+        make(),  # one of its own: what it asks for is no secret from requests of any salt
+        llama_server.make_tokenizer(client),
         llama_server.GRAMMAR_HINT,
         spells_exactly=True,
         vocabulary_size=facts.vocabulary_size,
     ).check()
     if facts.templates:  # its operator may have given it another one than the file has
         header = _with_templates(header, facts.templates)
-    return Connected(sampler, header, facts.model.name or path.name)
+    return Connected(make(), header, facts.model.name or path.name)
 
 
 async def _connect_vllm(
@@ -140,7 +140,7 @@ async def _connect_vllm(
     facts = await vllm.read_facts(client)
     header, _ = _read_tokenizer(client.address, tokenizer)
     sampler = vllm.VllmSampler(client, header.vocabulary, facts, sequences)
-    there = vllm.VllmTokenizer(client, facts.model)
+    there = vllm.make_tokenizer(client, facts.model)
     await Handshake(sampler, there, vllm.GRAMMAR_HINT).check()
     return Connected(sampler, header, facts.model)
 
@@ -151,7 +151,7 @@ async def _connect_sglang(
     facts = await sglang.read_facts(client)
     header, path = _read_tokenizer(client.address, tokenizer)
     sampler = sglang.SglangSampler(client, header.vocabulary, facts, sequences)
-    await Handshake(sampler, sglang.SglangTokenizer(client), sglang.GRAMMAR_HINT).check()
+    await Handshake(sampler, sglang.make_tokenizer(client), sglang.GRAMMAR_HINT).check()
     return Connected(sampler, header, path.name)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from constrained.remote.answers import read_count, read_ids, read_logprob, refuse
-from constrained.remote.emitters import LARK
 from constrained.remote.http_client import HttpClient, Json
+from constrained.remote.http_sampler import HttpSampler, HttpTokenizer
 from constrained.remote.sampler import (
     LACKS,
     EndReason,
@@ -90,27 +90,13 @@ async def read_facts(client: HttpClient) -> LlamaServerFacts:
     )
 
 
-class LlamaServerTokenizer:
+def make_tokenizer(client: HttpClient) -> HttpTokenizer:
     """The tokenizer of a llama-server."""
-
-    def __init__(self, client: HttpClient):
-        self._client = client
-
-    async def tokenize(self, text: str) -> list[int]:
-        """The tokens of a text, names of special tokens recognised."""
-        body = {"content": text, "add_special": False, "parse_special": True}
-        answer = await self._client.post("/tokenize", body)
-        return read_ids(str(self._client.address), answer, "tokens")
-
-    async def detokenize(self, tokens: list[int]) -> str:
-        """The text of tokens, special ones by their names."""
-        answer = await self._client.post("/detokenize", {"tokens": tokens})
-        if not isinstance(answer.get("content"), str):
-            raise refuse(str(self._client.address), answer, "content is no text")
-        return answer["content"]
+    cutting = {"add_special": False, "parse_special": True}
+    return HttpTokenizer(client, text="content", joined="content", cutting=cutting, joining={})
 
 
-class LlamaServerSampler:
+class LlamaServerSampler(HttpSampler):
     """A `TokenSampler` at a llama-server.
 
     Its prompt cache knows no salts. As long as all requests have the same one, they may share it;
@@ -123,8 +109,6 @@ class LlamaServerSampler:
         sequences: how many requests it gets at a time; None: as many as it has slots.
     """
 
-    emitter = LARK
-
     def __init__(
         self,
         client: HttpClient,
@@ -132,17 +116,11 @@ class LlamaServerSampler:
         facts: LlamaServerFacts,
         sequences: int | None = None,
     ):
-        self._client = client
+        slots = sequences or facts.slots
+        limits = SamplerLimits(facts.context_length, slots, (*LACKS, Lack.SALTS))
+        super().__init__(client, vocabulary, limits)
         self._lost = LostTokens(vocabulary)
         self._salts: set[str | None] = set()  # the first two
-        self.name = str(client.address)
-        self.vocabulary = vocabulary
-        self.limits = SamplerLimits(
-            facts.context_length, sequences or facts.slots, (*LACKS, Lack.SALTS)
-        )
-
-    def check(self, request: SampleRequest) -> None:
-        pass  # nothing to refuse: its samplers are those of the local engine
 
     async def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
         reader = _TokenReader(self.name, self.vocabulary, self._lost)
@@ -188,9 +166,6 @@ class LlamaServerSampler:
         if len(self._salts) < 2:
             self._salts.add(salt)
         return salt is not None and len(self._salts) == 1
-
-    async def close(self) -> None:
-        await self._client.close()
 
 
 def _write_bias(token: int, bias: float) -> list[Any]:

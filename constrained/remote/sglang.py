@@ -12,8 +12,8 @@ from typing import Any
 from constrained.cache_scope import COMMON
 from constrained.errors import RemoteError, RequestError
 from constrained.remote.answers import read_count, read_ids, read_logprob, refuse
-from constrained.remote.emitters import LARK
 from constrained.remote.http_client import HttpClient, Json
+from constrained.remote.http_sampler import HttpSampler, HttpTokenizer
 from constrained.remote.sampler import (
     LACKS,
     EndReason,
@@ -55,26 +55,18 @@ async def read_facts(client: HttpClient) -> SglangFacts:
     return SglangFacts(read_count(engine, answer, "max_model_len"))
 
 
-class SglangTokenizer:
+def make_tokenizer(client: HttpClient) -> HttpTokenizer:
     """The tokenizer of an SGLang server."""
-
-    def __init__(self, client: HttpClient):
-        self._client = client
-
-    async def tokenize(self, text: str) -> list[int]:
-        body = {"prompt": text, "add_special_tokens": False}
-        answer = await self._client.post("/tokenize", body)
-        return read_ids(str(self._client.address), answer, "tokens")
-
-    async def detokenize(self, tokens: list[int]) -> str:
-        body = {"tokens": tokens, "skip_special_tokens": False}
-        answer = await self._client.post("/detokenize", body)
-        if not isinstance(answer.get("text"), str):
-            raise refuse(str(self._client.address), answer, "text is no text")
-        return answer["text"]
+    return HttpTokenizer(
+        client,
+        text="prompt",
+        joined="text",
+        cutting={"add_special_tokens": False},
+        joining={"skip_special_tokens": False},
+    )
 
 
-class SglangSampler:
+class SglangSampler(HttpSampler):
     """A `TokenSampler` at an SGLang server, which shares its prompt cache among all requests.
 
     Args:
@@ -84,8 +76,6 @@ class SglangSampler:
         sequences: how many requests it gets at a time.
     """
 
-    emitter = LARK
-
     def __init__(
         self,
         client: HttpClient,
@@ -93,11 +83,9 @@ class SglangSampler:
         facts: SglangFacts,
         sequences: int | None = None,
     ):
-        self._client = client
-        self.name = str(client.address)
-        self.vocabulary = vocabulary
-        limits = (*LACKS, Lack.SALTS)
-        self.limits = SamplerLimits(facts.context_length, sequences or REQUESTS, limits)
+        lacks = (*LACKS, Lack.SALTS)
+        limits = SamplerLimits(facts.context_length, sequences or REQUESTS, lacks)
+        super().__init__(client, vocabulary, limits)
 
     def check(self, request: SampleRequest) -> None:
         check_sampling(request.sampling, self.name)
@@ -147,9 +135,6 @@ class SglangSampler:
                 "logprob_start_len": -1,
             }
         return body
-
-    async def close(self) -> None:
-        await self._client.close()
 
 
 class _OutputReader:

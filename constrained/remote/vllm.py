@@ -11,8 +11,8 @@ from typing import Any
 
 from constrained.cache_scope import COMMON
 from constrained.remote.answers import read_count, read_ids, read_logprob, refuse
-from constrained.remote.emitters import LARK
 from constrained.remote.http_client import HttpClient, Json
+from constrained.remote.http_sampler import HttpSampler, HttpTokenizer
 from constrained.remote.sampler import (
     LACKS,
     EndReason,
@@ -57,26 +57,18 @@ async def read_facts(client: HttpClient) -> VllmFacts:
             raise refuse(str(client.address), models, "it names no model")
 
 
-class VllmTokenizer:
+def make_tokenizer(client: HttpClient, model: str) -> HttpTokenizer:
     """The tokenizer of a vLLM server."""
-
-    def __init__(self, client: HttpClient, model: str):
-        self._client = client
-        self._model = model
-
-    async def tokenize(self, text: str) -> list[int]:
-        body = {"model": self._model, "prompt": text, "add_special_tokens": False}
-        answer = await self._client.post("/tokenize", body)
-        return read_ids(str(self._client.address), answer, "tokens")
-
-    async def detokenize(self, tokens: list[int]) -> str:
-        answer = await self._client.post("/detokenize", {"model": self._model, "tokens": tokens})
-        if not isinstance(answer.get("prompt"), str):
-            raise refuse(str(self._client.address), answer, "prompt is no text")
-        return answer["prompt"]
+    return HttpTokenizer(
+        client,
+        text="prompt",
+        joined="prompt",
+        cutting={"model": model, "add_special_tokens": False},
+        joining={"model": model},
+    )
 
 
-class VllmSampler:
+class VllmSampler(HttpSampler):
     """A `TokenSampler` at a vLLM server.
 
     Args:
@@ -86,8 +78,6 @@ class VllmSampler:
         sequences: how many requests it gets at a time.
     """
 
-    emitter = LARK
-
     def __init__(
         self,
         client: HttpClient,
@@ -95,11 +85,9 @@ class VllmSampler:
         facts: VllmFacts,
         sequences: int | None = None,
     ):
-        self._client = client
+        limits = SamplerLimits(facts.context_length, sequences or REQUESTS, LACKS)
+        super().__init__(client, vocabulary, limits)
         self._model = facts.model
-        self.name = str(client.address)
-        self.vocabulary = vocabulary
-        self.limits = SamplerLimits(facts.context_length, sequences or REQUESTS, LACKS)
 
     def check(self, request: SampleRequest) -> None:
         check_sampling(request.sampling, self.name)
@@ -139,9 +127,6 @@ class VllmSampler:
         if request.grammar is not None:
             body["structured_outputs"] = {"grammar": request.grammar}
         return body
-
-    async def close(self) -> None:
-        await self._client.close()
 
 
 class _ChunkReader:
