@@ -2,34 +2,26 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained import embedded
-from constrained.engine.header import TOOL_USE, Header, choose_template
 from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
-from constrained.format_selection.generic import CHATML
-from constrained.format_selection.selection import read_tool_format
 from constrained.kv.snapshots import Cache
+from constrained.model.construction import make_model, read_format
 from constrained.model.model import Model
 from constrained.model.packaged import find_packaged
 from constrained.remote.address import is_address
-from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import Format
 
 if TYPE_CHECKING:
-    from constrained.engine.llamacpp import LlamaEngine
-    from constrained.remote.remote_engine import RemoteEngine
+    pass
 
 HUB = "hf:"
-_NO_TEMPLATE = (
-    "{name} has no chat template: ChatML and {tool_format} are used "
-    "(--chat-template-file names another template)"
-)
 
 
 def load(
@@ -166,13 +158,6 @@ def from_llama(
     )
 
 
-def read_format(given: str | Format | None) -> Format | None:
-    """The format of that name or file; None: none was given."""
-    if given is None:
-        return None
-    return read_tool_format(given)
-
-
 def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
     if ram < -1:
         raise RequestError(f"cache_ram is {ram}, must be -1 or more")
@@ -203,74 +188,3 @@ def _find(
 
 def _report_part(progress: Callable[[float], None], done: int, whole: int) -> None:
     progress(done / whole if whole else 1.0)
-
-
-def make_model(
-    engine: "LlamaEngine | RemoteEngine",
-    header: Header,
-    name: str,
-    *,
-    notices: Sequence[str],
-    chat_template: str | None,
-    format: Format | None,
-    build: Callable[..., Model] = Model,
-) -> Model:
-    """The model of an engine, which is closed if this fails.
-
-    Args:
-        engine: that runs it.
-        header: of its file.
-        name: of the model.
-        notices: of the engine.
-        chat_template: in place of those of the file.
-        format: of calls, in place of the one that the template teaches.
-        build: makes it.
-    """
-    try:
-        sources = _find_templates(header.chat_templates, chosen=chat_template)
-        read = partial(ChatTemplate, bos_token=header.bos_text, eos_token=header.eos_text)
-        template = read(sources.get("", CHATML), name=name)
-        tool_template = None
-        if TOOL_USE in sources:
-            tool_template = read(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
-        notices = (*header.notes, *notices)
-        if not sources:
-            used = "the generic tool format"
-            if format is not None:
-                used = f"the tool format {format.name}"
-            notices = (_NO_TEMPLATE.format(name=name, tool_format=used), *notices)
-        model = build(
-            engine,
-            template,
-            tool_template,
-            sampling=header.sampling,
-            notices=notices,
-            tool_format=format,
-        )
-        if not sources:
-            model.notices = notices  # that ChatML does not write tools is said there already
-        return model
-    except BaseException:
-        engine.close()
-        raise
-
-
-def _find_templates(templates: Mapping[str, str], *, chosen: str | None) -> dict[str, str]:
-    """The default template, and that for tools if it is another one; empty if there is none.
-
-    A GGUF file may have several under names of their own, as Hermes and Command R do; the one that
-    the user has chosen goes before all of them.
-
-    Raises:
-        TemplateError: there are some, but none that can be used.
-    """
-    if chosen:
-        return {"": chosen}
-    if not templates:
-        return {}
-    with_tools = choose_template(templates, with_tools=True)
-    default = templates.get("") or with_tools
-    found = {"": default}
-    if default != with_tools:
-        found[TOOL_USE] = with_tools
-    return found

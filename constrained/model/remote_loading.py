@@ -10,13 +10,13 @@ from typing import Any
 from constrained.engine.header import TEMPLATE, Header, find_templates
 from constrained.engine.llama_files import read_header
 from constrained.errors import RequestError
-from constrained.model.loading import make_model, read_format
+from constrained.model.construction import make_model, read_format
 from constrained.model.model import Model
-from constrained.remote import llama_server, sglang, vllm
 from constrained.remote.address import Address, EngineKind, read_address
+from constrained.remote.engines import llama_server, sglang, vllm
+from constrained.remote.engines.http_client import HttpClient
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.handshake import Handshake
-from constrained.remote.http_client import HttpClient
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.remote.sampler import TokenSampler
 from grammars.wire.format import Format

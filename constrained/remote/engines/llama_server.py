@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.remote.answers import read_count, read_ids, read_logprob, refuse
-from constrained.remote.http_client import HttpClient, Json
-from constrained.remote.http_sampler import HttpSampler, HttpTokenizer
+from constrained.remote.engines.answers import read_count, read_ids, read_logprob, refuse
+from constrained.remote.engines.http_client import HttpClient, Json
+from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
+from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.sampler import (
     LACKS,
     EndReason,
@@ -24,7 +25,6 @@ from constrained.remote.sampler import (
     SampleRequest,
     SamplerLimits,
 )
-from constrained.remote.wire_bytes import LostTokens
 from constrained.vocabulary.vocabulary import Vocabulary
 
 LAST_FIELDS = (

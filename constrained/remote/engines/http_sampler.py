@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from constrained.remote.answers import read_ids, refuse
 from constrained.remote.emitters import LARK
-from constrained.remote.http_client import HttpClient
+from constrained.remote.engines.answers import read_ids, refuse
+from constrained.remote.engines.http_client import HttpClient
 from constrained.remote.sampler import SampleRequest, SamplerLimits
 from constrained.vocabulary.vocabulary import Vocabulary
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.cache_scope import COMMON
-from constrained.remote.answers import read_count, read_ids, read_logprob, refuse
-from constrained.remote.http_client import HttpClient, Json
-from constrained.remote.http_sampler import HttpSampler, HttpTokenizer
+from constrained.remote.engines.answers import read_count, read_ids, read_logprob, refuse
+from constrained.remote.engines.http_client import HttpClient, Json
+from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
+from constrained.remote.engines.sampling_fields import check_sampling, write_sampling
 from constrained.remote.sampler import (
     LACKS,
     EndReason,
@@ -22,7 +23,6 @@ from constrained.remote.sampler import (
     SampleRequest,
     SamplerLimits,
 )
-from constrained.remote.sampling_fields import check_sampling, write_sampling
 from constrained.vocabulary.vocabulary import Vocabulary
 
 REQUESTS = 256
