@@ -137,6 +137,8 @@ class RemoteTurn(TurnWriter):
             if not self._may_end():
                 raise self._fail("the end comes too early")
             self._is_ended = True
+        elif self._received > self._room and state.matcher is None:
+            state.finish = Finish.LENGTH  # what is no UTF-8 may have come in more tokens
         elif self._received > self._room:
             raise self._fail(f"there are more than the {self._room} tokens that were asked for")
         else:
@@ -161,21 +163,21 @@ class RemoteTurn(TurnWriter):
 
     def _end(self, end: SampleEnd) -> None:
         state = self._state
-        if end.count is not None and end.count != self._received + end.untold:
-            raise self._fail(f"{end.count} tokens were drawn, {self._received} were sent")
+        if end.count is not None and end.count != self._received:
+            raise self._fail(f"{end.count} tokens were sent, {self._received} came")
         if end.cached is not None and not self._has_closed:
             self.input.cached = min(end.cached, len(self.input.prompt))
         match end.reason:
             case EndReason.STOP:
-                if end.untold or not self._may_end():
+                if not self._may_end():
                     raise self._fail("the end comes too early")
                 self._stop()
             case EndReason.LENGTH if self._is_ended:
                 self._stop()
             case EndReason.LENGTH:
-                sent = self._received + end.untold
-                if sent < self._room:
-                    raise self._fail(f"it ends after {sent} of the {self._room} tokens")
+                drawn = self._received if end.drawn is None else end.drawn
+                if drawn < self._room:
+                    raise self._fail(f"it ends after {drawn} of the {self._room} tokens")
                 state.finish = Finish.LENGTH
 
     def fail_cut(self) -> RemoteError:

@@ -112,15 +112,15 @@ class SampleEnd:
 
     Args:
         reason: why it has ended.
-        count: how many tokens it has drawn, with end tokens that it has sent; None: not told.
+        count: how many tokens it has sent, with end tokens; None: not told.
         cached: how many tokens of the prompt it did not compute; None: not told.
-        untold: how many of the last tokens it has drawn and not sent: part of a character.
+        drawn: how many tokens it has drawn; None: as many as it has sent.
     """
 
     reason: EndReason
     count: int | None = None
     cached: int | None = None
-    untold: int = 0
+    drawn: int | None = None
 
 
 Sampled: TypeAlias = SampledToken | SampleEnd

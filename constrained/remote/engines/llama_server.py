@@ -38,6 +38,7 @@ LAST_FIELDS = (
     "error",
 )
 """Of the last event; without this it repeats the prompt and the grammar."""
+REPLACED = "\ufffd"
 REASONS = {"eos": EndReason.STOP, "limit": EndReason.LENGTH}
 GRAMMAR_HINT = (
     "It needs llguidance: build llama.cpp with -DLLAMA_LLGUIDANCE=ON, or install xllamacpp"
@@ -185,7 +186,8 @@ class _TokenReader:
         self._engine = engine
         self._vocabulary = vocabulary
         self._lost = lost
-        self._count = 0  # tokens so far
+        self._count = 0  # tokens that were drawn so far
+        self._sent = 0  # tokens that were read
 
     def read(self, event: Json) -> Iterator[Sampled]:
         """What an event says; raises RemoteError."""
@@ -203,25 +205,31 @@ class _TokenReader:
         if untold and (untold < 0 or not (content or is_last)):
             raise refuse(self._engine, event, f"tokens were lost or came twice ({-untold:+})")
         if content or tokens:
-            for token in self._find_untold(event, content, tokens, untold):
-                yield SampledToken(token)
-            untold = 0
+            found = self._find_untold(event, content, tokens, untold)
+            if found is None:
+                # It was no UTF-8. Nobody is told the bytes: the text has marks in their place.
+                found, tokens = self._vocabulary.encode(content), []
+            self._sent += len(found) + len(tokens)
+            yield from map(SampledToken, found)
             yield from self._read_told(event, tokens)
         if is_last:
-            yield self._read_end(event, untold)
+            yield self._read_end(event)
 
-    def _find_untold(self, event: Json, content: str, tokens: list[int], untold: int) -> list[int]:
-        """The tokens in front of those that are told, by their text, which is compared."""
+    def _find_untold(
+        self, event: Json, content: str, tokens: list[int], untold: int
+    ) -> list[int] | None:
+        """The tokens in front of those that are told, by the text, which is compared; None if that
+        does not tell them."""
         told = b"".join(self._spell(token) for token in tokens)
         if not untold:
             if not _is_alike(content, told):
                 raise refuse(self._engine, event, "the text is not that of the tokens")
             return []
-        written = content.encode()
+        written = content.encode("utf-8", "replace")
         found = None
         if written.endswith(told):
             found = self._lost.find(written[: len(written) - len(told)], untold)
-        if found is None:
+        if found is None and REPLACED not in content:
             raise refuse(self._engine, event, f"{untold} tokens in front of it were not told")
         return found
 
@@ -232,7 +240,7 @@ class _TokenReader:
 
     def _read_told(self, event: Json, tokens: list[int]) -> Iterator[SampledToken]:
         told = event.get("completion_probabilities")
-        if not told:
+        if not told or not tokens:
             yield from map(SampledToken, tokens)
             return
         if not isinstance(told, list) or len(told) != len(tokens):
@@ -247,14 +255,14 @@ class _TokenReader:
             own = read_logprob(self._engine, event, shown.get("logprob"))
             yield SampledToken(token, own, top)
 
-    def _read_end(self, event: Json, untold: int) -> SampleEnd:
+    def _read_end(self, event: Json) -> SampleEnd:
         reason = REASONS.get(str(event.get("stop_type")))
         if reason is None or event.get("truncated"):
             raise refuse(self._engine, event, "it ended for no reason that was asked for")
         cached = event.get("cache_n")
         if type(cached) is not int:
             cached = None
-        return SampleEnd(reason, self._count, cached, untold=untold)
+        return SampleEnd(reason, self._sent, cached, drawn=self._count)
 
 
 def _is_alike(content: str, data: bytes) -> bool:
@@ -266,4 +274,4 @@ def _is_alike(content: str, data: bytes) -> bool:
 
 
 def _merge_marks(text: str) -> str:
-    return re.sub("\ufffd+", "\ufffd", text)
+    return re.sub(f"{REPLACED}+", REPLACED, text)
