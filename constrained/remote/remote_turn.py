@@ -147,8 +147,10 @@ class RemoteTurn(TurnWriter):
     def _describe(self, sampled: SampledToken) -> TokenOrigin:
         if self._request.options.logprobs is None or sampled.logprob is None:
             return DRAWN
+        size = len(self._state.vocabulary.tokens)
+        likely = [token for token in sampled.top if 0 <= token < size]
         known = {**sampled.top, sampled.token: sampled.logprob}
-        return replace(DRAWN, scores=ToldScores(known, sampled.top))
+        return replace(DRAWN, scores=ToldScores(known, likely))
 
     def _commit(self, tokens: Sequence[int]) -> None:
         state = self._state

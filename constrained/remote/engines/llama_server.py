@@ -246,14 +246,22 @@ class _TokenReader:
         if not isinstance(told, list) or len(told) != len(tokens):
             raise refuse(self._engine, event, "there are not as many probabilities as tokens")
         for token, shown in zip(tokens, told, strict=True):
-            if not isinstance(shown, dict) or shown.get("id") != token:
-                raise refuse(self._engine, event, "the probability is not that of the token")
-            top: dict[int, float] = {}
-            for other in shown.get("top_logprobs") or []:
-                value = read_logprob(self._engine, event, other.get("logprob"))
-                top[read_count(self._engine, other, "id")] = value
-            own = read_logprob(self._engine, event, shown.get("logprob"))
-            yield SampledToken(token, own, top)
+            match shown:
+                case {"id": int(id), "logprob": value, "top_logprobs": [*likely]} if id == token:
+                    own = read_logprob(self._engine, event, value)
+                    yield SampledToken(token, own, self._read_top(event, likely))
+                case _:
+                    raise refuse(self._engine, event, "the probability is not that of the token")
+
+    def _read_top(self, event: Json, likely: list[Any]) -> dict[int, float]:
+        top: dict[int, float] = {}
+        for one in likely:
+            match one:
+                case {"id": int(id), "logprob": value}:
+                    top[id] = read_logprob(self._engine, event, value)
+                case _:
+                    raise refuse(self._engine, event, f"{one!r} is no probability of a token")
+        return top
 
     def _read_end(self, event: Json) -> SampleEnd:
         reason = REASONS.get(str(event.get("stop_type")))

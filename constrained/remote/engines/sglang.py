@@ -180,8 +180,12 @@ class _OutputReader:
         if not told:
             yield from map(SampledToken, tokens)
             return
-        top = info.get("output_top_logprobs") or [[]] * len(told)
-        if not isinstance(told, list) or not len(tokens) <= len(told) == len(top):
+        are_lists = isinstance(told, list)
+        top = info.get("output_top_logprobs")
+        if are_lists and not top:
+            top = [[]] * len(told)
+        are_lists = are_lists and isinstance(top, list)
+        if not (are_lists and len(tokens) <= len(told) == len(top)):
             raise refuse(self._engine, info, "there are not as many probabilities as tokens")
         new = len(tokens)
         for token, own, others in zip(tokens, told[-new:], top[-new:], strict=True):
@@ -189,6 +193,8 @@ class _OutputReader:
             if id != token:
                 raise refuse(self._engine, info, "the probability is not that of the token")
             likely: dict[int, float] = {}
+            if others and not isinstance(others, list):
+                raise refuse(self._engine, info, f"{others!r} are no probabilities")
             for other in others or []:
                 value, number = self._read_pair(info, other)
                 likely[number] = value

@@ -171,19 +171,28 @@ class _ChunkReader:
         if not told:
             yield from map(SampledToken, tokens)
             return
-        own, top = told.get("token_logprobs"), told.get("top_logprobs") or [{}] * len(tokens)
-        if not (isinstance(own, list) and len(own) == len(top) == len(tokens)):
+        own: list[Any] = []
+        top: list[Any] = []
+        match told:
+            case {"token_logprobs": [*own], "top_logprobs": [*top]}:
+                pass
+            case {"token_logprobs": [*own]}:
+                top = [None] * len(tokens)
+            case _:
+                pass
+        if not len(own) == len(top) == len(tokens):
             raise refuse(self._engine, choice, "there are not as many probabilities as tokens")
         for token, logprob, others in zip(tokens, own, top, strict=True):
-            yield SampledToken(
-                token, self._read_logprob(choice, logprob), self._read_top(choice, others)
-            )
+            likely = self._read_top(choice, others)
+            yield SampledToken(token, self._read_logprob(choice, logprob), likely)
 
     def _read_top(self, choice: Json, told: Any) -> dict[int, float]:
         top: dict[int, float] = {}
+        if told and not isinstance(told, dict):
+            raise refuse(self._engine, choice, "top_logprobs are no objects")
         for name, logprob in (told or {}).items():
             number = name.removeprefix(TOKEN)
-            if not number.isdecimal():
+            if not (number.isascii() and number.isdecimal()):
                 raise refuse(self._engine, choice, f"{name!r} is no token id")
             top[int(number)] = self._read_logprob(choice, logprob)
         return top
