@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from constrained import embedded
 from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
@@ -17,9 +17,6 @@ from constrained.model.model import Model
 from constrained.model.packaged import find_packaged
 from constrained.remote.address import is_address
 from grammars.wire.format import Format
-
-if TYPE_CHECKING:
-    pass
 
 HUB = "hf:"
 
