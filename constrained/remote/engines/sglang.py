@@ -180,16 +180,19 @@ class _OutputReader:
         if not told:
             yield from map(SampledToken, tokens)
             return
-        are_lists = isinstance(told, list)
-        top = info.get("output_top_logprobs")
-        if are_lists and not top:
-            top = [[]] * len(told)
-        are_lists = are_lists and isinstance(top, list)
-        if not (are_lists and len(tokens) <= len(told) == len(top)):
+        top: list[Any] = []
+        match told, info.get("output_top_logprobs"):
+            case [*own], None | []:
+                top = [None] * len(own)
+            case [*own], [*top]:
+                pass
+            case _:
+                own = list[Any]()
+        if not len(tokens) <= len(own) == len(top):
             raise refuse(self._engine, info, "there are not as many probabilities as tokens")
         new = len(tokens)
-        for token, own, others in zip(tokens, told[-new:], top[-new:], strict=True):
-            logprob, id = self._read_pair(info, own)
+        for token, drawn, others in zip(tokens, own[-new:], top[-new:], strict=True):
+            logprob, id = self._read_pair(info, drawn)
             if id != token:
                 raise refuse(self._engine, info, "the probability is not that of the token")
             likely: dict[int, float] = {}
