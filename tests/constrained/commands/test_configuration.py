@@ -160,7 +160,16 @@ def test_every_option_can_be_in_a_file():
     assert found > 100
 
 
-@pytest.mark.parametrize("line", ['host = "0.0.0.0"', "log-prompts = true", 'cors-origin = ["*"]'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'host = "0.0.0.0"',
+        "log-prompts = true",
+        'cors-origin = ["*"]',
+        'model = "vllm://h:1"',
+        'backend = "vllm://h:1"',
+    ],
+)
 def test_what_opens_a_server_is_not_taken_from_the_folder(
     run: Run, folder: Path, line: str
 ) -> None:
