@@ -29,8 +29,6 @@ MODEL = frozenset({"model", "hf_repo", "hf_file"})
 RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache".split())
 """Options that open a server, or tell others what is asked: a file that lies in the current folder,
 which may be somebody else's, cannot set them."""
-ENGINE = ("model", "backend")
-"""Options that may name an engine elsewhere."""
 NOT_IN_FILES = ("help", "config", "show_config", "json")
 
 
@@ -194,7 +192,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
 
 def _refuse_risky(config: Config, values: Mapping[str, FileValue]) -> None:
     for name, value in values.items():
-        is_engine = name in ENGINE and is_address(value)  # which gets the conversations
+        is_engine = name == "model" and is_address(value.value)  # which gets the conversations
         if name in RISKY or is_engine:
             option = name.replace("_", "-")
             message = f"{config.path}: {option} is not taken from a file of the current folder"
