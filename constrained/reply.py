@@ -11,7 +11,7 @@ from constrained.answers import CHECKED_ONLY, read_answer
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.deadline import Timings
 from constrained.decode.endless_values import EndedValue
-from constrained.decode.request import Finish, Generation, Usage
+from constrained.decode.request import Finish, Generation, RemoteNote, Usage
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from constrained.tools.offer import Refusal
@@ -51,6 +51,7 @@ class Reply:
             the option `logprobs`.
         barred_calls: calls that the model began, and that `excluded_calls` did not allow.
         ended_values: values that repeated themselves and were ended.
+        remote: the engine that drew the tokens and what it cannot do; None: the local one.
         timings: how long the turn took. Ignored by `==`.
         trace: what decided about each token; None without the option `trace`. Ignored by `==`.
     """
@@ -68,6 +69,7 @@ class Reply:
     logprobs: tuple[TokenDrawn, ...] = ()
     barred_calls: tuple[ToolCall, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
+    remote: RemoteNote | None = None
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
 
@@ -107,6 +109,7 @@ class Reply:
             "stop_sequence": self.stop_sequence,
             "logprobs": [one.to_json() for one in self.logprobs],
             "ended_values": [value.to_json() for value in self.ended_values],
+            "remote": None if self.remote is None else self.remote.to_json(),
         }
         kept = {key: part for key, part in parts.items() if part}
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
@@ -171,6 +174,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         logprobs=generation.logprobs,
         barred_calls=generation.barred_calls,
         ended_values=generation.ended_values,
+        remote=generation.remote,
         timings=generation.timings,
         trace=trace,
     )

@@ -20,6 +20,7 @@ from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
+from constrained.remote.address import is_address, read_address
 from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.input import read_text
 from constrained.terminal.output import print_error
@@ -343,14 +344,17 @@ def find_models(options: argparse.Namespace) -> "list[ModelSource]":
     path = shared.find_model(options)
     if path is None and (cached := list_cached()):
         LOG.info("%s", describe_cached(cached))
-    name, *aliases = (options.alias or (Path(path).stem if path else "demo")).split(",")
+    known = Path(path).stem if path else "demo"
+    if is_address(path):
+        known = read_address(str(path)).kind
+    name, *aliases = (options.alias or known).split(",")
     path = path or str(embedded.PATH)
     first = ModelSource(
         name,
         load,
         tuple(aliases),
         file_bytes=measure_files(path),
-        path=Path(path),
+        path=None if is_address(path) else Path(path),
         preloaded=True,
     )
     return [first, *(source for source in others if source.name != name)]

@@ -9,6 +9,7 @@ from constrained.errors import (
     DeadlineError,
     GrammarError,
     ModelError,
+    RemoteError,
     ReplyError,
 )
 from grammars.errors import Error
@@ -33,6 +34,7 @@ STATUSES: tuple[tuple[type[Error], int, str], ...] = (
     (DeadlineError, 504, "deadline_exceeded"),
     (ContextError, 400, "context_length_exceeded"),
     (ModelError, 503, "model_unavailable"),
+    (RemoteError, 502, "remote_engine_failed"),
     (ReplyError, 422, "reply_does_not_fit"),
     (Error, 400, "invalid_value"),
 )

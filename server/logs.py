@@ -63,3 +63,5 @@ def set_up_log(level: str, form: str = "text") -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(FORMATTERS[form])
     logging.basicConfig(level=level.upper(), handlers=[handler])
+    if level == "info":  # httpx has a line for each request to a remote engine
+        logging.getLogger("httpx").setLevel(logging.WARNING)

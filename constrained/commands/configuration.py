@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
+from constrained.remote.address import is_address
 from constrained.terminal.output import COLOURS
 
 NAME = "constrained.toml"
@@ -190,8 +191,9 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
 
 
 def _refuse_risky(config: Config, values: Mapping[str, FileValue]) -> None:
-    for name in values:
-        if name in RISKY:
+    for name, value in values.items():
+        is_engine = name == "model" and is_address(value.value)  # which gets the conversations
+        if name in RISKY or is_engine:
             option = name.replace("_", "-")
             message = f"{config.path}: {option} is not taken from a file of the current folder"
             hint = f"Name the file, if you trust it: --config {config.path.absolute()}"

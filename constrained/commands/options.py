@@ -15,6 +15,7 @@ from constrained.engine.options import CACHE_RAM, CacheType, EngineOptions, Load
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.job import Recall
+from constrained.remote.address import is_address
 from constrained.terminal.input import read_json, read_text
 from constrained.terminal.output import show_progress
 from grammars.turn import KeyOrder, Think
@@ -71,6 +72,7 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "hf_repo": ("LLAMA_ARG_HF_REPO", str, None),
     "hf_file": ("LLAMA_ARG_HF_FILE", str, None),
     "hf_token": ("HF_TOKEN", str, None),
+    "backend_key": ("CONSTRAINED_BACKEND_KEY", str, None),
     "offline": ("LLAMA_ARG_OFFLINE", read_flag, False),
     "reasoning_budget": ("LLAMA_ARG_THINK_BUDGET", int, -1),
     "chat_template_file": ("LLAMA_ARG_CHAT_TEMPLATE_FILE", str, None),
@@ -155,12 +157,16 @@ def add_hub_options(add: Callable[..., Any]) -> None:
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options that name a model and its prompt."""
     add = parser.add_argument_group("model").add_argument
-    add(
-        "-m",
-        "--model",
-        metavar="GGUF",
-        help="GGUF file, or demo or smollm2 (LLAMA_ARG_MODEL); default: demo, at temperature 0",
+    help = (
+        "GGUF file, or demo or smollm2, or the address of an engine that draws the tokens: "
+        "llama-server://HOST:PORT, vllm://HOST:PORT, sglang://HOST:PORT (LLAMA_ARG_MODEL); "
+        "default: demo, at temperature 0"
     )
+    add("-m", "--model", "--backend", metavar="GGUF|URL", help=help)
+    help = "GGUF file with the tokenizer of the engine's model; weights are not needed"
+    add("--tokenizer", metavar="GGUF", help=help)
+    help = "API key of the engine (CONSTRAINED_BACKEND_KEY)"
+    add("--backend-key", metavar="KEY", help=help)
     add_hub_options(add)
     add(
         "--chat-template-file",
@@ -380,8 +386,11 @@ def read_value(name: str, text: str, read: Callable[[str], Any]) -> Any:
 
 def choose_sequences(options: argparse.Namespace, sequences: int) -> None:
     """So many sequences, where neither the command line nor the environment says how many; -1 says
-    it for llama-server. Each decodes a token at least, so a small batch has fewer."""
-    if options.parallel in (None, -1):
+    it for llama-server. Each decodes a token at least, so a small batch has fewer. An engine
+    elsewhere has its own number."""
+    if is_address(options.model):
+        options.parallel = None if options.parallel == -1 else options.parallel
+    elif options.parallel in (None, -1):
         options.parallel = min(sequences, max(1, options.batch_size or sequences))
 
 
@@ -401,7 +410,8 @@ def _drop_unset(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_model(options: argparse.Namespace) -> str | None:
-    """The path of the model that the options name, downloaded if need be; None if they name none.
+    """The path or address of the model that the options name, downloaded if need be; None if they
+    name none.
 
     Raises:
         RequestError: they name two.
@@ -412,6 +422,8 @@ def find_model(options: argparse.Namespace) -> str | None:
             raise RequestError("--hf-file needs a repository", hint="Give it with -hf USER/REPO")
         if not options.model:
             return None
+        if is_address(options.model):
+            return options.model
         from constrained.model.packaged import find_packaged
 
         return str(find_packaged(options.model) or options.model)

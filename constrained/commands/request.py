@@ -11,6 +11,7 @@ from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.job import MOST_REPEATED, Recall
 from constrained.model.local_models import measure_files
+from constrained.remote.address import is_address
 from constrained.terminal.input import read_json, read_text
 from constrained.terminal.output import Report, describe_checked, describe_findings, show_progress
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
@@ -135,6 +136,9 @@ def load_model(options: argparse.Namespace) -> "Model":
             cache_dir=options.cache_dir,
             draft=not options.no_draft,
             max_waiting=getattr(options, "max_waiting", MOST_WAITING),
+            tokenizer=options.tokenizer,
+            # The variable may be there for another command.
+            api_key=options.backend_key if is_address(path) else None,
             progress=_report_bytes(path, report),
             **shared.read_engine_options(options),
         )

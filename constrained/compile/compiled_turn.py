@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 
@@ -19,7 +19,9 @@ from constrained.mask import Matcher
 from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal
 from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.build.turn import build_turn
 from grammars.ir.completion import Completer
+from grammars.ir.grammar import Grammar
 from grammars.lowering.checked import CheckedArguments, find_checked
 from grammars.parse.parser import Parser
 from grammars.schema.extent import bound_length, bound_rest
@@ -31,7 +33,9 @@ from grammars.turn import (
     JsonAnswer,
     Policy,
     RegexAnswer,
+    Start,
     State,
+    Think,
     Tool,
 )
 from grammars.wire.format import Format
@@ -98,8 +102,10 @@ class CompiledTurn:
             breakpoints=self.prompt.breakpoints,
             prefix=self.prefix,
             matcher=self.matcher.fork() if self.matcher else None,
+            grammar=None if self.completer is None else self.completer.grammar,
             parser=self.parser,
             budget=self.budget,
+            closing=self.build_closing,
             reserve=self.reserve,
             endless=None if self.max_repetition is None else self.end_values,
             watch=self.watch,
@@ -206,6 +212,18 @@ class CompiledTurn:
             stride=self._stride,
             longest_rest=self._longest_rest,
             limit=limit,
+        )
+
+    def build_closing(self) -> Grammar:
+        """The grammar of the rest of a turn that has to close its reasoning block now: for an
+        engine whose tokens are counted here, and which then goes on from where it is."""
+        return build_turn(
+            self.format,
+            self.tools,
+            policy=replace(self.policy, think=Think.FORBIDDEN),
+            state=State(Start.OPEN, calls=self.state.calls),
+            markers=self.markers,
+            text_ends=self.text_ends,
         )
 
     def end_values(self) -> EndlessValues:

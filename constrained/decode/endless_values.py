@@ -196,7 +196,7 @@ class EndlessValues(TurnPart):
     ):
         self._make_endings = endings
         self._vocabulary = vocabulary
-        self._most = most
+        self.most = most
         self._has_answer = has_answer
         self._ended: list[EndedValue] = []
         self._forget()
@@ -266,7 +266,7 @@ class EndlessValues(TurnPart):
                 return
             self._awaited = None
         left = max(0, turn.limit - self._seen - (self._behind or 0))
-        most = max(FEWEST_TOKENS, self._halve(min(self._most, left)))
+        most = max(FEWEST_TOKENS, self._halve(min(self.most, left)))
         loop = self._finder.find(max(FEWEST_TOKENS, most // EARLY))
         if loop is None:
             self._behind = None
@@ -312,7 +312,7 @@ class EndlessValues(TurnPart):
         behind these; None: it does not end it, or not in time."""
         assert self._behind is not None
         room = max(0, turn.limit - self._seen - 2 * self._behind - LAST_TOKENS)
-        most = self._halve(min(self._most, loop.length + room))
+        most = self._halve(min(self.most, loop.length + room))
         cycles = (most - loop.length) // loop.period
         if cycles < 1:
             return None

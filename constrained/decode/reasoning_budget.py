@@ -22,12 +22,14 @@ class ReasoningBudget(TurnPart):
         tokens: the bound; what closes the block is not counted. None: half of the tokens that the
             turn may have, so that the other half is left for what has to follow.
         closings: the texts that may close it, in tokens, the most complete one first.
+        sentence: that stands in front of the closing marker, in tokens; often none.
     """
 
     name = "reasoning budget"
 
     tokens: int | None
     closings: tuple[tuple[int, ...], ...]
+    sentence: tuple[int, ...] = ()
 
     def find_bound(self, limit: int) -> int:
         """How many tokens of reasoning a turn of at most so many tokens may have."""
@@ -44,10 +46,15 @@ class ReasoningBudget(TurnPart):
         if np.isfinite(others).any():
             logits[:] = others
 
+    def is_spent(self, turn: TurnView) -> bool:
+        """True if the turn is inside its reasoning block, and may have no more of it."""
+        so_far = turn.transcript
+        return so_far.is_reasoning and so_far.reasoning_tokens >= self.find_bound(turn.limit)
+
     def insert(self, turn: TurnView) -> Sequence[int]:
         """The tokens that close the block, once the budget is spent."""
         so_far = turn.transcript
-        if not so_far.is_reasoning or so_far.reasoning_tokens < self.find_bound(turn.limit):
+        if not self.is_spent(turn):
             return ()
         if turn.matcher is None or so_far.is_healing:
             return ()
@@ -89,4 +96,4 @@ def make_budget(
     pad, closer = block.pad_close, block.closer.text
     texts = dict.fromkeys([sentence + pad + closer, pad + closer, closer])
     closings = [tuple(vocabulary.encode_marked(text, markers)) for text in texts]
-    return ReasoningBudget(tokens, tuple(closings))
+    return ReasoningBudget(tokens, tuple(closings), tuple(vocabulary.encode(sentence)))

@@ -18,7 +18,9 @@ from constrained.job import NO_LIMITS, CallLimits
 from constrained.logits import TokenDrawn
 from constrained.mask import Matcher
 from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints
+from grammars.ir.grammar import Grammar
 from grammars.parse.parser import Parser
+from grammars.schema.nodes import Json
 from grammars.turn import Event, ToolCall
 
 DEFAULT_SAMPLING = Sampling()
@@ -32,7 +34,10 @@ class DecodeInput:
         prompt: token ids, those of the prefix included.
         parser: makes a parser of the turn's text.
         matcher: enforces the grammar of the turn, from its first token; None: anything goes.
+        grammar: that grammar, for an engine that enforces it, too.
         budget: bounds the reasoning; None: nothing does.
+        closing: builds the grammar of the rest of the turn, where its reasoning is to be closed at
+            once; for an engine elsewhere.
         reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
             when they run out; None: it is cut then.
         endless: makes what ends the values of a turn that repeat themselves; None: they go on.
@@ -47,7 +52,9 @@ class DecodeInput:
     prompt: Sequence[int]
     parser: Callable[[], Parser]
     matcher: Matcher | None = None
+    grammar: Grammar | None = None
     budget: ReasoningBudget | None = None
+    closing: Callable[[], Grammar] | None = None
     reserve: Callable[[int], CompletionReserve] | None = None
     endless: Callable[[], EndlessValues] | None = None
     watch: Watch = field(default_factory=Watch)
@@ -112,6 +119,23 @@ class Request:
     background: bool = False
 
 
+@dataclass(frozen=True)
+class RemoteNote:
+    """The engine that has drawn the tokens, if it was not the local one.
+
+    Args:
+        engine: what it is, and where.
+        lacks: what it cannot do, and was not done.
+    """
+
+    engine: str
+    lacks: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """As JSON."""
+        return {"engine": self.engine, "lacks": list(self.lacks)}
+
+
 class Finish(StrEnum):
     """The reason why a generation ended: the turn or the tokens were over, or nobody wants it."""
 
@@ -166,6 +190,7 @@ class Generation:
             text was found.
         barred_calls: calls that the turn began and should not have: it went back.
         ended_values: the values that repeated themselves, and were ended.
+        remote: the engine, if it was not the local one.
         timings: in seconds; they do not count where generations are compared.
         trace: what decided about each token, if that was asked for; likewise.
     """
@@ -181,5 +206,6 @@ class Generation:
     logprobs: tuple[TokenDrawn, ...] = ()
     barred_calls: tuple[ToolCall, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
+    remote: RemoteNote | None = None
     timings: Timings = field(default=Timings(), compare=False)
     trace: tuple[TracedToken, ...] = field(default=(), compare=False)

@@ -14,7 +14,7 @@ from constrained.decode.request import Request
 from constrained.decode.token_trace import Observation, TokenSource
 from constrained.decode.turn_part import TurnProgress
 from constrained.job import NO_LIMITS
-from constrained.logits import Scores, TokenDrawn, describe_token
+from constrained.logits import TokenDrawn, TokenScores, describe_token
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.schema.subschemas import point_to
@@ -45,7 +45,7 @@ class TokenOrigin:
     is_drawn: bool = False
     counts: bool = True
     source: TokenSource = TokenSource.FORCED
-    scores: Scores | None = None
+    scores: TokenScores | None = None
     observation: Observation | None = None
 
 

@@ -1,19 +1,50 @@
 """The state of one turn under way, and what can be done to it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from constrained.deadline import Clock, Stopwatch
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
 from constrained.decode.request import Finish, Request
-from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.token_trace import TokenTrace
 from constrained.decode.transcript import TokenOrigin, Transcript
+from constrained.engine.protocol import Sampler, Sampling
 from constrained.errors import SHORTEN, ContextError, RequestError, check_count
-from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.mask import Matcher
+from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.ir.completion import TooLong
+
+
+class TurnInput(Protocol):
+    """The tokens of a turn on their way to the model, and how far that has read them."""
+
+    @property
+    def prompt(self) -> Sequence[int]: ...
+
+    @property
+    def cached(self) -> int: ...
+
+    @property
+    def unread(self) -> int: ...
+
+    @property
+    def passes(self) -> int: ...
+
+    @property
+    def drafted(self) -> int: ...
+
+    @property
+    def accepted(self) -> int: ...
+
+    def append(self, token: int) -> bool:
+        """The turn has a token more; true if the model has seen it already."""
+        ...
+
+    def rewind(self, tokens: Sequence[int]) -> bool:
+        """Makes the model forget all but the prompt and these tokens; False if it cannot."""
+        ...
 
 
 class TurnState:
@@ -22,9 +53,11 @@ class TurnState:
     It is the `TurnView` of the parts of the decoder.
 
     Args:
-        sequences: of the engine.
-        match: the sequence, and how many tokens of the prompt it has already.
+        input: takes the tokens on to the model.
         request: for this turn.
+        vocabulary: that of the model.
+        context_length: that of its sequences.
+        make_sampler: makes what draws the tokens; None of it where another process draws them.
         clock: for the timings of the turn.
 
     Attributes:
@@ -42,21 +75,29 @@ class TurnState:
         ContextError: the prompt fills the context, or leaves no room for the shortest turn.
     """
 
-    def __init__(self, sequences: Sequences, match: PrefixMatch, request: Request, *, clock: Clock):
+    def __init__(
+        self,
+        input: TurnInput,
+        request: Request,
+        *,
+        vocabulary: Vocabulary,
+        context_length: int,
+        make_sampler: Callable[[Sampling], Sampler | None],
+        clock: Clock,
+    ):
         self.watch = Stopwatch(clock)
         self.request = request
-        engine = sequences.engine
-        self.vocabulary = engine.vocabulary
+        self.vocabulary = vocabulary
         self.matcher = request.turn.matcher
         # The position to go back to is known only afterwards. No fork is kept for each token: one
         # of the start commits those that stay once more.
         self._start = None if self.matcher is None else self.matcher.fork()
-        self._room = find_room(request, engine.context_length)
+        self._room = find_room(request, context_length)
         self.limit = min(request.options.max_tokens, self._room)
-        self.transcript = Transcript(request, engine.vocabulary)
+        self.transcript = Transcript(request, vocabulary)
         self.reserve = self._start_reserve()
-        self.input = SequenceInput(sequences, match, request.turn.prompt)
-        self.sampler = engine.sampler(request.options.sampling)
+        self.input = input
+        self.sampler = make_sampler(request.options.sampling)
         self.finish: Finish | None = None
         self.discarded = 0
         self._told = 0  # tokens that the progress was told of
@@ -98,7 +139,8 @@ class TurnState:
     def write(self, token: int, origin: TokenOrigin) -> bool:
         """Appends a token, and sends the events that it brings; true if the KV cache has it
         already."""
-        if not origin.is_drawn:  # one that it has drawn, llama.cpp's sampler has accepted itself
+        # One that it has drawn, llama.cpp's sampler has accepted itself.
+        if not origin.is_drawn and self.sampler is not None:
             self.sampler.accept(token)
         is_computed = self.input.append(token)
         if self.trace is not None:
@@ -203,7 +245,7 @@ class TurnState:
 
     def _recall(self) -> None:
         """Penalties count the tokens that are there, the prompt included, and no others."""
-        if self.request.options.sampling.has_penalties:
+        if self.sampler is not None and self.request.options.sampling.has_penalties:
             self.sampler.recall([*self.input.prompt, *self.tokens])
 
 

@@ -52,8 +52,8 @@ class Sampler(Protocol):
         ...
 
 
-class Engine(Protocol):
-    """A model that keeps several sequences. Not for two threads at once."""
+class ModelEngine(Protocol):
+    """What runs a model, as far as requests are concerned."""
 
     @property
     def vocabulary(self) -> Vocabulary: ...
@@ -75,6 +75,14 @@ class Engine(Protocol):
     def path(self) -> Path | None:
         """The model's file, of a split one the first part; None: there is none."""
         ...
+
+    def close(self) -> None:
+        """Frees everything; a second time does nothing."""
+        ...
+
+
+class Engine(ModelEngine, Protocol):
+    """A model that keeps several sequences. Not for two threads at once."""
 
     @property
     def needs_checkpoints(self) -> bool:
@@ -171,8 +179,4 @@ class Engine(Protocol):
 
     def release(self, sequence: int) -> None:
         """Forgets all tokens of a sequence."""
-        ...
-
-    def close(self) -> None:
-        """Frees everything; a second time does nothing."""
         ...

@@ -2,32 +2,23 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from constrained import embedded
-from constrained.engine.header import TOOL_USE, choose_template
 from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
 from constrained.errors import ModelError, RequestError
-from constrained.format_selection.generic import CHATML
-from constrained.format_selection.selection import read_tool_format
 from constrained.kv.snapshots import Cache
+from constrained.model.construction import make_model, read_format
 from constrained.model.model import Model
 from constrained.model.packaged import find_packaged, suggest_source
-from constrained.template.chat_template import ChatTemplate
+from constrained.remote.address import is_address
 from grammars.wire.format import Format
 
-if TYPE_CHECKING:
-    from constrained.engine.llamacpp import LlamaEngine
-
 HUB = "hf:"
-_NO_TEMPLATE = (
-    "{name} has no chat template: ChatML and {tool_format} are used "
-    "(--chat-template-file names another template)"
-)
 
 
 def load(
@@ -40,6 +31,8 @@ def load(
     cache_dir: str | os.PathLike[str] | None = None,
     draft: bool = True,
     max_waiting: int = MOST_WAITING,
+    tokenizer: str | os.PathLike[str] | None = None,
+    api_key: str | None = None,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -50,8 +43,9 @@ def load(
     Args:
         source: a GGUF file; `hf:user/repo[:quant]` for a model of the Hugging Face Hub, downloaded
             once; or the name of a model that a package contains: `demo`, or `smollm2` of the extra
-            `real` (a file of that name takes precedence). Default: the environment variable
-            LLAMA_ARG_MODEL, else the demo model at temperature 0.
+            `real` (a file of that name takes precedence); or the address of an engine that draws
+            the tokens: `llama-server://`, `vllm://` or `sglang://`, then host and port. Default:
+            the environment variable LLAMA_ARG_MODEL, else the demo model at temperature 0.
         chat_template: Jinja text to use in place of the chat template of the file.
         tool_format: wire format of calls, in place of the one of the chat template: the name of a
             known format, or a file written by `constrained formats detect --save`. If the template
@@ -65,6 +59,9 @@ def load(
         draft: speculative decoding where a turn repeats a text of the prompt (prompt lookup). The
             reply is the same.
         max_waiting: maximum number of waiting requests; further ones fail with a `BusyError`.
+        tokenizer: for the address of an engine: a GGUF file of the model that it runs, with or
+            without weights. A llama-server on this machine names its own.
+        api_key: the key of that engine, if it asks for one.
         token: a token for the Hub. Default: HF_TOKEN, else the saved login.
         offline: do not ask the Hub; use models that are downloaded already.
         progress: called with the part that is downloaded, then with the part that is loaded, from
@@ -80,14 +77,34 @@ def load(
             package of the model is not installed.
         TemplateError: the chat template is not valid.
         RequestError: an option has an invalid value, or the model cannot use the tool format.
+        RemoteError: an engine cannot be reached, has another vocabulary than the tokenizer, or does
+            not enforce grammars.
         TypeError: there is no such option.
     """
+    given = source or os.environ.get("LLAMA_ARG_MODEL")
+    if is_address(given):
+        from constrained.model.remote_loading import load_remote
+
+        return load_remote(
+            str(given),
+            tokenizer,
+            api_key,
+            chat_template=chat_template,
+            tool_format=tool_format,
+            deterministic=deterministic,
+            cache_dir=cache_dir,
+            max_waiting=max_waiting,
+            options=options,
+        )
+    if tokenizer is not None or api_key is not None:
+        message = "tokenizer and api_key are for an engine, the model is a file"
+        raise RequestError(message, hint="Leave them out, or give the address of an engine")
     from constrained.engine.llamacpp import load as load_engine
 
     step = read_options(options).batch_size  # what is wrong shows before a download
     cache = _read_cache(cache_ram, cache_dir)
-    format = _read_format(tool_format)
-    source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
+    format = read_format(tool_format)
+    source = given or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
     build = partial(
@@ -98,7 +115,15 @@ def load(
         draft=draft,
         max_waiting=max_waiting,
     )
-    model = _make(engine, path.name, chat_template=chat_template, format=format, build=build)
+    model = make_model(
+        engine,
+        engine.header,
+        path.name,
+        notices=engine.notices,
+        chat_template=chat_template,
+        format=format,
+        build=build,
+    )
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
         model.sampling = replace(model.sampling, temperature=0)
@@ -128,16 +153,17 @@ def from_llama(
     """
     from constrained.engine.llamacpp import borrow
 
-    format = _read_format(tool_format)
+    format = read_format(tool_format)
     engine = borrow(llama)  # refuses what is no open model
     name = Path(llama.model_path).name
-    return _make(engine, name, chat_template=chat_template, format=format)
-
-
-def _read_format(given: str | Format | None) -> Format | None:
-    if given is None:
-        return None
-    return read_tool_format(given)
+    return make_model(
+        engine,
+        engine.header,
+        name,
+        notices=engine.notices,
+        chat_template=chat_template,
+        format=format,
+    )
 
 
 def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
@@ -174,63 +200,3 @@ def _find(
 
 def _report_part(progress: Callable[[float], None], done: int, whole: int) -> None:
     progress(done / whole if whole else 1.0)
-
-
-def _make(
-    engine: "LlamaEngine",
-    name: str,
-    *,
-    chat_template: str | None,
-    format: Format | None,
-    build: Callable[..., Model] = Model,
-) -> Model:
-    """The model of a loaded engine, which is closed if this fails."""
-    header = engine.header
-    try:
-        sources = _find_templates(header.chat_templates, chosen=chat_template)
-        read = partial(ChatTemplate, bos_token=header.bos_text, eos_token=header.eos_text)
-        template = read(sources.get("", CHATML), name=name)
-        tool_template = None
-        if TOOL_USE in sources:
-            tool_template = read(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
-        notices = (*header.notes, *engine.notices)
-        if not sources:
-            used = "the generic tool format"
-            if format is not None:
-                used = f"the tool format {format.name}"
-            notices = (_NO_TEMPLATE.format(name=name, tool_format=used), *notices)
-        model = build(
-            engine,
-            template,
-            tool_template,
-            sampling=header.sampling,
-            notices=notices,
-            tool_format=format,
-        )
-        if not sources:
-            model.notices = notices  # that ChatML does not write tools is said there already
-        return model
-    except BaseException:
-        engine.close()
-        raise
-
-
-def _find_templates(templates: Mapping[str, str], *, chosen: str | None) -> dict[str, str]:
-    """The default template, and that for tools if it is another one; empty if there is none.
-
-    A GGUF file may have several under names of their own, as Hermes and Command R do; the one that
-    the user has chosen goes before all of them.
-
-    Raises:
-        TemplateError: there are some, but none that can be used.
-    """
-    if chosen:
-        return {"": chosen}
-    if not templates:
-        return {}
-    with_tools = choose_template(templates, with_tools=True)
-    default = templates.get("") or with_tools
-    found = {"": default}
-    if default != with_tools:
-        found[TOOL_USE] = with_tools
-    return found

@@ -38,9 +38,10 @@ from constrained.model.call_options import (
     read_value,
 )
 from constrained.prompt.turn_cache import MOST_TOKENS
+from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Reply, TurnCallIds, make_reply
 from constrained.runs.recorded_run import ModelIdentity, begin, go_on
-from constrained.schedule.runner import Runner
+from constrained.schedule.runner import Runner, TurnRunner
 from constrained.schedule.scheduler import STEP, Schedule
 from constrained.schedule.worker import (
     AsyncStream,
@@ -91,7 +92,7 @@ class Model:
     from several threads. A model is a context manager: `with load() as model:` closes it.
 
     Args:
-        engine: runs the model.
+        engine: runs the model, here or elsewhere.
         template: the chat template.
         tool_template: the chat template for requests with tools, if the file has one.
         sampling: how tokens are sampled if a request does not say.
@@ -116,7 +117,7 @@ class Model:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | RemoteEngine,
         template: ChatTemplate,
         tool_template: ChatTemplate | None = None,
         *,
@@ -147,10 +148,14 @@ class Model:
         self._workers = Workers("compile", max_waiting)
         self._clock = clock
         self._end: Deadline | None = None  # of the process
-        schedule = Schedule(
-            engine, step=step, deterministic=deterministic, clock=clock, cache=cache
-        )
-        self._runner = Runner(schedule, "decode", most_waiting=max_waiting)
+        self._runner: TurnRunner
+        if isinstance(engine, RemoteEngine):
+            self._runner = engine.make_runner(clock=clock, most_waiting=max_waiting)
+        else:
+            schedule = Schedule(
+                engine, step=step, deterministic=deterministic, clock=clock, cache=cache
+            )
+            self._runner = Runner(schedule, "decode", most_waiting=max_waiting)
 
     def __repr__(self) -> str:
         engine = self.engine

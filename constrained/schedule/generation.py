@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from constrained.decode.request import Generation, Request
 from constrained.engine.protocol import Engine
 from constrained.errors import ModelError
-from constrained.schedule.scheduler import Schedule, Seat
+from constrained.schedule.admission import Seat
+from constrained.schedule.scheduler import Schedule
 
 
 def generate(engine: Engine, requests: Sequence[Request]) -> list[Generation]:

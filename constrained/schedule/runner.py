@@ -3,13 +3,42 @@
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import Protocol
 
 from constrained.deadline import Deadline
 from constrained.decode.request import Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.errors import BusyError, ModelError
 from constrained.metrics import Metrics
-from constrained.schedule.scheduler import Schedule, Seat
+from constrained.schedule.admission import Seat
+from constrained.schedule.scheduler import Schedule
+
+
+class TurnRunner(Protocol):
+    """Carries out turns that threads hand over."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """The figures of the requests under way and of the KV cache."""
+        ...
+
+    def submit(self, request: Request) -> Future[Generation]:
+        """Queues a request; its `is_wanted` is the way to end it.
+
+        Raises:
+            ModelError: the runner is closed.
+            BusyError: too many requests are waiting.
+            RequestError: it asks for what the engine cannot do.
+        """
+        ...
+
+    def drain(self, end: Deadline) -> None:
+        """Fails what is not done at the end."""
+        ...
+
+    def close(self) -> None:
+        """Waits for what is queued; a second time does nothing."""
+        ...
 
 
 class Runner:

@@ -1,10 +1,9 @@
 """Continuous batching: requests get sequences, and each step decodes a batch for all of them."""
 
 import time
-from collections import Counter, deque
-from collections.abc import Hashable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from constrained.errors import ContextError
 from constrained.kv.sequences import SPARED, Sequences
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
+from constrained.schedule.admission import AdmissionOrder, Seat
 from constrained.schedule.fair_share import FairShare
 from constrained.schedule.mask_prefetch import MaskPrefetch
 from grammars.wire.format import count_common
@@ -23,32 +23,6 @@ from grammars.wire.format import count_common
 BLOCK = 64  # tokens of a prompt that are decoded together where that has to be always the same
 STEP = 512  # tokens of one decode: so long does a prompt keep the others waiting
 BACKGROUND_STEP = 16  # of them for a request that is in no hurry, while others are under way
-
-
-def _make_future() -> Future[Generation]:
-    future = Future[Generation]()
-    future.set_running_or_notify_cancel()  # the way to end a request is its `is_wanted`
-    return future
-
-
-@dataclass(eq=False)
-class Seat:
-    """A request, and the generation that is to come of it.
-
-    Args:
-        request: what is asked for.
-        result: what comes of it.
-        arrival: how many requests had been admitted when it began to wait.
-    """
-
-    request: Request
-    result: Future[Generation] = field(default_factory=_make_future)
-    arrival: int = 0
-
-    @property
-    def owner(self) -> Hashable:
-        """Who asks; a request of nobody's is an owner by itself."""
-        return id(self) if self.request.owner is None else self.request.owner
 
 
 @dataclass(frozen=True)
@@ -105,8 +79,7 @@ class Schedule:
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
         self.end: Deadline | None = None
         self._decode_seconds = 0.0  # of the last step
-        self._admissions = 0
-        self._admitted: dict[Hashable, int] = {}  # the last admission of each owner
+        self._order = AdmissionOrder()
 
     @property
     def is_idle(self) -> bool:
@@ -126,7 +99,7 @@ class Schedule:
 
     def add(self, seat: Seat) -> None:
         """Queues a request."""
-        seat.arrival = self._admissions
+        self._order.note_arrival(seat)
         self._waiting.append(seat)
 
     def step(self) -> None:
@@ -206,30 +179,17 @@ class Schedule:
             if seat is None:
                 return
             self._waiting.remove(seat)
-            self._note_admission(seat)
+            self._order.note_admission(seat, self._waiting)
             self._begin(seat, idle)
 
     def _choose_seat(self) -> Seat | None:
         """The next request to admit; None if all wait to copy the prompt of another."""
-        under_way = Counter(running.seat.owner for running in self._running.values())
-
-        def rank(seat: Seat) -> tuple[bool, int, int]:
-            # Who comes anew stands behind those who were admitted before and wait since.
-            last = max(self._admitted.get(seat.owner, 0), seat.arrival)
-            return seat.request.background, under_way[seat.owner], last
-
-        for seat in sorted(self._waiting, key=rank):  # a stable sort: equal ones keep their order
+        running = [active.seat for active in self._running.values()]
+        for seat in self._order.sort(self._waiting, running):
             # One that waits to copy the prompt of another is overtaken by those behind it.
             if not self._is_being_read(seat.request):
                 return seat
         return None
-
-    def _note_admission(self, seat: Seat) -> None:
-        self._admissions += 1
-        waiting = {other.owner for other in self._waiting}
-        # Who has nothing more to wait for begins anew.
-        kept = {owner: last for owner, last in self._admitted.items() if owner in waiting}
-        self._admitted = {**kept, seat.owner: self._admissions}
 
     def _find_idle(self) -> list[int]:
         return [n for n in range(self._sequences.engine.max_sequences) if n not in self._running]

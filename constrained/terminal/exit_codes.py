@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from constrained.errors import DeadlineError, GrammarError, ModelError, ReplyError
+from constrained.errors import DeadlineError, GrammarError, ModelError, RemoteError, ReplyError
 
 
 class ExitCode(IntEnum):
@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     """An option, a file or a request that cannot be used; also where no other code fits."""
     MODEL = 3
-    """The model's file is missing or cannot be used."""
+    """The model's file is missing or cannot be used, or the engine of another machine failed."""
     TIMEOUT = 4
     CUT_OFF = 5
     """The tokens ran out before the reply was done."""
@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
 CAUSES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (DeadlineError, ExitCode.TIMEOUT),
     (ModelError, ExitCode.MODEL),
+    (RemoteError, ExitCode.MODEL),
     (ReplyError, ExitCode.UNFIT),
     (GrammarError, ExitCode.UNFIT),
 )

@@ -20,6 +20,7 @@ from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.model.local_models import find_models, measure_files, name_model
 from constrained.model.model import Model
+from constrained.remote.address import is_address
 from constrained.terminal.input import read_text
 from server.models.source import ModelSource
 
@@ -117,6 +118,9 @@ def _read_preset(
     shared.complete(read)
     if not read.model and not read.hf_repo:
         raise RequestError(f"{place}: there is no model", hint="Add a line model = FILE.gguf")
+    # The file of presets may be somebody else's, and an engine gets the conversations.
+    if {"model", "backend"} & given.keys() and is_address(read.model):
+        raise RequestError(f"{place}: a preset names no engine", hint="Give it with --backend")
     return _make_source(name, read)
 
 

@@ -104,14 +104,20 @@ class CompiledRequest:
         return {"constrained": notes} if notes else {}
 
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
-        """The notes, and the values that would have gone on without end, of replies by number."""
+        """The notes, the values that would have gone on without end, and the remote engine that has
+        drawn the tokens, of replies by number."""
+        further: dict[str, Any] = {}
         ended: list[dict[str, Any]] = []
         for number, reply in sorted(replies.items()):
             choice = {"choice": number} if len(replies) > 1 else {}
             ended += [choice | value.to_json() for value in reply.ended_values]
-        if not ended:
+            if reply.remote is not None:
+                further["remote"] = reply.remote.to_json()
+        if ended:
+            further["ended_values"] = ended
+        if not further:
             return self.notes
-        return {"constrained": {**self.notes.get("constrained", {}), "ended_values": ended}}
+        return {"constrained": {**self.notes.get("constrained", {}), **further}}
 
     def _show_refusal(self, refusal: Refusal) -> dict[str, Any]:
         shown: dict[str, Any] = refusal.to_json()

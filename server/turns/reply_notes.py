@@ -52,6 +52,14 @@ class EndedValueNote(TypedDict):
     """Of several choices, which one."""
 
 
+class RemoteEngineNote(TypedDict):
+    """The engine on another machine that has drawn the tokens."""
+
+    engine: str
+    lacks: list[str]
+    """What it cannot do, and was not done."""
+
+
 class ReplyNotes(TypedDict):
     """What was not done as it was asked, and with `--show-grammar` what the mask held."""
 
@@ -61,6 +69,7 @@ class ReplyNotes(TypedDict):
     """Fields of the request that the server does not know."""
     repeated_calls: NotRequired[list[RepeatedCall]]
     ended_values: NotRequired[list[EndedValueNote]]
+    remote: NotRequired[RemoteEngineNote]
     reasoning: NotRequired[ReasoningNote]
     format: NotRequired[str]
     """The format of calls."""

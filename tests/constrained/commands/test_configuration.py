@@ -162,7 +162,14 @@ def test_every_option_can_be_in_a_file():
 
 @pytest.mark.parametrize(
     "line",
-    ['host = "0.0.0.0"', "log-prompts = true", 'cors-origin = ["*"]', 'trace = "turns.jsonl"'],
+    [
+        'host = "0.0.0.0"',
+        "log-prompts = true",
+        'cors-origin = ["*"]',
+        'trace = "turns.jsonl"',
+        'model = "vllm://h:1"',
+        'backend = "vllm://h:1"',
+    ],
 )
 def test_what_opens_a_server_is_not_taken_from_the_folder(
     run: Run, folder: Path, line: str

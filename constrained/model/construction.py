@@ -1,0 +1,99 @@
+"""A model made of an engine, here or elsewhere, and of the header of its file."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from constrained.engine.header import TOOL_USE, Header, choose_template
+from constrained.format_selection.generic import CHATML
+from constrained.format_selection.selection import read_tool_format
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
+from grammars.wire.format import Format
+
+if TYPE_CHECKING:
+    from constrained.engine.llamacpp import LlamaEngine
+    from constrained.remote.remote_engine import RemoteEngine
+
+_NO_TEMPLATE = (
+    "{name} has no chat template: ChatML and {tool_format} are used "
+    "(--chat-template-file names another template)"
+)
+
+
+def read_format(given: str | Format | None) -> Format | None:
+    """The format of that name or file; None: none was given."""
+    if given is None:
+        return None
+    return read_tool_format(given)
+
+
+def make_model(
+    engine: "LlamaEngine | RemoteEngine",
+    header: Header,
+    name: str,
+    *,
+    notices: Sequence[str],
+    chat_template: str | None,
+    format: Format | None,
+    build: Callable[..., Model] = Model,
+) -> Model:
+    """The model of an engine, which is closed if this fails.
+
+    Args:
+        engine: that runs it.
+        header: of its file.
+        name: of the model.
+        notices: of the engine.
+        chat_template: in place of those of the file.
+        format: of calls, in place of the one that the template teaches.
+        build: makes it.
+    """
+    try:
+        sources = _find_templates(header.chat_templates, chosen=chat_template)
+        read = partial(ChatTemplate, bos_token=header.bos_text, eos_token=header.eos_text)
+        template = read(sources.get("", CHATML), name=name)
+        tool_template = None
+        if TOOL_USE in sources:
+            tool_template = read(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
+        notices = (*header.notes, *notices)
+        if not sources:
+            used = "the generic tool format"
+            if format is not None:
+                used = f"the tool format {format.name}"
+            notices = (_NO_TEMPLATE.format(name=name, tool_format=used), *notices)
+        model = build(
+            engine,
+            template,
+            tool_template,
+            sampling=header.sampling,
+            notices=notices,
+            tool_format=format,
+        )
+        if not sources:
+            model.notices = notices  # that ChatML does not write tools is said there already
+        return model
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _find_templates(templates: Mapping[str, str], *, chosen: str | None) -> dict[str, str]:
+    """The default template, and that for tools if it is another one; empty if there is none.
+
+    A GGUF file may have several under names of their own, as Hermes and Command R do; the one that
+    the user has chosen goes before all of them.
+
+    Raises:
+        TemplateError: there are some, but none that can be used.
+    """
+    if chosen:
+        return {"": chosen}
+    if not templates:
+        return {}
+    with_tools = choose_template(templates, with_tools=True)
+    default = templates.get("") or with_tools
+    found = {"": default}
+    if default != with_tools:
+        found[TOOL_USE] = with_tools
+    return found

@@ -1,0 +1,172 @@
+"""Models whose tokens a remote engine draws: the handshake, and what the engine says of itself."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from constrained.engine.header import TEMPLATE, Header, find_templates
+from constrained.engine.llama_files import read_header
+from constrained.errors import RequestError
+from constrained.model.construction import make_model, read_format
+from constrained.model.model import Model
+from constrained.remote.address import Address, EngineKind, read_address
+from constrained.remote.engines import llama_server, sglang, vllm
+from constrained.remote.engines.http_client import HttpClient
+from constrained.remote.event_loop import EventLoopThread
+from constrained.remote.handshake import Handshake
+from constrained.remote.remote_engine import RemoteEngine
+from constrained.remote.sampler import TokenSampler
+from grammars.wire.format import Format
+
+SEQUENCES = "sequences"
+"""The one option of an engine that is also that of its client: how many requests it gets."""
+TOKENIZER_HINT = "Name a GGUF file of the model that it runs, with or without weights (--tokenizer)"
+
+
+@dataclass(frozen=True)
+class Connected:
+    """An engine that was found to be usable.
+
+    Args:
+        sampler: of the engine.
+        header: of its model: vocabulary, templates.
+        name: of its model.
+    """
+
+    sampler: TokenSampler
+    header: Header
+    name: str
+
+
+def load_remote(
+    source: str,
+    tokenizer: str | os.PathLike[str] | None,
+    api_key: str | None,
+    *,
+    chat_template: str | None,
+    tool_format: str | Format | None,
+    deterministic: bool,
+    cache_dir: str | os.PathLike[str] | None,
+    max_waiting: int,
+    options: Mapping[str, Any],
+) -> Model:
+    """See `load`; `source` is an address."""
+    address = read_address(source)
+    _refuse_options(address, options, deterministic=deterministic, cache_dir=cache_dir)
+    format = read_format(tool_format)
+    loop = EventLoopThread("remote")
+    client = HttpClient(address, api_key)
+    try:
+        sequences = options.get(SEQUENCES)
+        connected = loop.run(_connect(client, tokenizer, sequences=sequences))
+    except BaseException:
+        loop.run(client.close())
+        loop.close()
+        raise
+    engine = RemoteEngine(connected.sampler, loop)
+    return make_model(
+        engine,
+        connected.header,
+        connected.name,
+        notices=[engine.notice],
+        chat_template=chat_template,
+        format=format,
+        build=partial(Model, max_waiting=max_waiting),
+    )
+
+
+def _refuse_options(
+    address: Address,
+    options: Mapping[str, Any],
+    *,
+    deterministic: bool,
+    cache_dir: str | os.PathLike[str] | None,
+) -> None:
+    """Refuses what only the engine itself could do."""
+    given = [name for name in options if name != SEQUENCES]
+    if deterministic:
+        given.append("deterministic")
+    if cache_dir is not None:
+        given.append("cache_dir")
+    if given:
+        message = f"{given[0]} is an option of the engine, which {address} is"
+        hint = "Set it where the engine is started, and leave it out here"
+        raise RequestError(message, where=f"/{given[0]}", hint=hint)
+    sequences = options.get(SEQUENCES)
+    if sequences is not None and (type(sequences) is not int or sequences < 1):
+        message = f"sequences is {sequences!r}, must be 1 or more"
+        raise RequestError(message, where="/sequences")
+
+
+async def _connect(
+    client: HttpClient, tokenizer: str | os.PathLike[str] | None, *, sequences: int | None
+) -> Connected:
+    """Asks an engine what it is, and checks that it can be used."""
+    match client.address.kind:
+        case EngineKind.LLAMA_SERVER:
+            return await _connect_llama_server(client, tokenizer, sequences)
+        case EngineKind.VLLM:
+            return await _connect_vllm(client, tokenizer, sequences)
+        case EngineKind.SGLANG:
+            return await _connect_sglang(client, tokenizer, sequences)
+
+
+async def _connect_llama_server(
+    client: HttpClient, tokenizer: str | os.PathLike[str] | None, sequences: int | None
+) -> Connected:
+    facts = await llama_server.read_facts(client)
+    if tokenizer is None and facts.model.is_file():
+        tokenizer = facts.model  # the engine is on this machine
+    header, path = _read_tokenizer(client.address, tokenizer)
+    make = partial(llama_server.LlamaServerSampler, client, header.vocabulary, facts, sequences)
+    await Handshake(
+        make(),  # one of its own: what it asks for is no secret from requests of any salt
+        llama_server.make_tokenizer(client),
+        llama_server.GRAMMAR_HINT,
+        spells_exactly=True,
+        vocabulary_size=facts.vocabulary_size,
+    ).check()
+    if facts.templates:  # its operator may have given it another one than the file has
+        header = _with_templates(header, facts.templates)
+    return Connected(make(), header, facts.model.name or path.name)
+
+
+async def _connect_vllm(
+    client: HttpClient, tokenizer: str | os.PathLike[str] | None, sequences: int | None
+) -> Connected:
+    facts = await vllm.read_facts(client)
+    header, _ = _read_tokenizer(client.address, tokenizer)
+    sampler = vllm.VllmSampler(client, header.vocabulary, facts, sequences)
+    there = vllm.make_tokenizer(client, facts.model)
+    await Handshake(sampler, there, vllm.GRAMMAR_HINT).check()
+    return Connected(sampler, header, facts.model)
+
+
+async def _connect_sglang(
+    client: HttpClient, tokenizer: str | os.PathLike[str] | None, sequences: int | None
+) -> Connected:
+    facts = await sglang.read_facts(client)
+    header, path = _read_tokenizer(client.address, tokenizer)
+    sampler = sglang.SglangSampler(client, header.vocabulary, facts, sequences)
+    await Handshake(sampler, sglang.make_tokenizer(client), sglang.GRAMMAR_HINT).check()
+    return Connected(sampler, header, path.name)
+
+
+def _read_tokenizer(address: Address, path: str | os.PathLike[str] | None) -> tuple[Header, Path]:
+    if path is None:
+        message = f"{address} does not give its vocabulary away"
+        raise RequestError(message, where="/tokenizer", hint=TOKENIZER_HINT)
+    return read_header(path), Path(path)
+
+
+def _with_templates(header: Header, templates: Mapping[str, str]) -> Header:
+    """The header with these chat templates in place of its own."""
+    metadata = {key: text for key, text in header.metadata.items() if TEMPLATE not in key}
+    for name, text in templates.items():
+        metadata[f"{TEMPLATE}.{name}" if name else TEMPLATE] = text
+    changed = replace(header, metadata=metadata)
+    assert find_templates(metadata).keys() == templates.keys()
+    return changed

@@ -1,0 +1,39 @@
+"""What engines answer, read strictly: a field of another type is no answer of such an engine."""
+
+import json
+from typing import Any
+
+from constrained.errors import RemoteError
+
+LONGEST_SHOWN = 200  # characters of an event in an error
+
+
+def refuse(engine: str, event: Any, problem: str) -> RemoteError:
+    """The error of an event that is none."""
+    shown = json.dumps(event)
+    if len(shown) > LONGEST_SHOWN:
+        shown = shown[:LONGEST_SHOWN] + " ..."
+    return RemoteError(f"{engine}: {problem}: {shown}", is_outage=True)
+
+
+def read_ids(engine: str, event: dict[str, Any], name: str) -> list[int]:
+    """The token ids in a field, which may be absent; raises RemoteError."""
+    ids = event.get(name) or []
+    if not isinstance(ids, list) or any(type(token) is not int for token in ids):
+        raise refuse(engine, event, f"{name} is no list of token ids")
+    return ids
+
+
+def read_count(engine: str, event: dict[str, Any], name: str) -> int:
+    """The number in a field that has to be there; raises RemoteError."""
+    count = event.get(name)
+    if type(count) is not int or count < 0:
+        raise refuse(engine, event, f"{name} is no number of tokens")
+    return count
+
+
+def read_logprob(engine: str, event: dict[str, Any], value: Any) -> float:
+    """The logarithm of a probability; raises RemoteError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= 1e-3:
+        raise refuse(engine, event, f"{value!r} is no logarithm of a probability")
+    return float(value)

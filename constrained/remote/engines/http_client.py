@@ -1,0 +1,188 @@
+"""HTTP to an engine: JSON and server-sent events, every answer bounded, every failure an error."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import httpx
+
+from constrained.errors import RemoteError
+from constrained.remote.address import Address
+
+Json: TypeAlias = dict[str, Any]
+CONNECT_SECONDS = 5.0
+STALL_SECONDS = 300.0
+"""Without a byte. A CPU may read a long prompt for minutes before the first token."""
+MOST_LINE = 4 << 20  # bytes of an event
+MOST_BODY = 64 << 20  # bytes of an answer that is no stream
+MOST_FAULT = 64 << 10  # bytes that are read of an error
+LONGEST_SHOWN = 300  # characters of what an engine says of an error
+DONE = b"[DONE]"
+HINTS = {
+    401: "Give the engine's API key (api_key, --backend-key)",
+    403: "Give the engine's API key (api_key, --backend-key)",
+    404: "Check the address, and that it names the right kind of engine",
+    429: "Try again later",
+    503: "It may still load its model, or be busy: try again later",
+}
+
+
+class HttpClient:
+    """Speaks to one engine, from one event loop.
+
+    Args:
+        address: of the engine.
+        api_key: that it asks for; None: it asks for none.
+        stall_seconds: so long may it be silent.
+    """
+
+    def __init__(
+        self, address: Address, api_key: str | None = None, *, stall_seconds: float = STALL_SECONDS
+    ):
+        self.address = address
+        self._stall_seconds = stall_seconds
+        headers = {"Accept-Encoding": "identity"}  # a small body may unpack to any size
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        # Proxies of the environment are for the Internet; an engine is asked directly. Redirects
+        # are not followed: they would take the prompt and the key elsewhere.
+        self._client = httpx.AsyncClient(
+            base_url=address.url,
+            headers=headers,
+            timeout=httpx.Timeout(
+                connect=CONNECT_SECONDS, read=stall_seconds, write=stall_seconds, pool=None
+            ),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            trust_env=False,
+        )
+
+    async def get(self, path: str) -> Json:
+        """The object at a path; raises RemoteError."""
+        return await self._exchange("GET", path, None)
+
+    async def post(self, path: str, body: Json) -> Json:
+        """The object that answers one; raises RemoteError."""
+        return await self._exchange("POST", path, body)
+
+    async def _exchange(self, method: str, path: str, body: Json | None) -> Json:
+        async with self._send(method, path, body) as response:
+            return self._read_object(await self._read(response, MOST_BODY), path)
+
+    async def stream(self, path: str, body: Json) -> AsyncGenerator[Json, None]:
+        """The events that answer an object, as objects. Closing it closes the connection, which is
+        how engines notice that nobody waits.
+
+        Raises:
+            RemoteError: there is no such answer, or it ends in the middle of an event.
+        """
+        async with self._send("POST", path, body) as response:
+            kind = response.headers.get("content-type", "")
+            if not kind.startswith("text/event-stream"):
+                said = (await self._read(response, MOST_FAULT)).decode("utf-8", "replace")
+                message = f"it answers {path} with {kind or 'no type'}, not with a stream"
+                raise self._fail(f"{message}: {_shorten(said)}")
+            async for data in self._read_data(response):
+                if data == DONE:
+                    return
+                event = self._read_object(data, path)
+                if fault := event.get("error"):
+                    raise self._fail(f"it says: {_describe_fault(fault)}")
+                yield event
+
+    @asynccontextmanager
+    async def _send(
+        self, method: str, path: str, body: Json | None
+    ) -> AsyncGenerator[httpx.Response, None]:
+        try:
+            async with self._client.stream(method, path, json=body) as response:
+                if response.status_code != 200:
+                    raise await self._describe_status(response, path)
+                yield response
+        except httpx.ConnectError as error:
+            hint = "Start the engine, and check host and port"
+            raise self._fail(f"no connection: {error}", hint=hint) from error
+        except httpx.ConnectTimeout as error:
+            message = f"no connection within {CONNECT_SECONDS:g} s"
+            raise self._fail(message, hint="Check host and port") from error
+        except httpx.TimeoutException as error:
+            message = f"it was silent for {self._stall_seconds:g} s"
+            raise self._fail(message, hint="It may hang: look at its log") from error
+        except httpx.HTTPError as error:
+            cause = str(error) or type(error).__name__
+            raise self._fail(f"the connection broke: {cause}", hint="Look at its log") from error
+
+    async def _describe_status(self, response: httpx.Response, path: str) -> RemoteError:
+        status = response.status_code
+        said = (await self._read(response, MOST_FAULT, cut=True)).decode("utf-8", "replace")
+        try:
+            fault = json.loads(said)
+        except ValueError:
+            fault = said
+        if isinstance(fault, dict):
+            fault = fault.get("error", fault.get("detail", fault))
+        message = f"status {status} for {path}"
+        if fault:
+            message = f"{message}: {_describe_fault(fault)}"
+        return self._fail(message, hint=HINTS.get(status), is_outage=status >= 429)
+
+    async def _read(self, response: httpx.Response, most: int, *, cut: bool = False) -> bytes:
+        body = bytearray()
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > most:
+                if cut:
+                    break
+                raise self._fail(f"its answer has more than {most} bytes")
+        return bytes(body[:most])
+
+    async def _read_data(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """What stands behind `data:` in each event; of other lines only errors count."""
+        rest = bytearray()
+        async for part in response.aiter_bytes():
+            rest += part
+            lines = list[bytearray]()
+            if b"\n" in part:  # else a long line in small parts would be split again and again
+                *lines, rest = rest.split(b"\n")
+            if len(rest) > MOST_LINE:
+                raise self._fail(f"a line of its stream has more than {MOST_LINE} bytes")
+            for line in lines:
+                field, _, value = line.rstrip(b"\r").partition(b":")
+                if field == b"error":
+                    said = value.decode("utf-8", "replace").strip()
+                    raise self._fail(f"it says: {_shorten(said)}")
+                if field == b"data":
+                    yield bytes(value.strip())
+        if rest.strip():
+            raise self._fail("the stream ended in the middle of an event")
+
+    def _read_object(self, data: bytes, path: str) -> Json:
+        try:
+            read = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            said = _shorten(data.decode("utf-8", "replace"))
+            raise self._fail(f"what answers {path} is no JSON: {said}") from error
+        if not isinstance(read, dict):
+            said = _shorten(data.decode("utf-8", "replace"))
+            raise self._fail(f"what answers {path} is no object: {said}")
+        return read
+
+    def _fail(
+        self, message: str, *, hint: str | None = None, is_outage: bool = True
+    ) -> RemoteError:
+        return RemoteError(f"{self.address}: {message}", hint=hint, is_outage=is_outage)
+
+    async def close(self) -> None:
+        """Closes all connections; a second time does nothing."""
+        await self._client.aclose()
+
+
+def _describe_fault(fault: Any) -> str:
+    if isinstance(fault, dict) and isinstance(fault.get("message"), str):
+        fault = fault["message"]
+    return _shorten(fault if isinstance(fault, str) else json.dumps(fault))
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + " ..."

@@ -1,0 +1,285 @@
+"""llama-server with llguidance inside: token ids to `/completion`, its own template and limits.
+
+Source: tools/server/README.md of llama.cpp. A grammar that it cannot read, or that fails on the
+way, it drops without a word; what it then writes is refused here, token by token.
+"""
+
+import math
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from constrained.remote.engines.answers import read_count, read_ids, read_logprob, refuse
+from constrained.remote.engines.http_client import HttpClient, Json
+from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
+from constrained.remote.engines.lost_tokens import LostTokens
+from constrained.remote.sampler import (
+    LACKS,
+    EndReason,
+    Lack,
+    Sampled,
+    SampledToken,
+    SampleEnd,
+    SampleRequest,
+    SamplerLimits,
+)
+from constrained.vocabulary.vocabulary import Vocabulary
+
+LAST_FIELDS = (
+    "content",
+    "tokens",
+    "stop",
+    "stop_type",
+    "tokens_predicted",
+    "truncated",
+    "timings/cache_n",
+    "error",
+)
+"""Of the last event; without this it repeats the prompt and the grammar."""
+REPLACED = "\ufffd"
+REASONS = {"eos": EndReason.STOP, "limit": EndReason.LENGTH}
+GRAMMAR_HINT = (
+    "It needs llguidance: build llama.cpp with -DLLAMA_LLGUIDANCE=ON, or install xllamacpp"
+)
+
+
+@dataclass(frozen=True)
+class LlamaServerFacts:
+    """What a llama-server says of itself.
+
+    Args:
+        context_length: tokens of one slot.
+        slots: how many there are.
+        templates: its chat templates; the default one under "".
+        model: the path of its model, on its machine.
+        vocabulary_size: tokens; None: not told.
+    """
+
+    context_length: int
+    slots: int
+    templates: Mapping[str, str]
+    model: Path
+    vocabulary_size: int | None
+
+
+async def read_facts(client: HttpClient) -> LlamaServerFacts:
+    """Asks a llama-server what it is; raises RemoteError."""
+    engine = str(client.address)
+    props = await client.get("/props")
+    settings = props.get("default_generation_settings")
+    if not isinstance(settings, dict):
+        raise refuse(engine, props, "/props has no default_generation_settings")
+    templates: dict[str, str] = {}
+    for name, field in (("", "chat_template"), ("tool_use", "chat_template_tool_use")):
+        if isinstance(props.get(field), str) and props[field]:
+            templates[name] = props[field]
+    models = (await client.get("/v1/models")).get("data")
+    size = None
+    match models:
+        case [{"meta": {"n_vocab": int(size)}}, *_]:
+            pass
+        case _:
+            pass
+    return LlamaServerFacts(
+        read_count(engine, settings, "n_ctx"),
+        read_count(engine, props, "total_slots"),
+        templates,
+        Path(str(props.get("model_path", ""))),
+        size,
+    )
+
+
+def make_tokenizer(client: HttpClient) -> HttpTokenizer:
+    """The tokenizer of a llama-server."""
+    cutting = {"add_special": False, "parse_special": True}
+    return HttpTokenizer(client, text="content", joined="content", cutting=cutting, joining={})
+
+
+class LlamaServerSampler(HttpSampler):
+    """A `TokenSampler` at a llama-server.
+
+    Its prompt cache knows no salts. As long as all requests have the same one, they may share it;
+    once there was another one, no request reads from it any more.
+
+    Args:
+        client: speaks to it.
+        vocabulary: that it has, too.
+        facts: what it says of itself.
+        sequences: how many requests it gets at a time; None: as many as it has slots.
+    """
+
+    def __init__(
+        self,
+        client: HttpClient,
+        vocabulary: Vocabulary,
+        facts: LlamaServerFacts,
+        sequences: int | None = None,
+    ):
+        slots = sequences or facts.slots
+        limits = SamplerLimits(facts.context_length, slots, (*LACKS, Lack.SALTS))
+        super().__init__(client, vocabulary, limits)
+        self._lost = LostTokens(vocabulary)
+        self._salts: set[str | None] = set()  # the first two
+
+    async def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
+        reader = _TokenReader(self.name, self.vocabulary, self._lost)
+        events = self._client.stream("/completion", self._write(request))
+        try:
+            async for event in events:
+                for sampled in reader.read(event):
+                    yield sampled
+                    if isinstance(sampled, SampleEnd):
+                        return
+        finally:
+            await events.aclose()
+
+    def _write(self, request: SampleRequest) -> Json:
+        sampling = request.sampling
+        body: Json = {
+            "prompt": list(request.prompt),
+            "n_predict": request.max_tokens,
+            "stream": True,
+            "return_tokens": True,
+            "response_fields": list(LAST_FIELDS),
+            "cache_prompt": self._may_share(request.cache_salt),
+            "ignore_eos": request.ignore_eos,
+            "temperature": sampling.temperature,
+            "top_k": sampling.top_k,
+            "top_p": sampling.top_p,
+            "min_p": sampling.min_p,
+            "repeat_penalty": sampling.repeat_penalty,
+            "repeat_last_n": sampling.penalty_last_n,
+            "presence_penalty": sampling.presence_penalty,
+            "frequency_penalty": sampling.frequency_penalty,
+            "logit_bias": [_write_bias(token, bias) for token, bias in sampling.biases],
+        }
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed
+        if request.logprobs is not None:
+            body["n_probs"] = max(1, request.logprobs)
+        if request.grammar is not None:
+            body["grammar"] = request.grammar
+        return body
+
+    def _may_share(self, salt: str | None) -> bool:
+        if len(self._salts) < 2:
+            self._salts.add(salt)
+        return salt is not None and len(self._salts) == 1
+
+
+def _write_bias(token: int, bias: float) -> list[Any]:
+    return [token, False if bias == -math.inf else bias]
+
+
+class _TokenReader:
+    """Reads the events of one reply.
+
+    Args:
+        engine: its name, for errors.
+        vocabulary: that of the engine.
+        lost: finds the tokens that it does not tell.
+    """
+
+    def __init__(self, engine: str, vocabulary: Vocabulary, lost: LostTokens):
+        self._engine = engine
+        self._vocabulary = vocabulary
+        self._lost = lost
+        self._count = 0  # tokens that were drawn so far
+        self._sent = 0  # tokens that were read
+
+    def read(self, event: Json) -> Iterator[Sampled]:
+        """What an event says; raises RemoteError."""
+        tokens = read_ids(self._engine, event, "tokens")
+        content = event.get("content")
+        if not isinstance(content, str):
+            raise refuse(self._engine, event, "content is no text")
+        size = len(self._vocabulary.tokens)
+        if any(not 0 <= token < size for token in tokens):
+            raise refuse(self._engine, event, f"there are only tokens from 0 to {size - 1}")
+        count = read_count(self._engine, event, "tokens_predicted")
+        untold = count - self._count - len(tokens)
+        self._count = count
+        is_last = event.get("stop") is True
+        if untold and (untold < 0 or not (content or is_last)):
+            raise refuse(self._engine, event, f"tokens were lost or came twice ({-untold:+})")
+        if content or tokens:
+            found = self._find_untold(event, content, tokens, untold)
+            if found is None:
+                # It was no UTF-8. Nobody is told the bytes: the text has marks in their place.
+                found, tokens = self._vocabulary.encode(content), []
+            self._sent += len(found) + len(tokens)
+            yield from map(SampledToken, found)
+            yield from self._read_told(event, tokens)
+        if is_last:
+            yield self._read_end(event)
+
+    def _find_untold(
+        self, event: Json, content: str, tokens: list[int], untold: int
+    ) -> list[int] | None:
+        """The tokens in front of those that are told, by the text, which is compared; None if that
+        does not tell them."""
+        told = b"".join(self._spell(token) for token in tokens)
+        if not untold:
+            if not _is_alike(content, told):
+                raise refuse(self._engine, event, "the text is not that of the tokens")
+            return []
+        written = content.encode("utf-8", "replace")
+        found = None
+        if written.endswith(told):
+            found = self._lost.find(written[: len(written) - len(told)], untold)
+        if found is None and REPLACED not in content:
+            raise refuse(self._engine, event, f"{untold} tokens in front of it were not told")
+        return found
+
+    def _spell(self, token: int) -> bytes:
+        """The bytes that llama-server writes for a token; nothing for special ones."""
+        vocabulary = self._vocabulary
+        return b"" if token in vocabulary.control else vocabulary.tokens[token]
+
+    def _read_told(self, event: Json, tokens: list[int]) -> Iterator[SampledToken]:
+        told = event.get("completion_probabilities")
+        if not told or not tokens:
+            yield from map(SampledToken, tokens)
+            return
+        if not isinstance(told, list) or len(told) != len(tokens):
+            raise refuse(self._engine, event, "there are not as many probabilities as tokens")
+        for token, shown in zip(tokens, told, strict=True):
+            match shown:
+                case {"id": int(id), "logprob": value, "top_logprobs": [*likely]} if id == token:
+                    own = read_logprob(self._engine, event, value)
+                    yield SampledToken(token, own, self._read_top(event, likely))
+                case _:
+                    raise refuse(self._engine, event, "the probability is not that of the token")
+
+    def _read_top(self, event: Json, likely: list[Any]) -> dict[int, float]:
+        top: dict[int, float] = {}
+        for one in likely:
+            match one:
+                case {"id": int(id), "logprob": value}:
+                    top[id] = read_logprob(self._engine, event, value)
+                case _:
+                    raise refuse(self._engine, event, f"{one!r} is no probability of a token")
+        return top
+
+    def _read_end(self, event: Json) -> SampleEnd:
+        reason = REASONS.get(str(event.get("stop_type")))
+        if reason is None or event.get("truncated"):
+            raise refuse(self._engine, event, "it ended for no reason that was asked for")
+        cached = event.get("cache_n")
+        if type(cached) is not int:
+            cached = None
+        return SampleEnd(reason, self._sent, cached, drawn=self._count)
+
+
+def _is_alike(content: str, data: bytes) -> bool:
+    """True if the text is that of the bytes. What is no UTF-8 is replaced, by one mark or by
+    several."""
+    if content.encode("utf-8", "replace") == data:
+        return True
+    return _merge_marks(content) == _merge_marks(data.decode("utf-8", "replace"))
+
+
+def _merge_marks(text: str) -> str:
+    return re.sub(f"{REPLACED}+", REPLACED, text)

@@ -1,0 +1,47 @@
+"""Tokens that an engine has drawn and not told: found again by the bytes that they spell.
+
+llama-server streams no event while the text ends inside a UTF-8 character: the ids of all tokens of
+a character but the last are lost. The event that completes it says how many there were, and has
+their text. Which tokens spell the same bytes does not matter for what the reply says.
+"""
+
+from functools import cached_property
+
+from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
+
+MOST_BYTES = 256  # of an untold part; a character has 4, a few may come together
+
+
+class LostTokens:
+    """Finds tokens for bytes.
+
+    Args:
+        vocabulary: that of the engine.
+    """
+
+    def __init__(self, vocabulary: Vocabulary):
+        self._vocabulary = vocabulary
+
+    @cached_property
+    def _ids(self) -> dict[bytes, int]:
+        ordinary: dict[bytes, int] = {}
+        for token, data in enumerate(self._vocabulary.tokens):
+            if data and token not in self._vocabulary.structural:
+                ordinary.setdefault(data, token)
+        return ordinary
+
+    def find(self, data: bytes, count: int) -> list[int] | None:
+        """So many tokens that spell these bytes, each ending inside a character; None if there are
+        none."""
+        if len(data) > MOST_BYTES or count > len(data):
+            return None
+        # For each place: the tokens that lead there, by their number.
+        paths: list[dict[int, list[int]]] = [{} for _ in range(len(data) + 1)]
+        paths[0][0] = []
+        for start in range(len(data)):
+            for used, tokens in paths[start].items():
+                for end in range(start + 1, len(data) + 1):
+                    token = self._ids.get(data[start:end])
+                    if token is not None and used < count and ends_inside(data[:end]):
+                        paths[end].setdefault(used + 1, [*tokens, token])
+        return paths[-1].get(count)

@@ -1,0 +1,201 @@
+"""vLLM: token ids to `/v1/completions`, with the grammar as a structured output.
+
+Source: docs.vllm.ai, "OpenAI-Compatible Server" and "Structured Outputs". Its guidance backend
+takes Lark; where its matcher fails, vLLM ends the turn as if it were over, which is refused here.
+"""
+
+import secrets
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.cache_scope import COMMON
+from constrained.remote.engines.answers import read_count, read_ids, read_logprob, refuse
+from constrained.remote.engines.http_client import HttpClient, Json
+from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
+from constrained.remote.engines.sampling_fields import check_sampling, write_sampling
+from constrained.remote.sampler import (
+    LACKS,
+    EndReason,
+    Sampled,
+    SampledToken,
+    SampleEnd,
+    SampleRequest,
+    SamplerLimits,
+)
+from constrained.vocabulary.vocabulary import Vocabulary
+
+REQUESTS = 256
+"""vLLM's own bound of sequences, where nothing else is said; it says its own nowhere."""
+TOKEN = "token_id:"
+REASONS = {"stop": EndReason.STOP, "length": EndReason.LENGTH}
+GRAMMAR_HINT = (
+    "Start it with --structured-outputs-config.backend guidance, and without --reasoning-parser"
+)
+
+
+@dataclass(frozen=True)
+class VllmFacts:
+    """What a vLLM server says of itself.
+
+    Args:
+        model: the name of its model.
+        context_length: tokens of a sequence.
+    """
+
+    model: str
+    context_length: int
+
+
+async def read_facts(client: HttpClient) -> VllmFacts:
+    """Asks a vLLM server what it is; raises RemoteError."""
+    models = await client.get("/v1/models")
+    match models.get("data"):
+        case [{"id": str(name)} as model, *_]:
+            return VllmFacts(name, read_count(str(client.address), model, "max_model_len"))
+        case _:
+            raise refuse(str(client.address), models, "it names no model")
+
+
+def make_tokenizer(client: HttpClient, model: str) -> HttpTokenizer:
+    """The tokenizer of a vLLM server."""
+    return HttpTokenizer(
+        client,
+        text="prompt",
+        joined="prompt",
+        cutting={"model": model, "add_special_tokens": False},
+        joining={"model": model},
+    )
+
+
+class VllmSampler(HttpSampler):
+    """A `TokenSampler` at a vLLM server.
+
+    Args:
+        client: speaks to it.
+        vocabulary: that it has, too.
+        facts: what it says of itself.
+        sequences: how many requests it gets at a time.
+    """
+
+    def __init__(
+        self,
+        client: HttpClient,
+        vocabulary: Vocabulary,
+        facts: VllmFacts,
+        sequences: int | None = None,
+    ):
+        limits = SamplerLimits(facts.context_length, sequences or REQUESTS, LACKS)
+        super().__init__(client, vocabulary, limits)
+        self._model = facts.model
+
+    def check(self, request: SampleRequest) -> None:
+        check_sampling(request.sampling, self.name)
+
+    async def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
+        reader = _ChunkReader(self.name)
+        events = self._client.stream("/v1/completions", self._write(request))
+        try:
+            async for event in events:
+                for sampled in reader.read(event):
+                    yield sampled
+        finally:
+            await events.aclose()
+        if reader.end is not None:
+            yield reader.end
+
+    def _write(self, request: SampleRequest) -> Json:
+        body: Json = {
+            "model": self._model,
+            "prompt": list(request.prompt),
+            "max_tokens": request.max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+            "skip_special_tokens": False,
+            "ignore_eos": request.ignore_eos,
+            **write_sampling(request.sampling),
+        }
+        if request.cache_salt != COMMON:
+            # Nobody else has a random one, so nobody else finds what was computed.
+            body["cache_salt"] = request.cache_salt or secrets.token_hex(16)
+        if request.sampling.seed is not None:
+            body["seed"] = request.sampling.seed
+        if request.logprobs is not None:
+            body["logprobs"] = request.logprobs
+        if request.grammar is not None:
+            body["structured_outputs"] = {"grammar": request.grammar}
+        return body
+
+
+class _ChunkReader:
+    """Reads the chunks of one reply.
+
+    Attributes:
+        end: of the reply, once its reason is there; the figures may come later.
+    """
+
+    def __init__(self, engine: str):
+        self._engine = engine
+        self.end: SampleEnd | None = None
+
+    def read(self, event: Json) -> Iterator[SampledToken]:
+        """The tokens of a chunk; raises RemoteError."""
+        choices = event.get("choices")
+        if not isinstance(choices, list):
+            raise refuse(self._engine, event, "it has no choices")
+        for choice in choices:
+            if not isinstance(choice, dict) or self.end is not None:
+                raise refuse(self._engine, event, "it goes on behind the end")
+            tokens = read_ids(self._engine, choice, "token_ids")
+            if choice.get("text") and "token_ids" not in choice:
+                raise refuse(self._engine, event, "it has no token_ids: vLLM 0.11 or later does")
+            yield from self._read_tokens(choice, tokens)
+            if choice.get("finish_reason") is not None:
+                reason = REASONS.get(str(choice["finish_reason"]))
+                if reason is None:
+                    raise refuse(self._engine, event, "it ended for no reason that was asked for")
+                self.end = SampleEnd(reason)
+        if isinstance(event.get("usage"), dict) and self.end is not None:
+            self._read_usage(event["usage"], self.end)
+
+    def _read_usage(self, usage: Json, end: SampleEnd) -> None:
+        details = usage.get("prompt_tokens_details") or {}
+        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        count = read_count(self._engine, usage, "completion_tokens")
+        self.end = SampleEnd(end.reason, count, cached if type(cached) is int else None)
+
+    def _read_tokens(self, choice: Json, tokens: list[int]) -> Iterator[SampledToken]:
+        told = choice.get("logprobs")
+        if not told:
+            yield from map(SampledToken, tokens)
+            return
+        own: list[Any] = []
+        top: list[Any] = []
+        match told:
+            case {"token_logprobs": [*own], "top_logprobs": [*top]}:
+                pass
+            case {"token_logprobs": [*own]}:
+                top = [None] * len(tokens)
+            case _:
+                pass
+        if not len(own) == len(top) == len(tokens):
+            raise refuse(self._engine, choice, "there are not as many probabilities as tokens")
+        for token, logprob, others in zip(tokens, own, top, strict=True):
+            likely = self._read_top(choice, others)
+            yield SampledToken(token, self._read_logprob(choice, logprob), likely)
+
+    def _read_top(self, choice: Json, told: Any) -> dict[int, float]:
+        top: dict[int, float] = {}
+        if told and not isinstance(told, dict):
+            raise refuse(self._engine, choice, "top_logprobs are no objects")
+        for name, logprob in (told or {}).items():
+            number = name.removeprefix(TOKEN)
+            if not (number.isascii() and number.isdecimal()):
+                raise refuse(self._engine, choice, f"{name!r} is no token id")
+            top[int(number)] = self._read_logprob(choice, logprob)
+        return top
+
+    def _read_logprob(self, choice: Json, value: Any) -> float:
+        return read_logprob(self._engine, choice, value)

@@ -1,0 +1,60 @@
+"""The event loop of remote engines: a thread that waits for all of them."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class EventLoopThread:
+    """An event loop in a thread of its own.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(_end_tasks())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """True if it does nothing any more."""
+        return not self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does something, and waits for it; if the wait is interrupted, it is cancelled."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C, most of all
+            future.cancel()
+            raise
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Does something soon."""
+        self._loop.call_soon_threadsafe(action)
+
+    def close(self) -> None:
+        """Ends the thread; a second time does nothing."""
+        if not self.is_closed:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+
+async def _end_tasks() -> None:
+    """Cancels what is still under way."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -1,0 +1,172 @@
+"""The handshake: is the engine's vocabulary the local one, and does it enforce grammars?
+
+Both are found out before the first request: with another vocabulary every token would mean another
+text, and an engine may ignore a grammar without a word.
+"""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from constrained.engine.sampling import Sampling
+from constrained.errors import RemoteError
+from constrained.remote.sampler import (
+    EndReason,
+    RemoteTokenizer,
+    SampledToken,
+    SampleEnd,
+    SampleRequest,
+    TokenSampler,
+)
+from constrained.vocabulary.vocabulary import Vocabulary
+
+BLOCK = 2_000  # tokens that are put together in one request
+SAMPLE = 64  # tokens that are put together one by one, where their texts change beside others
+TOGETHER = 64  # names of special tokens in one request
+PROBE = "constrained: 7f3a-\u00e9"
+"""What no model says by itself."""
+PROMPT = "Say hello."
+TEXTS = (
+    "Hello, world! It's 12:30; the café costs 3.50 €.",
+    "def f(x):\n    return {'a': [1, 2.5e-3, None]}\n",
+    "Привет, мир. 你好,世界。 こんにちは 안녕 مرحبا שלום",
+    '{"name": "get_weather", "arguments": {"city": "Zürich"}}',
+)
+VOCABULARY_HINT = "Name the tokenizer of the very model that it runs (tokenizer, --tokenizer)"
+
+
+@dataclass(frozen=True)
+class Handshake:
+    """What is asked of an engine before it is used.
+
+    Args:
+        sampler: of the engine, with the local vocabulary.
+        tokenizer: of the engine.
+        grammar_hint: what the engine needs to enforce grammars.
+        spells_exactly: its tokenizer puts tokens together byte by byte: then all are compared. One
+            of Hugging Face may change white space between them: then a sample is.
+        vocabulary_size: how many tokens it says that it has; None: it does not say.
+    """
+
+    sampler: TokenSampler
+    tokenizer: RemoteTokenizer
+    grammar_hint: str
+    spells_exactly: bool = False
+    vocabulary_size: int | None = None
+
+    async def check(self) -> None:
+        """Compares and tries out.
+
+        Raises:
+            RemoteError: it is another vocabulary, grammars are not enforced, or it cannot be
+                reached.
+        """
+        vocabulary = self.sampler.vocabulary
+        size = len(vocabulary.tokens)
+        if self.vocabulary_size not in (None, size):
+            raise self._differ(f"it has {self.vocabulary_size} tokens, the tokenizer {size}")
+        await self._compare_markers(vocabulary)
+        await self._compare_texts(vocabulary)
+        if self.spells_exactly:
+            for block in _cut_blocks(size):
+                await self._compare_tokens(vocabulary, block)
+        else:
+            for token in _draw_sample(vocabulary):
+                await self._compare_tokens(vocabulary, [token])
+        await self._try_grammar(vocabulary)
+
+    async def _compare_markers(self, vocabulary: Vocabulary) -> None:
+        """The names of special tokens, many at once; where that differs, one by one."""
+        named: list[int] = []
+        for token, name in vocabulary.named.items():
+            # Of several tokens of a name one is found, and half a character has no name.
+            if vocabulary.marker(name) == token and "\ufffd" not in name:
+                named.append(token)
+        for start in range(0, len(named), TOGETHER):
+            together = named[start : start + TOGETHER]
+            names = [vocabulary.named[token] for token in together]
+            if await self.tokenizer.tokenize("".join(names)) == together:
+                continue
+            for token, name in zip(together, names, strict=True):
+                found = await self.tokenizer.tokenize(name)
+                if found != [token]:
+                    raise self._differ(f"{name!r} is token {token}, there it is {found[:8]}")
+
+    async def _compare_texts(self, vocabulary: Vocabulary) -> None:
+        for text in TEXTS:
+            tokens = await self.tokenizer.tokenize(text)
+            known = [token for token in tokens if 0 <= token < len(vocabulary.tokens)]
+            spelled = vocabulary.text(known)
+            # SentencePiece puts a space in front of a text.
+            if len(known) < len(tokens) or spelled.removeprefix(b" ") != text.encode():
+                shown = spelled.decode("utf-8", "replace")
+                raise self._differ(f"the tokens of {text[:20]!r} there spell {shown[:20]!r} here")
+            await self._compare_tokens(vocabulary, tokens)
+
+    async def _compare_tokens(self, vocabulary: Vocabulary, tokens: list[int]) -> None:
+        there = await self.tokenizer.detokenize(tokens)
+        here = vocabulary.text(tokens).decode("utf-8", "replace")
+        if self.spells_exactly:
+            is_same = _merge_marks(there) == _merge_marks(here)
+        else:
+            is_same = there.strip() == here.strip()
+        if not is_same:
+            what = f"token {tokens[0]}"
+            if len(tokens) > 1:
+                what = f"tokens {tokens[0]} to {tokens[-1]}"
+            raise self._differ(f"{what} are {there[:40]!r} there, {here[:40]!r} here")
+
+    def _differ(self, problem: str) -> RemoteError:
+        message = f"{self.sampler.name}: its vocabulary is another one: {problem}"
+        return RemoteError(message, hint=VOCABULARY_HINT)
+
+    async def _try_grammar(self, vocabulary: Vocabulary) -> None:
+        """Asks for a text that no model says by itself."""
+        prompt = vocabulary.encode(PROMPT)
+        if vocabulary.bos is not None:
+            prompt = [vocabulary.bos, *prompt]
+        request = SampleRequest(
+            name="handshake",
+            prompt=prompt,
+            grammar=f'%llguidance {{}}\nstart: "{PROBE}"\n',
+            max_tokens=len(PROBE.encode()) + 8,
+            sampling=Sampling(temperature=0),
+            cache_salt="",
+        )
+        written: list[int] = []
+        end: SampleEnd | None = None
+        async for sampled in self.sampler.open(request):
+            match sampled:
+                case SampledToken(token):
+                    written.append(token)
+                case SampleEnd():
+                    end = sampled
+        text = vocabulary.text(token for token in written if token not in vocabulary.end)
+        if text.decode("utf-8", "replace") != PROBE:
+            message = f"{self.sampler.name}: it does not enforce grammars: asked for {PROBE!r}, "
+            shown = text.decode("utf-8", "replace")[:60]
+            raise RemoteError(f"{message}it wrote {shown!r}", hint=self.grammar_hint)
+        if end is None or end.reason is not EndReason.STOP:
+            message = f"{self.sampler.name}: it goes on where the grammar ends"
+            raise RemoteError(message, hint=self.grammar_hint)
+
+
+def _cut_blocks(size: int) -> Iterator[list[int]]:
+    for start in range(0, size, BLOCK):
+        yield list(range(start, min(size, start + BLOCK)))
+
+
+def _draw_sample(vocabulary: Vocabulary) -> Sequence[int]:
+    """Ordinary tokens of whole characters, the same ones each time."""
+    whole: list[int] = []
+    for token, data in enumerate(vocabulary.tokens):
+        is_whole = "\ufffd" not in data.decode("utf-8", "replace")
+        if data.strip() and is_whole and token not in vocabulary.structural:
+            whole.append(token)
+    return random.Random(0).sample(whole, min(SAMPLE, len(whole)))
+
+
+def _merge_marks(text: str) -> str:
+    """The text, where what is no UTF-8 is one mark however many bytes it has."""
+    return re.sub("\ufffd+", "\ufffd", text)

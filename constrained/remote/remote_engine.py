@@ -1,0 +1,70 @@
+"""A remote engine, as far as a model is concerned."""
+
+from pathlib import Path
+
+from constrained.deadline import Clock
+from constrained.remote.event_loop import EventLoopThread
+from constrained.remote.remote_runner import RemoteRunner
+from constrained.remote.sampler import Lack, TokenSampler
+from constrained.vocabulary.vocabulary import Vocabulary
+
+NOTES = {
+    Lack.FORCED_TOKENS: "tokens that the grammar forces cost a decode each",
+    Lack.SNAPSHOTS: "no snapshots of the KV cache",
+    Lack.PREFILL: "no prefill",
+    Lack.REPETITION: "no max_repetition",
+    Lack.REWRITING: "a value that does not fit is an error at once",
+    Lack.TRACE: "no trace",
+    Lack.DETERMINISM: "no deterministic replies",
+    Lack.SALTS: "its prompt cache knows no cache_salt",
+}
+
+
+class RemoteEngine:
+    """A `ModelEngine` whose tokens are drawn elsewhere. Also a context manager.
+
+    Args:
+        sampler: of the engine, which was checked.
+        loop: where the sampler works; it is closed with this.
+    """
+
+    memory_bytes = 0
+    path: Path | None = None
+
+    def __init__(self, sampler: TokenSampler, loop: EventLoopThread):
+        self.sampler = sampler
+        self._loop = loop
+
+    def __enter__(self) -> "RemoteEngine":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self.sampler.vocabulary
+
+    @property
+    def context_length(self) -> int:
+        return self.sampler.limits.context_length
+
+    @property
+    def max_sequences(self) -> int:
+        return self.sampler.limits.sequences
+
+    @property
+    def notice(self) -> str:
+        """What whoever uses it should know."""
+        notes = "; ".join(NOTES[lack] for lack in self.sampler.limits.lacks)
+        return f"{self.sampler.name} draws the tokens, each is checked here: {notes}"
+
+    def make_runner(self, *, clock: Clock, most_waiting: int) -> RemoteRunner:
+        """What carries out turns here."""
+        return RemoteRunner(self.sampler, self._loop, clock=clock, most_waiting=most_waiting)
+
+    def close(self) -> None:
+        """Closes all connections; a second time does nothing."""
+        if not self._loop.is_closed:
+            self._loop.run(self.sampler.close())
+            self._loop.close()

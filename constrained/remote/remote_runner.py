@@ -1,0 +1,274 @@
+"""Carries out turns at a remote engine: admission, deadlines, cancellation, one event loop."""
+
+import asyncio
+import secrets
+import threading
+import time
+from concurrent.futures import Future
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from constrained.deadline import Clock, Deadline
+from constrained.decode.assistant_prefix import AssistantPrefix
+from constrained.decode.request import Finish, Generation, Request, Usage
+from constrained.engine.options import MOST_WAITING
+from constrained.errors import BusyError, ModelError, RequestError
+from constrained.job import MOST_REPEATED
+from constrained.metrics import Amount, Metrics
+from constrained.remote.circuit_breaker import CircuitBreaker
+from constrained.remote.emitters import EMITTERS
+from constrained.remote.event_loop import EventLoopThread
+from constrained.remote.remote_turn import RemoteTurn
+from constrained.remote.sampler import SampleRequest, TokenSampler
+from constrained.schedule.admission import AdmissionOrder, Seat
+from grammars.ir.grammar import Grammar
+
+POLL = 0.02  # seconds between two looks at whether requests are still wanted
+
+
+@dataclass(eq=False)
+class RemoteSeat:
+    """A request that has been admitted.
+
+    Args:
+        seat: of the request.
+        task: carries it out.
+        turn: as far as it is; None: it has not begun.
+        fault: what it was cancelled for; None: nobody wants it.
+    """
+
+    seat: Seat
+    task: "asyncio.Task[None] | None" = None
+    turn: RemoteTurn | None = None
+    fault: Exception | None = None
+
+    def cancel(self, fault: Exception | None) -> None:
+        """Ends it at its next step, which closes the connection."""
+        if self.task is not None and not self.task.cancelling():
+            self.fault = fault
+            self.task.cancel()
+
+
+class RemoteRunner:
+    """A `TurnRunner` at a remote engine.
+
+    Args:
+        sampler: of the engine.
+        loop: where it works.
+        clock: for deadlines and timings.
+        most_waiting: requests that may wait.
+    """
+
+    def __init__(
+        self,
+        sampler: TokenSampler,
+        loop: EventLoopThread,
+        *,
+        clock: Clock = time.monotonic,
+        most_waiting: int = MOST_WAITING,
+    ):
+        self._sampler = sampler
+        self._loop = loop
+        self._clock = clock
+        self._most_waiting = most_waiting
+        self._breaker = CircuitBreaker(sampler.name, clock)
+        self._lock = threading.Lock()  # of the two below
+        self._unfinished = 0
+        self._is_closed = False
+        self._idle = threading.Event()
+        self._idle.set()
+        # Of the loop's thread alone:
+        self._order = AdmissionOrder()
+        self._waiting: list[Seat] = []
+        self._running: list[RemoteSeat] = []
+        self._watch: asyncio.Task[None] | None = None
+        self._end: Deadline | None = None
+
+    @property
+    def metrics(self) -> Metrics:
+        none = Amount()
+        running = len(self._running)
+        waiting = max(0, self._unfinished - running)
+        sequences = self._sampler.limits.sequences
+        return Metrics(sequences, none, none, none, running=running, waiting=waiting)
+
+    def submit(self, request: Request) -> Future[Generation]:
+        self._sampler.check(self._write(request))
+        check_request(request, self._sampler.name)
+        seat = Seat(request)
+        with self._lock:
+            if self._is_closed:
+                raise ModelError("the model is closed")
+            if self._unfinished - len(self._running) >= self._most_waiting:
+                message = f"{self._most_waiting} requests are waiting already"
+                raise BusyError(message, hint="Try again later")
+            self._unfinished += 1
+            self._idle.clear()
+        seat.result.add_done_callback(lambda done: self._note_done())
+        self._loop.post(lambda: self._arrive(seat))
+        return seat.result
+
+    def _note_done(self) -> None:
+        with self._lock:
+            self._unfinished -= 1
+            if not self._unfinished:
+                self._idle.set()
+
+    def _write(self, request: Request) -> SampleRequest:
+        """The request in the sampler's words."""
+        grammar = None
+        if request.turn.grammar is not None:
+            grammar = self._emit(request.turn.grammar)
+        return SampleRequest(
+            name=secrets.token_hex(8),
+            prompt=request.turn.prompt,
+            grammar=grammar,
+            max_tokens=request.options.max_tokens,
+            sampling=request.options.sampling,
+            logprobs=request.options.logprobs,
+            ignore_eos=request.options.ignore_eos,
+            cache_salt=request.turn.scope,
+        )
+
+    def _emit(self, grammar: Grammar) -> str:
+        return EMITTERS[self._sampler.emitter](grammar)
+
+    def _arrive(self, seat: Seat) -> None:
+        self._order.note_arrival(seat)
+        self._waiting.append(seat)
+        self._admit()
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.get_running_loop().create_task(self._watch_requests())
+
+    def _admit(self) -> None:
+        """Begins requests, as many as the engine works on at a time."""
+        while self._waiting and len(self._running) < self._sampler.limits.sequences:
+            running = [active.seat for active in self._running]
+            seat = self._order.sort(self._waiting, running)[0]
+            self._waiting.remove(seat)
+            self._order.note_admission(seat, self._waiting)
+            active = RemoteSeat(seat)
+            self._running.append(active)
+            active.task = asyncio.get_running_loop().create_task(self._carry_out(active))
+
+    async def _carry_out(self, active: RemoteSeat) -> None:
+        seat = active.seat
+        try:
+            generation = await self._generate(active)
+        except asyncio.CancelledError:
+            if active.fault is not None:
+                seat.result.set_exception(active.fault)
+            elif active.turn is not None:
+                active.turn.cancel()
+                seat.result.set_result(active.turn.result())
+            else:
+                seat.result.set_result(_cancel(seat.request))
+        except Exception as error:  # whatever it is, nobody else would report it
+            self._breaker.note_failure(error)
+            seat.result.set_exception(error)
+        else:
+            seat.result.set_result(generation)
+        finally:
+            self._running.remove(active)
+            self._admit()
+
+    async def _generate(self, active: RemoteSeat) -> Generation:
+        request = active.seat.request
+        self._breaker.check()
+        turn = RemoteTurn(self._sampler, request, clock=self._clock)
+        active.turn = turn
+        asked = self._write(request)
+        while turn.finish is None:
+            if turn.needs_closing and request.turn.closing is not None:
+                turn.close_reasoning()
+                grammar = await asyncio.to_thread(request.turn.closing)
+                asked = replace(asked, grammar=self._emit(grammar))
+            await self._draw(turn, asked)
+        self._breaker.note_success()
+        return turn.result()
+
+    async def _draw(self, turn: RemoteTurn, request: SampleRequest) -> None:
+        """Takes the tokens of one stream, until the turn is over, or needs another one."""
+        # Closing the stream early is what tells the engine to stop.
+        async with aclosing(self._sampler.open(turn.ask(request))) as stream:
+            async for sampled in stream:
+                turn.take(sampled)
+                if turn.finish is not None or turn.needs_closing:
+                    return
+        raise turn.fail_cut()
+
+    async def _watch_requests(self) -> None:
+        """Ends what nobody wants any more, and what is late, until nothing is left."""
+        while self._waiting or self._running:
+            now = self._clock()
+            if self._end and self._end.is_over(now):
+                self._fail_all(self._end.fail_draining())
+            for seat in list(self._waiting):
+                self._drop_waiting(seat, now)
+            for active in list(self._running):
+                self._stop_running(active, now)
+            await asyncio.sleep(POLL)
+
+    def _drop_waiting(self, seat: Seat, now: float) -> None:
+        deadline = seat.request.deadline
+        if not seat.request.is_wanted():
+            self._waiting.remove(seat)
+            seat.result.set_result(_cancel(seat.request))
+        elif deadline and deadline.is_over(now):
+            self._waiting.remove(seat)
+            seat.result.set_exception(deadline.fail_waiting())
+
+    def _stop_running(self, active: RemoteSeat, now: float) -> None:
+        request, turn = active.seat.request, active.turn
+        deadline = request.deadline
+        if not request.is_wanted():
+            active.cancel(None)
+        elif deadline and deadline.is_over(now):
+            size = len(request.turn.prompt)
+            read, generated = 0, 0
+            if turn is not None:
+                read, generated = size - turn.input.unread, turn.generated
+            active.cancel(deadline.fail_running(read, size, generated))
+
+    def _fail_all(self, error: Exception) -> None:
+        while self._waiting:
+            self._waiting.pop().result.set_exception(error)
+        for active in self._running:
+            active.cancel(error)
+
+    def drain(self, end: Deadline) -> None:
+        self._end = end
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+        self._idle.wait()
+
+
+def _cancel(request: Request) -> Generation:
+    """The generation of a request that has not begun."""
+    usage = Usage(len(request.turn.prompt), 0, 0)
+    return Generation((), "", (), finish=Finish.CANCELLED, usage=usage)
+
+
+def check_request(request: Request, engine: str) -> None:
+    """Refuses what needs the logits of the engine.
+
+    Raises:
+        RequestError: names the option.
+    """
+    turn, options = request.turn, request.options
+    is_free = turn.matcher is None
+    repetition = MOST_REPEATED
+    if turn.endless is not None and not is_free:
+        repetition = turn.endless().most
+    refused = (
+        (turn.prefix != AssistantPrefix(), "/prefill", "goes on with no text of a client"),
+        (repetition != MOST_REPEATED, "/max_repetition", "ends no value that repeats itself"),
+        (options.trace is not None, "/trace", "does not tell what decides about its tokens"),
+        (options.ignore_eos and not is_free, "/ignore_eos", "ends where the grammar lets it"),
+    )
+    for is_asked, where, problem in refused:
+        if is_asked:
+            message = f"{engine} draws the tokens, and {problem}"
+            raise RequestError(message, where=where, hint="Leave it out")

@@ -1,0 +1,208 @@
+"""A turn whose tokens come from elsewhere: each of them is replayed on the local matcher.
+
+An engine may drop a grammar, cut a text, or send a token twice. So nothing that it sends counts
+before the grammar has taken it here, and no end before the turn may end here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from constrained.deadline import Clock
+from constrained.decode.request import Finish, Generation, RemoteNote, Request
+from constrained.decode.transcript import DRAWN, INSERTED, TokenOrigin
+from constrained.decode.turn_state import TurnState
+from constrained.decode.turn_writer import TurnWriter
+from constrained.errors import RemoteError
+from constrained.logits import ToldScores
+from constrained.remote.sampler import (
+    EndReason,
+    Sampled,
+    SampledToken,
+    SampleEnd,
+    SampleRequest,
+    TokenSampler,
+)
+from constrained.vocabulary.vocabulary import ends_inside
+
+SHOWN = 60  # characters of the text in front of what is wrong
+HINT = "Ask again; if it happens again, compare versions of llguidance, and look at its log"
+
+
+class RemoteInput:
+    """The tokens of a turn that another process draws: it has all of them already.
+
+    Attributes:
+        prompt: token ids.
+        cached: the number of those that were not computed, as the engine says.
+        unread: the number of those that it has not read; all, until the first token is there.
+    """
+
+    def __init__(self, prompt: Sequence[int]):
+        self.prompt = list(prompt)
+        self.cached = 0
+        self.unread = len(self.prompt)
+        self.passes = 0
+        self.drafted = 0
+        self.accepted = 0
+
+    def append(self, token: int) -> bool:
+        """The turn has a token more, which the engine knows."""
+        return True
+
+    def rewind(self, tokens: Sequence[int]) -> bool:
+        """The engine goes on from no other place."""
+        return False
+
+
+class RemoteTurn(TurnWriter):
+    """One turn under way at a sampler.
+
+    Args:
+        sampler: draws its tokens.
+        request: for this turn.
+        clock: for its timings.
+
+    Raises:
+        ContextError, RequestError: see `TurnState`.
+    """
+
+    def __init__(self, sampler: TokenSampler, request: Request, *, clock: Clock):
+        self.input = RemoteInput(request.turn.prompt)
+        state = TurnState(
+            self.input,
+            request,
+            vocabulary=sampler.vocabulary,
+            context_length=sampler.limits.context_length,
+            make_sampler=lambda sampling: None,
+            clock=clock,
+        )
+        super().__init__(state)
+        self._sampler = sampler
+        self._received = 0  # tokens of the stream under way, with an end token
+        self._room = state.limit  # tokens that it may have
+        self._is_ended = False  # by an end token
+        self._has_closed = False  # the reasoning had to end
+        self._parts = self._list_parts()
+        state.send_progress()
+
+    @property
+    def needs_closing(self) -> bool:
+        """True if the reasoning budget is spent: the engine has to go on from here, under a grammar
+        that closes the block."""
+        budget, state = self._request.turn.budget, self._state
+        if budget is None or self._has_closed or self.finish is not None:
+            return False
+        # A character is finished first, which takes three tokens more at most.
+        return budget.is_spent(state) and not ends_inside(bytes(state.transcript.data[-4:]))
+
+    def close_reasoning(self) -> None:
+        """Ends the stream under way; another one goes on behind the reasoning so far, and the
+        sentence that ends it."""
+        self._has_closed = True
+        budget, matcher = self._request.turn.budget, self._state.matcher
+        assert budget is not None
+        if matcher is not None and matcher.accepts(budget.sentence) == len(budget.sentence):
+            self._take(budget.sentence, INSERTED)
+
+    def ask(self, request: SampleRequest) -> SampleRequest:
+        """The same request, for what this turn still needs."""
+        tokens = self._state.tokens
+        self._received = 0
+        self._room = self._state.limit - len(tokens)
+        return replace(request, prompt=[*request.prompt, *tokens], max_tokens=self._room)
+
+    def take(self, sampled: Sampled) -> None:
+        """Takes a token, or the end.
+
+        Raises:
+            RemoteError: the grammar does not allow it here.
+        """
+        match sampled:
+            case SampledToken():
+                self._take_token(sampled)
+            case SampleEnd():
+                self._end(sampled)
+
+    def _take_token(self, sampled: SampledToken) -> None:
+        state, token = self._state, sampled.token
+        state.watch.note_read()
+        self.input.unread = 0
+        if not 0 <= token < len(state.vocabulary.tokens):
+            raise self._fail(f"there is no token {token}")
+        if self._is_ended:
+            raise self._fail(f"token {token} behind the end")
+        self._received += 1
+        self.input.passes += 1
+        if token in self._ends:
+            if not self._may_end():
+                raise self._fail("the end comes too early")
+            self._is_ended = True
+        elif self._received > self._room and state.matcher is None:
+            state.finish = Finish.LENGTH  # what is no UTF-8 may have come in more tokens
+        elif self._received > self._room:
+            raise self._fail(f"there are more than the {self._room} tokens that were asked for")
+        else:
+            self._take([token], self._describe(sampled))
+
+    def _describe(self, sampled: SampledToken) -> TokenOrigin:
+        if self._request.options.logprobs is None or sampled.logprob is None:
+            return DRAWN
+        size = len(self._state.vocabulary.tokens)
+        likely = [token for token in sampled.top if 0 <= token < size]
+        known = {**sampled.top, sampled.token: sampled.logprob}
+        return replace(DRAWN, scores=ToldScores(known, likely))
+
+    def _commit(self, tokens: Sequence[int]) -> None:
+        state = self._state
+        for part in self._parts:
+            part.before_commit(tokens, state)
+        if state.matcher is not None and not state.matcher.takes(tokens):
+            named = ", ".join(repr(state.vocabulary.text([token])) for token in tokens)
+            raise self._fail(f"the grammar does not allow token {tokens[0]} ({named})")
+
+    def _may_end(self) -> bool:
+        return self._state.matcher is None or self._state.matcher.is_complete
+
+    def _end(self, end: SampleEnd) -> None:
+        state = self._state
+        if end.count is not None and end.count != self._received:
+            raise self._fail(f"{end.count} tokens were sent, {self._received} came")
+        if end.cached is not None and not self._has_closed:
+            self.input.cached = min(end.cached, len(self.input.prompt))
+        match end.reason:
+            case EndReason.STOP:
+                if not self._may_end():
+                    raise self._fail("the end comes too early")
+                self._stop()
+            case EndReason.LENGTH if self._is_ended:
+                self._stop()
+            case EndReason.LENGTH:
+                drawn = self._received if end.drawn is None else end.drawn
+                if drawn < self._room:
+                    raise self._fail(f"it ends after {drawn} of the {self._room} tokens")
+                state.finish = Finish.LENGTH
+
+    def fail_cut(self) -> RemoteError:
+        """The error of a stream that is over before its end."""
+        return self._fail("the stream is cut off")
+
+    def _fail(self, problem: str) -> RemoteError:
+        state = self._state
+        data = state.transcript.data
+        before = data.decode("utf-8", "replace")[-SHOWN:]
+        count = len(state.tokens)
+        place = f"at token {count}, byte {len(data)}"
+        if before:
+            place = f"{place}, behind {before!r}"
+        return RemoteError(
+            f"{self._sampler.name} sent what was not asked for: {problem}, {place}",
+            hint=HINT,
+            token=count,
+            offset=len(data),
+            before=before,
+        )
+
+    def result(self) -> Generation:
+        """The finished turn."""
+        lacks = tuple(map(str, self._sampler.limits.lacks))
+        return replace(super().result(), remote=RemoteNote(self._sampler.name, lacks))

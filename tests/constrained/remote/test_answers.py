@@ -1,0 +1,230 @@
+"""What engines answer: read strictly, whatever comes."""
+
+import copy
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import Response, StreamingResponse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constrained.errors import RemoteError, RequestError
+from constrained.remote.address import EngineKind, read_address
+from constrained.remote.circuit_breaker import FAILURES, PAUSE, CircuitBreaker
+from constrained.remote.engines import llama_server, sglang, vllm
+from constrained.remote.engines.http_client import MOST_LINE, HttpClient
+from constrained.remote.engines.lost_tokens import LostTokens
+from constrained.remote.event_loop import EventLoopThread
+from constrained.remote.sampler import SampledToken
+from constrained.vocabulary.vocabulary import byte_vocabulary
+from tests.constrained.remote.stand_ins import serving
+
+BYTES = byte_vocabulary(["<a>"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+LLAMA_SERVER = {
+    "content": "a",
+    "tokens": [97],
+    "tokens_predicted": 1,
+    "completion_probabilities": [
+        {"id": 97, "logprob": -1.0, "top_logprobs": [{"id": 97, "logprob": -1.0}]}
+    ],
+    "stop": True,
+    "stop_type": "eos",
+    "cache_n": 1,
+}
+VLLM = {
+    "choices": [
+        {
+            "text": "a",
+            "token_ids": [97],
+            "logprobs": {"token_logprobs": [-1.0], "top_logprobs": [{"token_id:97": -1.0}]},
+            "finish_reason": "stop",
+        }
+    ],
+    "usage": {"completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 1}},
+}
+SGLANG = {
+    "output_ids": [97],
+    "meta_info": {
+        "completion_tokens": 1,
+        "output_token_logprobs": [[-1.0, 97, None]],
+        "output_top_logprobs": [[[-1.0, 97, None]]],
+        "finish_reason": {"type": "stop"},
+        "cached_tokens": 1,
+    },
+}
+
+
+def make_reader(kind: str) -> tuple[Any, dict[str, Any]]:
+    """What reads the events of an engine, and a whole event."""
+    match kind:
+        case "llama-server":
+            return llama_server._TokenReader("e", BYTES, LostTokens(BYTES)), LLAMA_SERVER
+        case "vllm":
+            return vllm._ChunkReader("e"), VLLM
+        case _:
+            return sglang._OutputReader("e"), SGLANG
+
+
+def list_places(value: Any) -> list[tuple[Any, Any]]:
+    """The containers in a value, each with a key of it."""
+    inner: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+    places = [(value, key) for key, _ in inner]
+    for _, part in inner:
+        places += list_places(part)
+    return places
+
+
+@given(st.sampled_from(["llama-server", "vllm", "sglang"]), st.data())
+def test_what_is_no_event_is_refused_or_read(kind: str, data: st.DataObject):
+    """No other error ever comes of what an engine sends."""
+    reader, whole = make_reader(kind)
+    event = copy.deepcopy(whole)
+    for _ in range(data.draw(st.integers(1, 2))):
+        container, key = data.draw(st.sampled_from(list_places(event)))
+        if data.draw(st.booleans()):
+            del container[key]
+        else:
+            container[key] = data.draw(JSON)
+        if not list_places(event):
+            break
+    with suppress(RemoteError):
+        list(reader.read(event))
+
+
+@pytest.mark.parametrize("kind", ["llama-server", "vllm", "sglang"])
+def test_events_are_read(kind: str):
+    reader, event = make_reader(kind)
+    assert next(iter(reader.read(event))) == SampledToken(97, -1.0, {97: -1.0})
+
+
+@given(st.text(alphabet="é日😀\U0010fffd", min_size=1, max_size=6))
+def test_lost_tokens_spell_the_same_bytes(text: str):
+    data = text.encode()[:-1]
+    count = sum(1 for _ in data)
+    found = LostTokens(BYTES).find(data, count)
+    if found is not None:  # not where a character ends inside of it: its token was told
+        assert BYTES.text(found) == data
+    assert LostTokens(BYTES).find(data, count + 1) is None
+
+
+def test_text_that_is_no_utf8_comes_with_marks():
+    """The engine tells neither the tokens nor the bytes."""
+    reader = llama_server._TokenReader("e", BYTES, LostTokens(BYTES))
+    event = {"content": "\ufffda", "tokens": [97], "tokens_predicted": 3}
+    read = list(reader.read(event))
+    tokens = [sampled.token for sampled in read if isinstance(sampled, SampledToken)]
+    assert BYTES.text(tokens).decode() == "\ufffda"
+
+
+@pytest.mark.parametrize(
+    ("event", "problem"),
+    [
+        ({"content": "a", "tokens": [98], "tokens_predicted": 1}, "not that of the tokens"),
+        ({"content": "a", "tokens": [97], "tokens_predicted": 0}, "lost or came twice"),
+        ({"content": "ab", "tokens": [98], "tokens_predicted": 2}, "not told"),
+        ({"content": "a", "tokens": [9999], "tokens_predicted": 1}, "only tokens from 0"),
+        ({"content": "a", "tokens": ["a"], "tokens_predicted": 1}, "no list of token ids"),
+        ({"content": "", "tokens": [], "tokens_predicted": 0, "stop": True}, "no reason"),
+    ],
+)
+def test_events_of_llama_server_that_contradict_themselves(event: dict[str, Any], problem: str):
+    reader = llama_server._TokenReader("e", BYTES, LostTokens(BYTES))
+    with pytest.raises(RemoteError, match=problem):
+        list(reader.read(event))
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("llama-server://h", "http://h:8080"),
+        ("vllm://h:9/prefix/", "http://h:9/prefix"),
+        ("sglang+https://h", "https://h"),
+        ("vllm://[::1]:5", "http://[::1]:5"),
+    ],
+)
+def test_addresses_are_read(text: str, url: str):
+    assert read_address(text).url == url
+
+
+@pytest.mark.parametrize(
+    "text", ["http://h", "vllm://", "vllm://h:x", "vllm://u@h", "vllm://h?a=1", "://h"]
+)
+def test_what_is_no_address_is_refused(text: str):
+    with pytest.raises(RequestError, match="is no address of an engine"):
+        read_address(text)
+
+
+def test_a_breaker_tries_again():
+    now = [0.0]
+    breaker = CircuitBreaker("e", lambda: now[0])
+    for _ in range(FAILURES):
+        breaker.check()
+        breaker.note_failure(RemoteError("gone", is_outage=True))
+    with pytest.raises(RemoteError, match="in a row"):
+        breaker.check()
+    now[0] += PAUSE
+    breaker.check()  # one may try
+    with pytest.raises(RemoteError):
+        breaker.check()  # the others wait for what comes of it
+    breaker.note_success()
+    breaker.check()
+
+
+@contextmanager
+def speaking(answer: Response) -> Iterator[tuple[HttpClient, EventLoopThread]]:
+    """A client of a server that answers everything so."""
+    app = FastAPI()
+
+    @app.api_route("/{path:path}", methods=["GET", "POST"])
+    async def respond(path: str, request: Request) -> Response:
+        return answer
+
+    loop = EventLoopThread("test")
+    with serving(app) as host:
+        client = HttpClient(read_address(f"{EngineKind.VLLM}://{host}"))
+        try:
+            yield client, loop
+        finally:
+            loop.run(client.close())
+            loop.close()
+
+
+async def read_all(client: HttpClient) -> list[Any]:
+    return [event async for event in client.stream("/x", {})]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Response("no", 404), "status 404 for /x: no"),
+        (Response(json.dumps({"error": {"message": "bad grammar"}}), 400), "400 .*: bad grammar"),
+        (Response("{}", media_type="application/json"), "not with a stream"),
+        (Response("data: {", media_type="text/event-stream"), "in the middle of an event"),
+        (Response("data: [1]\n\n", media_type="text/event-stream"), "is no object"),
+        (Response("data: x\n\n", media_type="text/event-stream"), "is no JSON"),
+        (Response('error: "x"\n\n', media_type="text/event-stream"), "it says"),
+        (
+            StreamingResponse(
+                (b"x" * 65536 for _ in range(MOST_LINE // 65536 + 2)),
+                media_type="text/event-stream",
+            ),
+            "a line of its stream has more than",
+        ),
+    ],
+)
+def test_what_is_no_stream_is_refused(answer: Response, problem: str):
+    with speaking(answer) as (client, loop), pytest.raises(RemoteError, match=problem):
+        loop.run(read_all(client))
