@@ -39,10 +39,19 @@ def chain_prefixes(tokens: Sequence[int], scope: CacheScope, block: int = BLOCK)
     return tuple(names)
 
 
-def thin_out(chain: Sequence[int], stride: int) -> list[int]:
+def thin_out(chain: Sequence[int], stride: int, *, known: int = 0) -> list[int]:
     """Every so manieth name of a chain, and the last one: enough to find a prefix again, if with
-    less precision."""
-    kept = [*islice(chain, stride - 1, None, stride)]
-    if chain and len(chain) % stride:
-        kept.append(chain[-1])
-    return kept
+    less precision.
+
+    Args:
+        chain: see `chain_prefixes`.
+        stride: of so many names, one is taken.
+        known: of the first so many names only the last is taken: the others are kept already.
+    """
+    taken: list[int] = []
+    if known:
+        taken.append(chain[known - 1])
+    taken += islice(chain, known + stride - 1 - known % stride, None, stride)
+    if len(chain) > known and len(chain) % stride:
+        taken.append(chain[-1])
+    return taken

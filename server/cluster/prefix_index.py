@@ -43,9 +43,15 @@ class PrefixIndex:
         """How much of its room it takes, about."""
         return self._bytes
 
-    def note(self, replica: int, chain: Sequence[int]) -> None:
-        """A replica has computed a prompt."""
-        for name in thin_out(chain, self._stride):
+    def note(self, replica: int, chain: Sequence[int], known: int = 0) -> None:
+        """A replica has computed a prompt.
+
+        Args:
+            replica: its number.
+            chain: that of the prompt.
+            known: how many of its blocks it is known to have already.
+        """
+        for name in thin_out(chain, self._stride, known=known):
             self._add(name, replica)
         while self._bytes > self._room:
             _, holders = self._holders.popitem(last=False)

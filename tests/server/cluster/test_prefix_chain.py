@@ -40,9 +40,13 @@ def test_what_is_not_kept_has_no_names() -> None:
     assert chain_prefixes(range(1_000), None) == ()
 
 
-@given(st.lists(st.integers(), unique=True), st.integers(1, 9))
-def test_a_chain_that_is_thinned_out_keeps_its_end(chain: list[int], stride: int) -> None:
+@given(st.lists(st.integers(), unique=True), st.integers(1, 9), st.integers(0, 20))
+def test_a_chain_is_thinned_out_behind_what_is_known(
+    chain: list[int], stride: int, known: int
+) -> None:
+    known = min(known, len(chain))
     kept = thin_out(chain, stride)
-    assert kept == [name for name in chain if name in kept]
-    assert len(kept) == -(-len(chain) // stride)
     assert kept[-1:] == chain[-1:]
+    assert len(kept) == -(-len(chain) // stride)
+    new = [name for name in kept if name in chain[known:]]
+    assert thin_out(chain, stride, known=known) == [*chain[max(0, known - 1) : known], *new]

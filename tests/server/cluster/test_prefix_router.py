@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from server.cluster.prefix_index import ENTRY_BYTES, MOST_HOLDERS, PrefixIndex
-from server.cluster.prefix_router import PrefixRouter, ReplicaReport
+from server.cluster.prefix_router import PrefixRouter, ReplicaReport, RouteChoice, RoutedRequest
 
 NAMES = [f"replica-{number}" for number in range(6)]
 CHAINS = st.lists(st.integers(0, 3), max_size=6).map(
@@ -31,7 +31,7 @@ class Cluster(RuleBasedStateMachine):
         self.router = PrefixRouter(PrefixIndex(stride=1))
         self.draining = set[str]()
         self.alive = set[str]()
-        self.under_way: list[str] = []
+        self.under_way: list[RoutedRequest] = []
         self.seen: dict[str, set[int]] = {}
 
     @rule(name=st.sampled_from(NAMES), slots=st.integers(1, 4))
@@ -45,7 +45,6 @@ class Cluster(RuleBasedStateMachine):
         self.alive.discard(name)
         self.draining.discard(name)
         self.seen.pop(name, None)
-        self.under_way = [other for other in self.under_way if other != name]
 
     @precondition(lambda self: self.alive)
     @rule(name=st.sampled_from(NAMES))
@@ -67,12 +66,17 @@ class Cluster(RuleBasedStateMachine):
         assert len(ranked) == len(self.alive - self.draining)
         for choice in ranked:
             known = self.seen.get(choice.name, set())
-            if choice.blocks:  # what it is said to have, it has computed
-                assert chain[choice.blocks - 1] in known
+            assert choice.known + choice.unknown == len(chain)
+            if choice.known:  # what it is said to have, it has computed
+                assert chain[choice.known - 1] in known
         if ranked:
-            self.router.start(ranked[0].name, chain)
-            self.under_way.append(ranked[0].name)
+            self.under_way.append(self.router.start(ranked[0], chain))
             self.seen.setdefault(ranked[0].name, set()).update(chain)
+
+    @precondition(lambda self: self.under_way)
+    @rule()
+    def read(self) -> None:
+        self.router.note_read(self.under_way[0])
 
     @precondition(lambda self: self.under_way)
     @rule()
@@ -96,21 +100,33 @@ def test_the_longest_prefix_wins_where_nobody_is_busy(
     router.report("replica-2", ReplicaReport(0, slots=8, prefixes=(other,)))
     chosen = router.choose(one)
     assert chosen is not None
-    assert chosen.blocks == len(one)
+    assert chosen.known == len(one)
     assert chosen.name == "replica-1" or one == other[: len(one)]
 
 
 def test_a_replica_that_is_busy_for_its_own_capacity_loses_the_request() -> None:
     router = make_router(count=3)
-    chain = (11, 12, 13)
+    chain = tuple(range(100, 120))
     router.add("large", slots=16)
-    router.report("replica-0", ReplicaReport(2, slots=2, prefixes=(chain,)))
-    router.report("large", ReplicaReport(5, slots=16, prefixes=(chain[:2],)))
+    router.report("replica-0", ReplicaReport(1, slots=2, prefixes=(chain,)))
+    router.report("large", ReplicaReport(5, slots=16, prefixes=(chain[:16],)))
     assert [choice.name for choice in router.rank(chain)][:2] == ["replica-0", "large"]
-    router.report("replica-0", ReplicaReport(3, slots=2))  # though the fleet is idle on average
-    ranked = [*router.rank(chain)]
-    assert (ranked[0].name, ranked[0].blocks) == ("large", 2)
-    assert (ranked[-1].name, ranked[-1].blocks) == ("replica-0", 3)
+    router.report("replica-0", ReplicaReport(4, slots=2))  # though the fleet is idle on average
+    assert [(choice.name, choice.known) for choice in router.rank(chain)][:2] == [
+        ("large", 16),
+        ("replica-0", 20),
+    ]
+
+
+def test_what_a_replica_has_yet_to_read_counts_as_busy() -> None:
+    router = make_router(count=2, slots=8)
+    chain = tuple(range(200, 300))
+    router.report("replica-0", ReplicaReport(1, slots=8, prefixes=(chain,)))
+    router.report("replica-1", ReplicaReport(1, slots=8, prefixes=(chain[:90],)))
+    busy = router.start(RouteChoice("replica-0", 0, 500), tuple(range(500)))
+    assert router.choose(chain) == RouteChoice("replica-1", 90, 10)
+    router.note_read(busy)
+    assert router.choose(chain) == RouteChoice("replica-0", 100, 0)
 
 
 def test_where_all_are_busy_the_least_busy_gets_it() -> None:
@@ -154,7 +170,7 @@ def test_a_replica_that_comes_again_under_its_name_has_nothing() -> None:
     router.report("replica-2", ReplicaReport(0, slots=2, prefixes=((1, 2, 3),)))
     router.remove("replica-2")
     router.add("replica-2", slots=2)
-    assert all(choice.blocks == 0 for choice in router.rank((1, 2, 3)))
+    assert all(choice.known == 0 for choice in router.rank((1, 2, 3)))
 
 
 def test_a_short_prompt_goes_to_the_least_busy() -> None:
@@ -174,10 +190,10 @@ def test_there_may_be_nobody() -> None:
 
 def test_a_report_forgets_no_request_that_is_on_its_way() -> None:
     router = make_router(count=2, slots=1)
-    router.start("replica-0", (1,))
-    router.start("replica-0", (1,))
+    for _ in range(2):
+        router.start(RouteChoice("replica-0", 0, 1), (1,))
     router.report("replica-0", ReplicaReport(0, slots=1))
-    assert [choice.name for choice in router.rank((1,))][0] == "replica-1"
+    assert next(router.rank((1,))).name == "replica-1"
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), CHAINS), max_size=60), st.integers(0, 20))
