@@ -44,6 +44,8 @@ class Reply:
         stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
         logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
         ended_values: where a value repeated itself, and was ended.
+        resumed: numbers of tokens behind which another process went on, because the one before it
+            had ended.
         timings: how long it took; does not count where replies are compared.
         trace: what decided about each token, if that was asked for; likewise.
     """
@@ -60,6 +62,7 @@ class Reply:
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
+    resumed: tuple[int, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
 
@@ -99,6 +102,7 @@ class Reply:
             "stop_sequence": self.stop_sequence,
             "logprobs": [one.to_json() for one in self.logprobs],
             "ended_values": [value.to_json() for value in self.ended_values],
+            "resumed": list(self.resumed),
         }
         kept = {key: part for key, part in parts.items() if part}
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
@@ -156,6 +160,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         stop_sequence=generation.stopped,
         logprobs=generation.logprobs,
         ended_values=generation.ended_values,
+        resumed=generation.resumed,
         timings=generation.timings,
         trace=make_trace(generation, turn) if generation.trace else None,
     )

@@ -75,6 +75,8 @@ class DecodeOptions:
         ignore_eos: draw no end token, unless nothing else may follow.
         trace: note what decided about each token, and so many of the most likely ones in its place;
             None: note nothing.
+        written: first tokens of the turn, which another process has generated before it ended: the
+            turn goes on behind them, and no events of theirs are sent.
     """
 
     max_tokens: int = 1024
@@ -86,6 +88,7 @@ class DecodeOptions:
     progress: bool = False
     ignore_eos: bool = False
     trace: int | None = None
+    written: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,8 @@ class Generation:
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
             text was found.
         ended_values: the values that repeated themselves, and were ended.
+        resumed: numbers of tokens behind which another process went on, because the one before it
+            had ended.
         timings: in seconds; they do not count where generations are compared.
         trace: what decided about each token, if that was asked for; likewise.
     """
@@ -179,5 +184,6 @@ class Generation:
     is_ended_by_text: bool = False
     logprobs: tuple[TokenDrawn, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
+    resumed: tuple[int, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
     trace: tuple[TracedToken, ...] = field(default=(), compare=False)

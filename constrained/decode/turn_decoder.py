@@ -18,7 +18,7 @@ from constrained.decode.retry import Retry
 from constrained.decode.speculation import Speculation
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.token_trace import Position
-from constrained.decode.transcript import DRAWN, FORCED, INSERTED, ONLY, TokenOrigin
+from constrained.decode.transcript import DRAWN, FORCED, INSERTED, ONLY, WRITTEN, TokenOrigin
 from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState
 from constrained.engine.protocol import Chunk
@@ -69,7 +69,8 @@ class TurnDecoder:
         self._parts = self._list_parts()
         self.input = state.input
         state.send_progress()
-        self._follow()
+        if self._take_written():
+            self._follow()
 
     def _list_parts(self) -> list[TurnPart]:
         """The parts that this turn has, in the order in which they steer."""
@@ -255,6 +256,17 @@ class TurnDecoder:
             if state.transcript.is_over:
                 if state.finish is None:  # not where the tokens have run out
                     self._stop()
+                return False
+        return True
+
+    def _take_written(self) -> bool:
+        """Takes the tokens that the turn has already; False if it is over with them.
+
+        Raises:
+            GrammarError: the grammar does not take them.
+        """
+        for token in self._request.options.written:
+            if not self._take([token], WRITTEN):
                 return False
         return True
 

@@ -104,14 +104,19 @@ class CompiledRequest:
         return {"constrained": notes} if notes else {}
 
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
-        """The notes, and the values that would have gone on without end, of replies by number."""
+        """The notes, the values that would have gone on without end, and where another replica
+        went on, of replies by number."""
         ended: list[dict[str, Any]] = []
+        resumed: list[dict[str, Any]] = []
         for number, reply in sorted(replies.items()):
             choice = {"choice": number} if len(replies) > 1 else {}
             ended += [choice | value.to_json() for value in reply.ended_values]
-        if not ended:
+            resumed += [choice | {"tokens": count} for count in reply.resumed]
+        found = {"ended_values": ended, "resumed": resumed}
+        of_replies = {name: entries for name, entries in found.items() if entries}
+        if not of_replies:
             return self.notes
-        return {"constrained": {**self.notes.get("constrained", {}), "ended_values": ended}}
+        return {"constrained": {**self.notes.get("constrained", {}), **of_replies}}
 
     def _show_refusal(self, refusal: Refusal) -> dict[str, Any]:
         shown: dict[str, Any] = refusal.to_json()

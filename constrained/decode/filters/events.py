@@ -26,6 +26,8 @@ class ProgressMade:
         timings: until now.
         tokens: ids of those that were generated since the last event of this kind; some of them
             may be thrown away again.
+        position: how many tokens of the turn are in front of these; those that were told before
+            and are not among them are thrown away.
     """
 
     prompt_tokens: int
@@ -34,6 +36,7 @@ class ProgressMade:
     completion_tokens: int
     timings: Timings
     tokens: tuple[int, ...] = ()
+    position: int = 0
 
 
 StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted | ProgressMade
