@@ -265,10 +265,7 @@ class TurnDecoder:
         Raises:
             GrammarError: the grammar does not take them.
         """
-        for token in self._request.options.written:
-            if not self._take([token], WRITTEN):
-                return False
-        return True
+        return all(self._take([token], WRITTEN) for token in self._request.options.written)
 
     def _follow(self) -> None:
         """Takes the tokens that need no logits; ends the turn where nothing more can come, or the

@@ -2,15 +2,16 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Protocol, Unpack
 
 from constrained import embedded
-from constrained.engine.header import TOOL_USE, choose_template
+from constrained.engine.header import TOOL_USE, Header, choose_template
 from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
+from constrained.engine.protocol import Engine
 from constrained.errors import RequestError
 from constrained.format_selection.generic import CHATML
 from constrained.format_selection.selection import read_tool_format
@@ -19,9 +20,6 @@ from constrained.model.model import Model
 from constrained.model.packaged import find_packaged
 from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import Format
-
-if TYPE_CHECKING:
-    from constrained.engine.llamacpp import LlamaEngine
 
 HUB = "hf:"
 _NO_TEMPLATE = (
@@ -83,7 +81,7 @@ def load(
 
     step = read_options(options).batch_size  # what is wrong shows before a download
     cache = _read_cache(cache_ram, cache_dir)
-    format = _read_format(tool_format)
+    format = read_format(tool_format)
     source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
@@ -95,7 +93,7 @@ def load(
         draft=draft,
         max_waiting=max_waiting,
     )
-    model = _make(engine, path.name, chat_template=chat_template, format=format, build=build)
+    model = make_model(engine, path.name, chat_template=chat_template, format=format, build=build)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
         model.sampling = replace(model.sampling, temperature=0)
@@ -116,13 +114,13 @@ def from_llama(
     """
     from constrained.engine.llamacpp import borrow
 
-    format = _read_format(tool_format)
+    format = read_format(tool_format)
     engine = borrow(llama)  # refuses what is no open model
     name = Path(llama.model_path).name
-    return _make(engine, name, chat_template=chat_template, format=format)
+    return make_model(engine, name, chat_template=chat_template, format=format)
 
 
-def _read_format(given: str | Format | None) -> Format | None:
+def read_format(given: str | Format | None) -> Format | None:
     if given is None:
         return None
     return read_tool_format(given)
@@ -160,8 +158,18 @@ def _report_part(progress: Callable[[float], None], done: int, whole: int) -> No
     progress(done / whole if whole else 1.0)
 
 
-def _make(
-    engine: "LlamaEngine",
+class LoadedEngine(Engine, Protocol):
+    """An engine that was read from a file."""
+
+    @property
+    def header(self) -> Header: ...
+
+    @property
+    def notices(self) -> Sequence[str]: ...
+
+
+def make_model(
+    engine: LoadedEngine,
     name: str,
     *,
     chat_template: str | None,

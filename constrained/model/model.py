@@ -515,6 +515,11 @@ class Model:
                 order = Order(is_known=True, is_bounded=False)
                 self._workers.submit(self.compiler.forget, order)
 
+    @property
+    def clock(self) -> Clock:
+        """What timeouts are measured with, in seconds."""
+        return self._clock
+
     def metrics(self) -> Metrics:
         """The figures of requests under way, of the KV cache (sequences, snapshots in memory and on
         disk), and of the other caches."""

@@ -106,5 +106,6 @@ def _explain(*, is_coloured: bool) -> str:
         return "plain: drawn; " + "; ".join(parts)
     return (
         "={}: the only one allowed; >{}: forced; "
-        "+{}: inserted; ~{}: written by another process; !: the model wanted another; -{}: discarded; all else was drawn"
+        "+{}: inserted; ~{}: written by another process; !: the model wanted another; "
+        "-{}: discarded; all else was drawn"
     )
