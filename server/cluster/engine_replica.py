@@ -14,13 +14,14 @@ from constrained.model.call_options import CallOptions
 from constrained.model.model import Model
 from constrained.schedule.worker import AsyncStream
 from grammars.errors import Error
-from server.cluster.prefix_chain import BLOCK
+from server.cluster.prefix_chain import BLOCK, thin_out
+from server.cluster.prefix_index import STRIDE
 from server.cluster.prefix_router import ReplicaReport
 from server.cluster.turn_order import Accepted, Answer, Failed, TurnOrder
 
 ALIVE_SECONDS = 2.0
 """A replica that has nothing to say of a turn for so long says that it is alive."""
-TOLD = 64
+TOLD = 32
 """Prompts that a report names, the latest ones."""
 
 
@@ -94,7 +95,7 @@ class EngineReplica:
             requests=max(metrics.running + metrics.waiting, len(self._unread)),
             slots=self.model.engine.max_sequences,
             unread=sum(self._unread.values()) // BLOCK,
-            prefixes=tuple(self._computed.values()),
+            prefixes=tuple(tuple(thin_out(chain, STRIDE)) for chain in self._computed.values()),
         )
 
     @property

@@ -2,10 +2,11 @@
 replicas. Where a replica ends, another one goes on with its turn."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,12 @@ class FrontModel(Model):
         if options.decode.ignore_eos:
             turn.check_endless()
         seconds = None if deadline is None else max(0.0, deadline.at - self.clock())
-        owner = None if options.owner is None else str(options.owner)
         order = TurnOrder(
             turn=self._packer.detach(turn),
             options=replace(options.decode, progress=True),
             chain=chain_prefixes(turn.tokens, turn.scope),
             seconds=seconds,
-            owner=owner,
+            owner=_name_owner(options.owner),
             background=options.background,
         )
         following = FollowedTurn(
@@ -119,6 +119,13 @@ class FrontModel(Model):
             running=len(self._tasks),
             caches=self.compiler.measure_caches(),
         )
+
+
+def _name_owner(owner: Hashable | None) -> str | None:
+    """A name for who asks, which may be an API key: replicas need not know that."""
+    if owner is None:
+        return None
+    return blake2b(repr(owner).encode(), digest_size=16, person=b"owner").hexdigest()
 
 
 async def _resolve(result: Future[Generation], following: "FollowedTurn") -> None:
@@ -202,6 +209,7 @@ class FollowedTurn:
                     case batch:
                         self._take(order, batch)
         finally:
+            order.ticket.finish(order.name_prefixes(self.point.tokens))
             await answers.aclose()
 
     async def _next_answer(self, answers: AsyncGenerator[Answer, None]) -> Answer:

@@ -51,7 +51,11 @@ class PrefixIndex:
             chain: that of the prompt.
             known: how many of its blocks it is known to have already.
         """
-        for name in thin_out(chain, self._stride, known=known):
+        self.note_names(replica, thin_out(chain, self._stride, known=known))
+
+    def note_names(self, replica: int, names: Sequence[int]) -> None:
+        """A replica has computed the prefixes of these names."""
+        for name in names:
             self._add(name, replica)
         while self._bytes > self._room:
             _, holders = self._holders.popitem(last=False)

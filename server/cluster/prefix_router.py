@@ -38,7 +38,7 @@ class ReplicaReport:
         requests: those that it has, decoded or waiting, from whatever front.
         slots: how many it decodes together.
         unread: blocks of prompts that it has yet to compute.
-        prefixes: chains of prompts that it has computed lately.
+        prefixes: names of prefixes that it has computed lately, prompt by prompt.
     """
 
     requests: int
@@ -178,8 +178,8 @@ class PrefixRouter:
         replica.requests = max(report.requests, replica.own)
         replica.unread = max(report.unread, replica.own_unread)
         self._note_wait(replica)
-        for chain in report.prefixes:
-            self.index.note(replica.number, chain)
+        for names in report.prefixes:
+            self.index.note_names(replica.number, names)
 
     def choose(
         self, chain: Sequence[int], *, among: Collection[str] | None = None
@@ -275,6 +275,14 @@ class PrefixRouter:
             cost = RECOMPUTED * len(chain) + replica.wait + extra
             found.append(_Candidate(choice, replica, cost))
         return found
+
+    def measure(self, name: str, chain: Sequence[int]) -> RouteChoice:
+        """What a replica has of a prompt, whether it is a good choice or not."""
+        number = self._numbers.get(name)
+        for known, numbers in self.index.find(chain):
+            if number in numbers:
+                return RouteChoice(name, known, len(chain) - known)
+        return RouteChoice(name, 0, len(chain))
 
     def start(self, choice: RouteChoice, chain: Sequence[int]) -> RoutedRequest:
         """A request goes to a replica."""

@@ -12,10 +12,18 @@ from server.cluster.prefix_chain import chain_prefixes
 
 
 class RouteWatch(Protocol):
-    """Somebody who wants to know how far a request is: the router."""
+    """Somebody who wants to know how far a request is: the router. For any thread."""
 
     def note_read(self) -> None:
-        """The replica has computed the prompt. For any thread; a second time does nothing."""
+        """The replica has computed the prompt; a second time does nothing."""
+        ...
+
+    def finish(self, chain: tuple[int, ...]) -> None:
+        """The replica is done with it, or lost; a second time does nothing.
+
+        Args:
+            chain: of all that it has computed.
+        """
         ...
 
 
@@ -29,6 +37,11 @@ class RouteTicket:
         """The first token is there."""
         if self.watch is not None:
             self.watch.note_read()
+
+    def finish(self, chain: tuple[int, ...]) -> None:
+        """The replica is done with the request, or lost."""
+        if self.watch is not None:
+            self.watch.finish(chain)
 
     def __reduce__(self) -> Any:
         return RouteTicket, ()
