@@ -12,6 +12,7 @@ from constrained.errors import (
     ReplyError,
 )
 from grammars.errors import Error
+from server.store.shared_store import StoreError
 
 RETRY_AFTER = 1  # seconds
 INTERNAL = "internal_error"
@@ -33,6 +34,7 @@ STATUSES: tuple[tuple[type[Error], int, str], ...] = (
     (DeadlineError, 504, "deadline_exceeded"),
     (ContextError, 400, "context_length_exceeded"),
     (ModelError, 503, "model_unavailable"),
+    (StoreError, 503, "store_unavailable"),
     (ReplyError, 422, "reply_does_not_fit"),
     (Error, 400, "invalid_value"),
 )

@@ -219,6 +219,13 @@ class Compiler:
         return self.vocabulary.find_markers(self._taught.format.texts + self._plain.format.texts)
 
     @cached_property
+    def fingerprint(self) -> str:
+        """Names what tokens of prompts depend on, beside the request: vocabulary and templates."""
+        sources = self._taught.template.source, self._plain.template.source
+        text = repr((self.vocabulary.fingerprint, sources, self.format.name))
+        return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
+
+    @cached_property
     def _grammars(self) -> GrammarCache:
         return GrammarCache(self.markers)
 

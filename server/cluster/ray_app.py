@@ -39,7 +39,7 @@ from server.cluster.command import ClusterOptions, read_words
 from server.cluster.engine_replica import EngineReplica
 from server.cluster.front_model import FrontModel, ReplicaFacts, load_front
 from server.cluster.turn_order import Answer, Failed, ReplicaLostError, TurnOrder
-from server.command import read_settings
+from server.command import find_store, read_settings
 from server.logs import set_up_log
 from server.models.model_files import load_model
 from server.models.served_models import ModelBounds
@@ -147,7 +147,8 @@ class Front:
         own_name = "demo" if path == Path(embedded.PATH) else path.stem
         name, *aliases = (options.alias or own_name).split(",")
         source = ModelSource(name, load, tuple(aliases), path=path, preloaded=True)
-        self._app = make_app([source], read_settings(options), ModelBounds())
+        store = find_store(options)
+        self._app = make_app([source], read_settings(options), ModelBounds(), store=store)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return self._app

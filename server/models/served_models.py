@@ -25,6 +25,9 @@ from server.models.source import ModelSource
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry
 from server.settings import Settings
+from server.store.shared_marks import StoredDates, StoredIds
+from server.store.shared_store import SharedStore
+from server.store.shared_turns import SharedTurns
 from server.turns.service import Service
 from server.turns.stable_prompts import ConversationDates
 
@@ -73,6 +76,7 @@ class ServedModel:
         settings: Settings,
         counters: Counters,
         telemetry: Telemetry | None,
+        store: SharedStore | None = None,
     ):
         self.source = source
         self.facts = NO_FACTS
@@ -83,12 +87,14 @@ class ServedModel:
         self.is_starting = source.preloaded
         self.loading: asyncio.Task[None] | None = None
         self.unused_since = 0.0
+        self._store = store
         # What the model wrote, and when, is known beyond its unloading.
+        ids, dates = (None, None) if store is None else (StoredIds(store), StoredDates(store))
         self._make_service = partial(
             Service,
             settings=settings,
-            call_ids=CallIds(),
-            dates=ConversationDates(settings.date),
+            call_ids=CallIds(shared=ids),
+            dates=ConversationDates(settings.date, shared=dates),
             prefixes=PrefixWatch(),
             counters=counters,
             telemetry=telemetry,
@@ -130,6 +136,9 @@ class ServedModel:
 
     def take(self, model: Model) -> None:
         """It is loaded."""
+        if self._store is not None:
+            turns = SharedTurns(self._store, model.compiler.fingerprint)
+            model.compiler.prompts.share_turns(turns)
         self.service, self.failure = self._make_service(model), None
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
@@ -153,6 +162,7 @@ class ServedModels:
         counters: what `/metrics` shows.
         telemetry: takes a span for each reply; None: nobody does.
         address: where the server listens, for the log.
+        store: what several servers share; None: nothing.
 
     Attributes:
         readers: the threads that read requests whose model is not known yet.
@@ -167,9 +177,12 @@ class ServedModels:
         counters: Counters | None = None,
         telemetry: Telemetry | None = None,
         address: str = "",
+        store: SharedStore | None = None,
     ):
         settings, counters = settings or Settings(), counters or Counters()
-        self._models = [ServedModel(source, settings, counters, telemetry) for source in sources]
+        self._models = [
+            ServedModel(source, settings, counters, telemetry, store) for source in sources
+        ]
         self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()
         self._address = address
