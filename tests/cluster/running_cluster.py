@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import httpx
 
 MARK = "CONSTRAINED_TEST_CLUSTER"
-START_SECONDS = 240
+START_SECONDS = 420
 STOP_SECONDS = 90
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.running_cluster import RunningCluster, run_cluster
 
 pytestmark = pytest.mark.cluster
-STEPS = 300
+STEPS = 150
 COUNTED = " ".join(f"{number}[ab]" for number in range(STEPS))
 """The model chooses the letters; what counts up shows each gap and each double."""
 WEATHER = {
@@ -41,7 +41,7 @@ def count_request(number: int) -> dict[str, Any]:
         "model": "demo",
         "messages": [{"role": "user", "content": f"Count, please. This is request {number}."}],
         "structured_outputs": {"regex": COUNTED},
-        "max_tokens": 3_500,
+        "max_tokens": 1_800,
         "seed": number,
         "stream": True,
     }
