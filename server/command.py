@@ -315,7 +315,7 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
     """
     if options.store is None:
         return None
-    from server.store.shared_store import open_store
+    from server.store.store_address import open_store
 
     return open_store(options.store)
 

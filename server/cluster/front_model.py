@@ -15,7 +15,6 @@ from constrained.compile.detached_turn import TurnPacker
 from constrained.deadline import Deadline
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import Generation
-from constrained.engine.header_engine import HeaderEngine
 from constrained.engine.llama_files import read_header
 from constrained.errors import AbandonedError, BusyError, ModelError
 from constrained.metrics import Amount, Metrics
@@ -24,6 +23,7 @@ from constrained.model.loading import make_model, read_format
 from constrained.model.model import Model
 from constrained.schedule.worker import Sink, Wanted
 from grammars.wire.format import Format
+from server.cluster.header_engine import HeaderEngine
 from server.cluster.prefix_chain import chain_prefixes
 from server.cluster.resume_point import ResumePoint
 from server.cluster.turn_order import (

@@ -35,7 +35,7 @@ from constrained.errors import BusyError
 from constrained.model.packaged import find_packaged
 from server.app import make_app
 from server.cluster import autoscaling
-from server.cluster.command import ClusterOptions, read_words
+from server.cluster.cluster_options import ClusterOptions, read_words
 from server.cluster.engine_replica import EngineReplica
 from server.cluster.front_model import FrontModel, ReplicaFacts, load_front
 from server.cluster.turn_order import Answer, Failed, ReplicaLostError, TurnOrder
@@ -113,7 +113,7 @@ class RayFleet:
 
     async def open(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
         """As of `Fleet`."""
-        answers = self._decode.remote(order)
+        answers: Any = self._decode.remote(order)
         is_over = False
         try:
             async for answer in answers:
@@ -200,6 +200,11 @@ def make_application(given: ClusterOptions) -> serve.Application:
                 min_replicas=given.replicas, max_replicas=given.max_replicas, policy=policy
             )
         }
+    routing: dict[str, Any] = {
+        "request_router_class": ROUTER,
+        "request_router_kwargs": {"slots": slots, "index_mib": given.index_mib},
+        "request_routing_stats_period_s": STATS_SECONDS,
+    }
     engine = serve.deployment(
         name=ENGINE,
         max_ongoing_requests=2 * slots + options.max_waiting,
@@ -207,11 +212,7 @@ def make_application(given: ClusterOptions) -> serve.Application:
         graceful_shutdown_wait_loop_s=0.5,
         health_check_period_s=HEALTH_SECONDS,
         ray_actor_options={"num_cpus": given.cpus, "num_gpus": given.gpus},
-        request_router_config=RequestRouterConfig(
-            request_router_class=ROUTER,
-            request_router_kwargs={"slots": slots, "index_mib": given.index_mib},
-            request_routing_stats_period_s=STATS_SECONDS,
-        ),
+        request_router_config=RequestRouterConfig(**routing),
         **scaling,
     )(Engine)
     front = serve.deployment(

@@ -25,12 +25,13 @@ class PrefixRequestRouter(RequestRouter):
     has waited longer.
     """
 
-    def initialize_state(self, index_mib: int = INDEX_MIB, slots: int = 1) -> None:
+    def initialize_state(self, index_mib: int = INDEX_MIB, slots: int = 1, **kwargs: Any) -> None:
         """Called by Ray Serve.
 
         Args:
             index_mib: room for the prefixes that are known.
             slots: of a replica that has not told yet.
+            kwargs: there are no others.
         """
         self._lock = threading.Lock()  # fronts tell how far their turns are from another thread
         self._router = PrefixRouter(PrefixIndex(index_mib * MIB))

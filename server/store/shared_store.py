@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from constrained.errors import RequestError
 from grammars.errors import Error
 
 T = TypeVar("T")
 LOG = logging.getLogger("constrained.server")
-SQLITE, REDIS = "sqlite:", ("redis://", "rediss://", "unix://")
 UNUSABLE, HINT = "the shared store cannot be used", "The log of the server says why"
 QUIET_SECONDS = 10.0
 """Between two lines of the log that say that the store cannot be reached."""
@@ -54,28 +52,6 @@ class SharedStore(Protocol):
     def close(self) -> None:
         """Lets go of the store; a second time does nothing."""
         ...
-
-
-def open_store(address: str) -> SharedStore:
-    """Opens a store.
-
-    Args:
-        address: `sqlite:FILE`, or `redis://[:PASSWORD@]HOST[:PORT][/NUMBER]`.
-
-    Raises:
-        RequestError: it is no such address, or its package is missing.
-        StoreError: the store cannot be reached.
-    """
-    if address.startswith(SQLITE):
-        from server.store.sqlite_store import SqliteStore
-
-        return SqliteStore(address.removeprefix(SQLITE))
-    if address.startswith(REDIS):
-        from server.store.redis_store import RedisStore
-
-        return RedisStore(address)
-    hint = "Write sqlite:FILE, or redis://HOST:PORT"
-    raise RequestError(f"{address!r} is no address of a store", where="/store", hint=hint)
 
 
 class Lenient:

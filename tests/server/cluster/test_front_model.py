@@ -14,7 +14,6 @@ from constrained import Model, Sampling
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import StreamEvent
 from constrained.engine.header import Header
-from constrained.engine.header_engine import HeaderEngine
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ModelError, RequestError
 from constrained.job import Job
@@ -22,6 +21,7 @@ from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
 from server.cluster import front_model
 from server.cluster.front_model import FrontModel
+from server.cluster.header_engine import HeaderEngine
 from tests.scripted_model import BYTES
 from tests.server.cluster.killable_fleet import KillableFleet
 from tests.templates import HERMES

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from server.store.shared_store import SharedStore, StoreError, open_store
+from server.store.shared_store import SharedStore, StoreError
+from server.store.store_address import open_store
 
 SECONDS = 15
 

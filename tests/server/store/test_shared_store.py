@@ -13,8 +13,9 @@ from constrained.errors import RequestError
 from server.dialects.responses.shared_responses import SharedResponses
 from server.dialects.responses.store import StoredResponse, measure
 from server.store.shared_marks import StoredDates, StoredIds
-from server.store.shared_store import Lenient, SharedStore, StoreEntry, StoreError, open_store
+from server.store.shared_store import Lenient, SharedStore, StoreEntry, StoreError
 from server.store.sqlite_store import SqliteStore
+from server.store.store_address import open_store
 from tests.server.store.stores import open_two, run_redis
 
 Pair = tuple[SharedStore, SharedStore]

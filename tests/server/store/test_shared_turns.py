@@ -7,8 +7,8 @@ import pytest
 
 from constrained import Model
 from constrained.job import Job
-from server.store.shared_store import open_store
 from server.store.shared_turns import SharedTurns
+from server.store.store_address import open_store
 from tests.scripted_model import scripted
 
 TOOL = {
