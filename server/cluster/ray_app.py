@@ -53,7 +53,7 @@ ROUTER = "server.cluster.ray_router:PrefixRequestRouter"
 ENGINE, FRONT = "Engine", "Front"
 
 
-class Engine:
+class EngineDeployment:
     """A replica: an engine, and nothing of HTTP.
 
     Args:
@@ -131,7 +131,7 @@ class RayFleet:
 
 
 @serve.ingress()
-class Front:
+class FrontDeployment:
     """A front: HTTP, prompts and grammars; it has no weights.
 
     Args:
@@ -214,12 +214,12 @@ def make_application(given: ClusterOptions) -> serve.Application:
         ray_actor_options={"num_cpus": given.cpus, "num_gpus": given.gpus},
         request_router_config=RequestRouterConfig(**routing),
         **scaling,
-    )(Engine)
+    )(EngineDeployment)
     front = serve.deployment(
         name=FRONT,
         num_replicas=given.fronts,
         max_ongoing_requests=options.max_waiting + slots * given.max_replicas,
         graceful_shutdown_timeout_s=options.drain,
         ray_actor_options={"num_cpus": given.front_cpus},
-    )(Front)
+    )(FrontDeployment)
     return front.bind(options, engine.bind(options))

@@ -11,8 +11,8 @@ RESPONSES, ITEMS = "response", "item"
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The place of a response or an item: what one owner has is not there for another one."""
+class _OwnedId:
+    """The id of a response or an item: what one owner has is not there for another one."""
 
     owner: str
     id: str
@@ -42,13 +42,13 @@ class SharedResponses(ResponseStore):
         value = {"response": stored.response, "context": stored.context, "size": stored.size}
         entries: list[StoreEntry] = []
         for item in stored.conversation:
-            place = _Place(stored.owner, item["id"])
+            place = _OwnedId(stored.owner, item["id"])
             entries.append(StoreEntry(ITEMS, place.key, _pack(item), field=id))
-        entries.append(StoreEntry(RESPONSES, _Place(stored.owner, id).key, _pack(value)))
+        entries.append(StoreEntry(RESPONSES, _OwnedId(stored.owner, id).key, _pack(value)))
         self._store.write(*entries)
 
     def get(self, owner: str, id: str) -> StoredResponse | None:
-        found = self._store.read(RESPONSES, _Place(owner, id).key).get("")
+        found = self._store.read(RESPONSES, _OwnedId(owner, id).key).get("")
         if found is None:
             return None
         value = json.loads(found)
@@ -57,19 +57,19 @@ class SharedResponses(ResponseStore):
         )
 
     def delete(self, owner: str, id: str) -> bool:
-        return self._store.delete(RESPONSES, _Place(owner, id).key)
+        return self._store.delete(RESPONSES, _OwnedId(owner, id).key)
 
     def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, Json]:
         found = dict[str, Json]()
         for id in ids:
-            copies = self._store.read(ITEMS, _Place(owner, id).key)
+            copies = self._store.read(ITEMS, _OwnedId(owner, id).key)
             living = [response for response in copies if self._has(owner, response)]
             if living:
                 found[id] = json.loads(copies[living[-1]])
         return found
 
     def _has(self, owner: str, id: str) -> bool:
-        return bool(self._store.read(RESPONSES, _Place(owner, id).key))
+        return bool(self._store.read(RESPONSES, _OwnedId(owner, id).key))
 
 
 def _pack(value: object) -> bytes:
