@@ -1,4 +1,5 @@
 """`constrained cluster`: fronts and replicas on one machine or many, by Ray Serve."""
+# pyright: reportMissingImports=false
 
 import argparse
 import logging

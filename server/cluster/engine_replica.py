@@ -38,6 +38,7 @@ class EngineReplica:
         self.model = model
         self._constraints = ConstraintReader()
         self._unread: dict[int, int] = {}  # tokens of prompts under way that are to be computed
+        self._lengths: dict[int, int] = {}  # tokens of turns under way, with their prompts
         self._computed: OrderedDict[int, tuple[int, ...]] = OrderedDict()  # by the last name
         self._orders = 0
 
@@ -45,7 +46,7 @@ class EngineReplica:
         """Decodes a turn. Closing the generator ends the turn within one step."""
         yield Accepted(self.name)
         number = self._orders = self._orders + 1
-        self._unread[number] = len(order.prompt)
+        self._unread[number] = self._lengths[number] = len(order.prompt)
         stream: AsyncStream[Generation] | None = None
         try:
             turn = await self.model.aread(
@@ -62,6 +63,7 @@ class EngineReplica:
             yield Failed(error)
         finally:
             self._unread.pop(number, None)
+            self._lengths.pop(number, None)
             if stream is not None:
                 stream.cancel()
 
@@ -80,6 +82,7 @@ class EngineReplica:
         for event in batch:
             if isinstance(event, ProgressMade):
                 self._unread[number] = event.prompt_tokens - event.read_tokens
+                self._lengths[number] = event.prompt_tokens + event.completion_tokens
 
     def _note_computed(self, chain: tuple[int, ...]) -> None:
         if chain:
@@ -100,10 +103,11 @@ class EngineReplica:
 
     @property
     def kv_used(self) -> float:
-        """The share of the KV cache that requests under way may have filled, 0 to 1."""
+        """The share of the KV cache that requests under way have filled, 0 to 1; what is kept of
+        earlier ones gives way."""
         engine = self.model.engine
         room = engine.context_length * engine.max_sequences
-        return min(1.0, self.model.metrics().kv_cache.tokens / max(1, room))
+        return min(1.0, sum(self._lengths.values()) / max(1, room))
 
 
 async def _gather(stream: AsyncStream[Generation]) -> AsyncGenerator[list[StreamEvent], None]:

@@ -77,7 +77,7 @@ def flatten(batches: Sequence[Sequence[StreamEvent]]) -> list[StreamEvent]:
     return [event for batch in batches for event in batch]
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 3),
     choice=st.sampled_from(["auto", "required"]),
