@@ -34,6 +34,7 @@ from server.cluster.turn_order import (
     ReplicaLostError,
     TurnOrder,
 )
+from server.turns.active_request import count_down
 
 MOST_REPLICAS = 4
 """That are tried for one turn."""
@@ -167,6 +168,7 @@ class FollowedTurn:
             AbandonedError: nobody waits for it.
         """
         order, reason = self.order, "there is none"
+        seconds_left = count_down(self.order.seconds)
         for _ in range(MOST_REPLICAS):
             self.replica = None
             try:
@@ -181,7 +183,7 @@ class FollowedTurn:
             written = self.point.resume()
             if written:
                 self.resumed.append(len(written))
-            order = order.resume(written, frozenset(avoid))
+            order = order.resume(written, frozenset(avoid), seconds_left())
         if self.busy is not None:
             raise self.busy
         message = f"no replica could finish the turn; the last one: {reason}"

@@ -80,12 +80,16 @@ class TurnOrder:
         """The chain of the prompt with these tokens behind it."""
         return chain_prefixes([*self.prompt, *tokens], self.turn.scope)
 
-    def resume(self, written: tuple[int, ...], avoid: frozenset[str]) -> "TurnOrder":
-        """The order for another replica, which goes on behind these tokens."""
+    def resume(
+        self, written: tuple[int, ...], avoid: frozenset[str], seconds: float | None
+    ) -> "TurnOrder":
+        """The order for another replica, which goes on behind these tokens in the time that is
+        left."""
         return replace(
             self,
             options=replace(self.options, written=written),
             avoid=avoid,
+            seconds=seconds,
             ticket=RouteTicket(),
         )
 

@@ -19,7 +19,7 @@ from constrained.errors import ModelError, RequestError
 from constrained.job import Job
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
-from server.cluster import front_model
+from server.cluster import engine_replica, front_model
 from server.cluster.front_model import FrontModel
 from server.cluster.header_engine import HeaderEngine
 from tests.scripted_model import BYTES
@@ -124,7 +124,8 @@ def test_a_replica_that_says_nothing_is_left(
     replicas: KillableFleet, local: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bring_back(replicas)
-    monkeypatch.setattr(front_model, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(front_model, "SILENT_SECONDS", 1.5)
+    monkeypatch.setattr(engine_replica, "ALIVE_SECONDS", 0.1)
     replicas.kill_after, replicas.hangs = 7, True
 
     async def ask() -> Reply:
@@ -135,6 +136,21 @@ def test_a_replica_that_says_nothing_is_left(
     turn = local.compile(Job(MESSAGES, [TOOL]))
     assert reply.text == local.complete([turn], **OPTIONS)[0].text
     assert replicas.orders[0][0] in replicas.orders[1][1].avoid
+
+
+def test_another_replica_has_the_time_that_is_left(replicas: KillableFleet) -> None:
+    bring_back(replicas)
+    replicas.kill_after = 9
+
+    async def ask() -> None:
+        front = make_front(replicas)
+        await stream(front, front.compile(Job(MESSAGES, [TOOL])), timeout=60)
+
+    asyncio.run(ask())
+    first, second = (order.seconds for _, order in replicas.orders)
+    assert first is not None
+    assert second is not None
+    assert 0 < second < first <= 60
 
 
 def test_where_no_replica_is_left_the_request_fails(replicas: KillableFleet) -> None:
