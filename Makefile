@@ -3,6 +3,7 @@
 # `make test-remote` lets a llama-server draw the tokens: xllamacpp, 34 MB from the package index.
 # `make test-browser` drives the pages of the server in Chromium, which has to be there.
 # `make test-xgrammar` holds structural tags against XGrammar, in .venv-xgrammar: it needs PyTorch.
+# `make test-cluster` kills replicas of a cluster on this machine (extra `ray`).
 # `make test-clients` drives the server with the packages that people use, each in .venv-clients.
 # `make lock` writes requirements.lock anew, and `make locked` installs exactly that into .venv.
 # `make sbom` lists what is in .venv as CycloneDX, `make audit` asks for known advisories about it.
@@ -17,7 +18,7 @@ BIN := $(VENV)/bin
 TOOLS := .venv-tools
 SECONDS ?= 300
 
-.PHONY: demo test test-real test-remote test-browser test-xgrammar test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
+.PHONY: demo test test-real test-remote test-browser test-cluster test-xgrammar test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -36,6 +37,9 @@ test-browser: $(VENV)/.ready-browser
 
 test-xgrammar: .venv-xgrammar/.ready
 	.venv-xgrammar/bin/python -m pytest -m xgrammar tests/grammars/emit
+
+test-cluster: $(VENV)/.ready-ray
+	$(BIN)/python -m pytest -m cluster tests/cluster
 
 test-clients: $(VENV)/.ready
 	$(BIN)/python -m tests.clients.run $(CLIENTS)
@@ -106,6 +110,10 @@ $(VENV)/.ready-real: $(VENV)/.ready
 
 $(VENV)/.ready-remote: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[remote]'
+	@touch $@
+
+$(VENV)/.ready-ray: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet -e '.[ray]'
 	@touch $@
 
 $(VENV)/.ready-browser: $(VENV)/.ready

@@ -115,9 +115,9 @@ def describe_commands() -> str:
     """All commands, with the help that they print."""
     from constrained.cli import make_parser
     from constrained.commands import COMMANDS
-    from server.commands import BATCH, SERVE
+    from server.commands import BATCH, CLUSTER, SERVE
 
-    parser = make_parser([*COMMANDS, SERVE, BATCH])
+    parser = make_parser([*COMMANDS, SERVE, CLUSTER, BATCH])
     [subparsers] = (action for action in parser._actions if isinstance(action.choices, dict))
     assert isinstance(subparsers.choices, dict)
     lines = ["# Command line reference", "", "What `constrained COMMAND --help` prints.", ""]

@@ -52,6 +52,8 @@ class Reply:
         barred_calls: calls that the model began, and that `excluded_calls` did not allow.
         ended_values: values that repeated themselves and were ended.
         remote: the engine that drew the tokens and what it cannot do; None: the local one.
+        resumed: numbers of tokens after which another process continued the turn, because the one
+            before had ended.
         timings: how long the turn took. Ignored by `==`.
         trace: what decided about each token; None without the option `trace`. Ignored by `==`.
     """
@@ -70,6 +72,7 @@ class Reply:
     barred_calls: tuple[ToolCall, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
     remote: RemoteNote | None = None
+    resumed: tuple[int, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
 
@@ -110,6 +113,7 @@ class Reply:
             "logprobs": [one.to_json() for one in self.logprobs],
             "ended_values": [value.to_json() for value in self.ended_values],
             "remote": None if self.remote is None else self.remote.to_json(),
+            "resumed": list(self.resumed),
         }
         kept = {key: part for key, part in parts.items() if part}
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
@@ -175,6 +179,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         barred_calls=generation.barred_calls,
         ended_values=generation.ended_values,
         remote=generation.remote,
+        resumed=generation.resumed,
         timings=generation.timings,
         trace=trace,
     )

@@ -29,6 +29,7 @@ from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.ollama import routes as ollama
 from server.dialects.ollama.reply import encode_ollama_error
 from server.dialects.responses import routes as responses
+from server.dialects.responses.shared_responses import SharedResponses
 from server.errors import HttpError, as_http_error, log_error
 from server.http import model_routes, status
 from server.http.body import describe_mistakes
@@ -43,6 +44,7 @@ from server.observe.telemetry import Telemetry, find_tracer
 from server.observe.trace_file import TraceFile
 from server.playground import routes as playground
 from server.settings import Settings
+from server.store.shared_store import SharedStore
 
 CODES = {
     404: "not_found",
@@ -73,6 +75,7 @@ def make_app(
     name: str = "demo",
     stop: Callable[[Exception], None] | None = None,
     address: str = "",
+    store: SharedStore | None = None,
 ) -> FastAPI:
     """The application of one model, or of several.
 
@@ -84,6 +87,8 @@ def make_app(
         name: what the one model is called.
         stop: called with the error if a model cannot be loaded that the application starts with.
         address: where the server listens, for the log.
+        store: what several servers share, and what outlives this one; None: nothing. The
+            application closes it.
     """
     settings = settings or Settings()
     counters = Counters()
@@ -102,6 +107,7 @@ def make_app(
         telemetry=telemetry,
         traces=traces,
         address=address,
+        store=store,
     )
 
     @asynccontextmanager
@@ -113,6 +119,8 @@ def make_app(
         await models.close()
         if traces is not None:
             await asyncio.to_thread(traces.close)
+        if store is not None:
+            store.close()
 
     app = FastAPI(
         title="constrained",
@@ -124,6 +132,8 @@ def make_app(
     app.state.models = models
     app.state.settings = settings
     app.state.counters = counters
+    if store is not None:
+        app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     app.state.batches = BatchRunner(make_routes(app.state), models, settings)
     for dialect in DIALECTS:
         app.include_router(dialect.router)

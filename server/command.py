@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from constrained.model.hub_cache import CachedModel
     from constrained.model.model import Model
     from server.models.source import ModelSource
+    from server.store.shared_store import SharedStore
 
 SEQUENCES = 4
 """Eight clients wait a quarter of the time that they wait for one sequence, and no less with eight
@@ -125,6 +126,11 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--max-files", type=int, default=most, metavar="MIB", help=help)
     help = "folder for files and batches, which then survive a restart; default: memory alone"
     add("--batch-dir", metavar="FOLDER", help=help)
+    help = (
+        "share responses, ids of calls and generated turns with other servers, and keep them for "
+        "the next start: sqlite:FILE, or redis://HOST:PORT (extra redis)"
+    )
+    add("--store", metavar="ADDRESS", help=help)
     help = "allow web pages of this origin (CORS; repeatable); *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
     help = "keep text that agents change in every request; prompts are then computed again"
@@ -297,7 +303,7 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         memory=_read_models_memory(options),
         idle_seconds=None if options.sleep_idle_seconds < 0 else options.sleep_idle_seconds,
     )
-    app = make_app(sources, settings, bounds, stop=stop, address=address)
+    app = make_app(sources, settings, bounds, stop=stop, address=address, store=find_store(options))
 
     def drain() -> None:
         app.state.batches.drain()
@@ -319,6 +325,19 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         print_error(str(failures[0]))
         return find_code(failures[0])
     return ExitCode.DONE
+
+
+def find_store(options: argparse.Namespace) -> "SharedStore | None":
+    """The store that the options name, if they name one.
+
+    Raises:
+        RequestError, StoreError: it cannot be used.
+    """
+    if options.store is None:
+        return None
+    from server.store.store_address import open_store
+
+    return open_store(options.store)
 
 
 def find_models(options: argparse.Namespace) -> "list[ModelSource]":

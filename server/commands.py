@@ -6,3 +6,6 @@ SERVE = Command(
     "serve", "start an HTTP server with the APIs of OpenAI, Anthropic and Ollama", "server.command"
 )
 BATCH = Command("batch", "carry out the requests of a batch file", "server.batch_command")
+CLUSTER = Command(
+    "cluster", "start several engines behind one server, with Ray Serve", "server.cluster.command"
+)

@@ -13,6 +13,7 @@ from constrained.errors import (
     ReplyError,
 )
 from grammars.errors import Error
+from server.store.shared_store import StoreError
 
 RETRY_AFTER = 1  # seconds
 INTERNAL = "internal_error"
@@ -35,6 +36,7 @@ STATUSES: tuple[tuple[type[Error], int, str], ...] = (
     (ContextError, 400, "context_length_exceeded"),
     (ModelError, 503, "model_unavailable"),
     (RemoteError, 502, "remote_engine_failed"),
+    (StoreError, 503, "store_unavailable"),
     (ReplyError, 422, "reply_does_not_fit"),
     (Error, 400, "invalid_value"),
 )

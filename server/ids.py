@@ -10,7 +10,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from constrained.reply import ID_LENGTH, derive_id
 
@@ -24,11 +24,29 @@ def make_id(prefix: str) -> str:
     return prefix + secrets.token_hex(12)
 
 
-class CallIds:
-    """The ids that the model wrote, by the ids that clients know. For several threads."""
+class SharedIds(Protocol):
+    """Ids that several processes share."""
 
-    def __init__(self, most: int = MAX_IDS):
+    def find(self, id: str) -> str | None:
+        """What the model wrote in place of an id; None: that is not known."""
+        ...
+
+    def keep(self, id: str, written: str) -> None:
+        """The model wrote another id than this one."""
+        ...
+
+
+class CallIds:
+    """The ids that the model wrote, by the ids that clients know. For several threads.
+
+    Args:
+        most: how many.
+        shared: where those are, too, that this process may not have seen; None: nowhere.
+    """
+
+    def __init__(self, most: int = MAX_IDS, shared: SharedIds | None = None):
         self._most = most
+        self._shared = shared
         self._written: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -41,6 +59,8 @@ class CallIds:
             self._written.move_to_end(id)
             while len(self._written) > self._most:
                 self._written.popitem(last=False)
+        if self._shared is not None:
+            self._shared.keep(id, written)
 
     def read(self, id: str) -> str:
         """The id inside, of one that a client carries back. A prefixed one of another server
@@ -52,7 +72,10 @@ class CallIds:
         if _OWN.fullmatch(own) is None:
             own = derive_id(id.encode("utf-8", "surrogatepass"), 0)
         with self._lock:
-            return self._written.get(own, own)
+            written = self._written.get(own)
+        if written is None and self._shared is not None:
+            written = self._shared.find(own)
+        return written or own
 
     def restore(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Messages in OpenAI's form with the ids inside."""

@@ -15,7 +15,7 @@ import pytest
 from constrained import embedded, load
 from constrained.cli import make_parser
 from constrained.commands import COMMANDS
-from server.commands import BATCH, SERVE
+from server.commands import BATCH, CLUSTER, SERVE
 from tests.server.running_server import running
 from tests.snippets import ROOT, RUN_EACH, read_commands, read_pages, read_snippets
 
@@ -93,7 +93,7 @@ def test_each_block_that_asks_a_server_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", WITH_COMMANDS)
 def test_commands_are_ones_that_the_command_line_takes(name: str) -> None:
-    parser = make_parser([*COMMANDS, SERVE, BATCH])
+    parser = make_parser([*COMMANDS, SERVE, CLUSTER, BATCH])
     for line in read_commands(read_snippets(PAGES[name])):
         words = shlex.split(line, comments=True)[1:]
         try:

@@ -111,7 +111,7 @@ class _PrefilledTurn:
         matcher = turn.matcher
         if matcher:
             matcher = matcher.fork()
-            for token in prefix.tokens[len(_join_tokens(before)) :]:
+            for token in prefix.tokens[prefix.outside :]:
                 matcher.commit(token)
         return replace(turn, matcher=matcher, prefix=prefix)
 
@@ -214,6 +214,7 @@ class _PrefilledTurn:
         spent."""
         turn, vocabulary = self.turn, self.turn.vocabulary
         tokens = _join_tokens(parts)
+        outside = _join_tokens(before)
         kept = tokens.copy()
         reasoning_tokens = self._count_reasoning(tokens)
         most = None if turn.budget is None else turn.budget.tokens
@@ -227,8 +228,9 @@ class _PrefilledTurn:
         return AssistantPrefix(
             text=_join_texts(parts).removesuffix(healed),
             healed=healed,
-            tokens=(*_join_tokens(before), *kept),
+            tokens=(*outside, *kept),
             prefill=self.prefill,
+            outside=len(outside),
             reasoning_tokens=max(0, reasoning_tokens - (len(tokens) - len(kept))),
             marker_suffixes=self._find_marker_suffixes(),
         )

@@ -12,6 +12,7 @@ from constrained.assistant_prefill import AssistantPrefill, read_prefill
 from constrained.cache_scope import COMMON, name_scope
 from constrained.compile.assistant_prefill import add_prefill, narrow_policy, narrow_state
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.compile.detached_turn import DetachedTurn, TurnConstraints
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import end_turns, select_format
@@ -228,6 +229,13 @@ class Compiler:
         return self.vocabulary.find_markers(self._taught.format.texts + self._plain.format.texts)
 
     @cached_property
+    def fingerprint(self) -> str:
+        """Names what tokens of prompts depend on, beside the request: vocabulary and templates."""
+        sources = self._taught.template.source, self._plain.template.source
+        text = repr((self.vocabulary.fingerprint, sources, self.format.name))
+        return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
+
+    @cached_property
     def _grammars(self) -> GrammarCache:
         return GrammarCache(self.markers)
 
@@ -341,6 +349,43 @@ class Compiler:
             thinking_tags=False,
         )
 
+    def attach(self, turn: DetachedTurn, constraints: TurnConstraints) -> CompiledTurn:
+        """The turn that another process has compiled, with the vocabulary of this one, which has to
+        be the same.
+
+        Raises:
+            GrammarError: llguidance refuses the grammar, or the tokens of the prefix.
+        """
+        completer, matcher = None, None
+        if constraints.grammar is not None:
+            completer = Completer(constraints.grammar)
+            lark, where = completer.grammar.lark, _locate_answer(turn.policy.answer)
+            if turn.scope is None:  # nothing is kept of the request
+                matcher = self._compile_grammar(lark, where)
+            else:
+                matcher = self._compile(lark, where, turn.scope).fork()
+            for token in turn.prefix.tokens[turn.prefix.outside :]:
+                matcher.commit(token)
+        return CompiledTurn(
+            prompt=turn.prompt,
+            format=turn.format,
+            tools=constraints.tools,
+            policy=turn.policy,
+            state=turn.state,
+            completer=completer,
+            matcher=matcher,
+            budget=turn.budget,
+            vocabulary=self.vocabulary,
+            markers=self.markers,
+            scope=turn.scope,
+            thinking_tags=turn.thinking_tags,
+            call_limits=turn.call_limits,
+            max_repetition=turn.max_repetition,
+            call_ids=turn.call_ids,
+            text_ends=turn.text_ends,
+            prefix=turn.prefix,
+        )
+
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
         """Caches what came of a turn: a conversation that carries the message back, behind what it
         went on with, goes on from these tokens.
@@ -449,7 +494,7 @@ class Compiler:
             completer = self._grammars.find(source)
             self._check_length(completer, source)
             # A turn moves its matcher along: the one that is kept stays at the start.
-            where = _locate_source(source)
+            where = _locate_answer(source.policy.answer)
             matcher = self._compile(completer.grammar.lark, where, source.scope)
             return completer, matcher.fork()
         except (GrammarError, SchemaError, ToolError) as e:
@@ -460,7 +505,9 @@ class Compiler:
             if isinstance(e, GrammarError) and offer.kept:  # none by itself: all of them together
                 raise GrammarError(e.message, where="/tools", hint=e.hint) from e
             if isinstance(e, GrammarError) and e.where is None and source.policy.answer is not None:
-                raise GrammarError(e.message, where=_locate_source(source), hint=e.hint) from e
+                raise GrammarError(
+                    e.message, where=_locate_answer(source.policy.answer), hint=e.hint
+                ) from e
             raise
 
     @cached_property
@@ -545,9 +592,9 @@ class Compiler:
         return Matcher.compile(self.tokenizer, grammar, is_own=is_own, where=where)
 
 
-def _locate_source(source: GrammarSource) -> str:
+def _locate_answer(answer: Answer | None) -> str:
     """Where the request asks for a grammar: the part of it that can cost most."""
-    match source.policy.answer:
+    match answer:
         case GrammarAnswer():
             return _GRAMMAR
         case RegexAnswer():

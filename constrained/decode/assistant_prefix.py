@@ -23,6 +23,7 @@ class AssistantPrefix:
             may go beyond it.
         tokens: those of `text`, and in front of them those of a reasoning that content follows.
         prefill: the reasoning and content that the text writes.
+        outside: the number of these tokens that are in front of where the grammar starts.
         reasoning_tokens: the number of tokens of a reasoning block that is still open.
         marker_suffixes: texts that may not follow: they would make a marker of the end of the text.
     """
@@ -31,6 +32,7 @@ class AssistantPrefix:
     healed: str = ""
     tokens: tuple[int, ...] = ()
     prefill: AssistantPrefill = NO_PREFILL
+    outside: int = 0
     reasoning_tokens: int = 0
     marker_suffixes: tuple[str, ...] = ()
 

@@ -82,6 +82,8 @@ class DecodeOptions:
         ignore_eos: draw no end token, unless nothing else may follow.
         trace: note what decided about each token, and so many of the most likely ones in its place;
             None: note nothing.
+        written: first tokens of the turn, which another process has generated before it ended: the
+            turn goes on behind them, and no events of theirs are sent.
     """
 
     max_tokens: int = 1024
@@ -93,6 +95,7 @@ class DecodeOptions:
     progress: bool = False
     ignore_eos: bool = False
     trace: int | None = None
+    written: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,8 @@ class Generation:
         barred_calls: calls that the turn began and should not have: it went back.
         ended_values: the values that repeated themselves, and were ended.
         remote: the engine, if it was not the local one.
+        resumed: numbers of tokens behind which another process went on, because the one before it
+            had ended.
         timings: in seconds; they do not count where generations are compared.
         trace: what decided about each token, if that was asked for; likewise.
     """
@@ -207,5 +212,6 @@ class Generation:
     barred_calls: tuple[ToolCall, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
     remote: RemoteNote | None = None
+    resumed: tuple[int, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
     trace: tuple[TracedToken, ...] = field(default=(), compare=False)

@@ -27,6 +27,8 @@ class TokenSource(StrEnum):
     """The grammar: the model was not asked."""
     INSERTED = "inserted"
     """A rule beside the grammar, such as a budget that is spent: the model was not asked."""
+    WRITTEN = "written"
+    """Another process, which has ended: what it knew of the token is lost."""
 
 
 @dataclass(frozen=True)

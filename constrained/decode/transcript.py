@@ -37,6 +37,7 @@ class TokenOrigin:
         is_drawn: the sampler has drawn them.
         counts: they count as reasoning, if they are.
         source: what decided about them.
+        is_new: their events have not been sent yet.
         scores: those of all tokens at this position, if the request asks for them and the model
             was asked.
         observation: what was seen of this position, likewise, if the request asks for a trace.
@@ -45,6 +46,7 @@ class TokenOrigin:
     is_drawn: bool = False
     counts: bool = True
     source: TokenSource = TokenSource.FORCED
+    is_new: bool = True
     scores: TokenScores | None = None
     observation: Observation | None = None
 
@@ -53,6 +55,7 @@ DRAWN = TokenOrigin(is_drawn=True, source=TokenSource.DRAWN)
 FORCED = TokenOrigin()
 ONLY = TokenOrigin(source=TokenSource.ONLY)
 INSERTED = TokenOrigin(counts=False, source=TokenSource.INSERTED)
+WRITTEN = TokenOrigin(source=TokenSource.WRITTEN, is_new=False)
 
 
 class Transcript:

@@ -17,7 +17,7 @@ from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.speculation import Speculation
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.token_trace import Position
-from constrained.decode.transcript import DRAWN, FORCED, INSERTED, ONLY
+from constrained.decode.transcript import DRAWN, FORCED, INSERTED, ONLY, WRITTEN
 from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
@@ -73,7 +73,8 @@ class TurnDecoder(TurnWriter):
             self._speculation = Speculation(state.input.prompt, state.vocabulary)
         self._parts = self._list_parts()
         state.send_progress()
-        self._follow()
+        if self._take_written():
+            self._follow()
 
     def _list_parts(self) -> list[TurnPart]:
         """The parts that this turn has, in the order in which they steer."""
@@ -186,6 +187,14 @@ class TurnDecoder(TurnWriter):
         if unavoidable is None:
             logits[self._ignored_ends] = -np.inf
         return unavoidable
+
+    def _take_written(self) -> bool:
+        """Takes the tokens that the turn has already; False if it is over with them.
+
+        Raises:
+            GrammarError: the grammar does not take them.
+        """
+        return all(self._take([token], WRITTEN) for token in self._request.options.written)
 
     def _follow(self) -> None:
         """Takes the tokens that need no logits; ends the turn where nothing more can come, or the

@@ -145,7 +145,11 @@ class TurnState:
         is_computed = self.input.append(token)
         if self.trace is not None:
             self.trace.write(token, origin.source, origin.observation, is_drafted=is_computed)
-        self.send(self.transcript.write(token, origin))
+        events = self.transcript.write(token, origin)
+        if origin.is_new:
+            self.send(events)
+        else:
+            self._told = len(self.tokens)
         return is_computed
 
     def send(self, events: Sequence[StreamEvent]) -> None:
@@ -170,6 +174,7 @@ class TurnState:
             completion_tokens=self.generated,
             timings=self.watch.read(),
             tokens=tuple(self.tokens[told:]),
+            position=told,
         )
 
     def close(self, *, is_whole: bool) -> None:

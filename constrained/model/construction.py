@@ -12,7 +12,7 @@ from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import Format
 
 if TYPE_CHECKING:
-    from constrained.engine.llamacpp import LlamaEngine
+    from constrained.engine.protocol import Engine
     from constrained.remote.remote_engine import RemoteEngine
 
 _NO_TEMPLATE = (
@@ -29,7 +29,7 @@ def read_format(given: str | Format | None) -> Format | None:
 
 
 def make_model(
-    engine: "LlamaEngine | RemoteEngine",
+    engine: "Engine | RemoteEngine",
     header: Header,
     name: str,
     *,

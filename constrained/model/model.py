@@ -622,6 +622,31 @@ class Model:
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Reply]:
+        generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
+        return then(generation, partial(self._finish, turn))
+
+    def decode(
+        self,
+        turn: CompiledTurn,
+        is_wanted: Wanted,
+        sink: Sink,
+        *,
+        options: CallOptions,
+        deadline: Deadline | None,
+    ) -> Future[Generation]:
+        """Starts the decoding of a turn; what comes of it is no reply yet, and nothing is kept of
+        it.
+
+        Args:
+            turn: compiled for this model.
+            is_wanted: True while somebody waits for it.
+            sink: takes the events as they come.
+            options: of the decoding.
+            deadline: on the clock of the model.
+
+        Raises:
+            BusyError, ModelError: at once: too many requests wait, or the model is closed.
+        """
         if options.decode.ignore_eos:
             turn.check_endless()
         request = Request(
@@ -635,7 +660,7 @@ class Model:
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)
-        return then(generation, partial(self._finish, turn))
+        return generation
 
     def _finish(self, turn: CompiledTurn, generation: Generation) -> Reply:
         reply = make_reply(generation, turn)
@@ -650,6 +675,11 @@ class Model:
             with suppress(ModelError):  # closed meanwhile
                 order = Order(is_known=True, is_bounded=False)
                 self._workers.submit(self.compiler.forget, order)
+
+    @property
+    def clock(self) -> Clock:
+        """What timeouts are measured with, in seconds."""
+        return self._clock
 
     def metrics(self) -> Metrics:
         """Returns the number of running and waiting requests, and the size of all caches."""

@@ -20,7 +20,14 @@ from constrained.prompt.cache_breakpoints import (
 from constrained.prompt.encoding import check_text, encode_pieces, encode_prompt
 from constrained.prompt.prompt_reuse import Messages, Missed, RenderedHistory
 from constrained.prompt.turn_boundaries import TurnBoundaries
-from constrained.prompt.turn_cache import CachedTurn, History, TurnCache, digest, writes_ids
+from constrained.prompt.turn_cache import (
+    CachedTurn,
+    History,
+    TurnCache,
+    TurnStore,
+    digest,
+    writes_ids,
+)
 from constrained.template.special_tokens import Prompt, render_prompt
 from constrained.tools.shapes import as_openai
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -140,6 +147,11 @@ class Prompts:
         self._turns = TurnCache(remembered, with_ids=any(map(writes_ids, formats)))
         self._remembers = remembered > 0
         self._shared_prefixes = SharedPrefixes()
+
+    def share_turns(self, store: TurnStore) -> None:
+        """Keeps generated turns there, too, and finds those of other processes."""
+        if self._remembers:
+            self._turns.shared = store
 
     def measure_caches(self) -> dict[str, CacheSize]:
         """What is kept of earlier prompts and turns, by name."""

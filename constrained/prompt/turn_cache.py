@@ -15,11 +15,11 @@ import os
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from constrained.messages import (
     REASONING_NAMES,
@@ -74,6 +74,7 @@ class CachedTurn:
         tokens: what was generated, without the end of the turn.
         message: the turn in OpenAI form, arguments as objects.
         shown_reasoning: indexes of the earlier messages whose reasoning is in the prompt.
+        key: names what it answered, in the cache; b"": it is in none.
     """
 
     before: "CachedTurn | None"
@@ -81,6 +82,7 @@ class CachedTurn:
     tokens: "array[int]"
     message: Mapping[str, Any]
     shown_reasoning: frozenset[int] = frozenset()
+    key: bytes = b""
 
     @property
     def size(self) -> int:
@@ -208,6 +210,30 @@ _TurnKey = tuple[bytes, bytes]  # what a turn answered, and its name
 
 
 @dataclass(frozen=True)
+class PackedTurn:
+    """A `CachedTurn` that names the one before it; the fields are those of that."""
+
+    name: bytes
+    before: tuple[bytes, bytes] | None
+    added: "array[int]"
+    tokens: "array[int]"
+    message: Mapping[str, Any]
+    shown_reasoning: frozenset[int]
+
+
+class TurnStore(Protocol):
+    """Turns that several processes share. For several threads."""
+
+    def find(self, key: bytes) -> Iterable[PackedTurn]:
+        """The turns that answered what the key names, the oldest first."""
+        ...
+
+    def keep(self, key: bytes, turn: PackedTurn) -> None:
+        """Keeps a turn behind a key."""
+        ...
+
+
+@dataclass(frozen=True)
 class _Path:
     """A way to read a conversation: the name of what was read so far, and the turns in it."""
 
@@ -231,7 +257,12 @@ class TurnCache:
     Args:
         most: tokens, those of `OVERHEAD` included; see `Room`.
         with_ids: see `CachedTurn.is_said_by`.
+
+    Attributes:
+        shared: where turns are, too, that this process may not have generated; None: nowhere.
     """
+
+    shared: TurnStore | None = None
 
     def __init__(self, most: int = MOST_TOKENS, *, with_ids: bool = False):
         self._room = Room(TOKEN_BYTES * most)
@@ -278,11 +309,37 @@ class TurnCache:
         """The turns behind this key that say the same, the latest one first."""
         with self._lock:
             known = [*self._of.get(key, {}).values()]
+        found = self._choose(known, message)
+        if not found and self.shared is not None:
+            others = [self._take_over(key, packed) for packed in self.shared.find(key)]
+            found = self._choose([turn for turn in others if turn is not None], message)
+        return found[:MOST_PATHS]
+
+    def _choose(self, turns: Sequence[CachedTurn], message: Mapping[str, Any]) -> list[CachedTurn]:
+        """Those that say the same as the message, the latest one first."""
         found = list[CachedTurn]()
-        for turn in reversed(known):
+        for turn in reversed(turns):
             if turn.is_said_by(message, with_ids=self._with_ids):
                 found.append(turn)
-        return found[:MOST_PATHS]
+        return found
+
+    def _take_over(self, key: bytes, packed: PackedTurn) -> CachedTurn | None:
+        """A turn of another process; None if one before it is not there any more. A conversation is
+        read from its start, so these are in memory, unless that is short."""
+        before = None
+        if packed.before is not None:
+            with self._lock:
+                before = self._kept.get(packed.before)
+            if before is None:
+                return None
+        turn = CachedTurn(
+            before=before,
+            added=packed.added,
+            tokens=packed.tokens,
+            message=packed.message,
+            shown_reasoning=packed.shown_reasoning,
+        )
+        return self._put(key, turn)
 
     def _touch(self, keys: Sequence[_TurnKey]) -> None:
         """The first turn is used last: without it, none of the others is found."""
@@ -293,16 +350,33 @@ class TurnCache:
 
     def keep(self, key: bytes, turn: CachedTurn) -> None:
         """Keeps what came of the conversation of this key, in place of one with the same tokens."""
+        turn = self._put(key, turn)
+        if self.shared is None:
+            return
+        before = None if turn.before is None else (turn.before.key, turn.before.name)
+        packed = PackedTurn(
+            name=turn.name,
+            before=before,
+            added=turn.added,
+            tokens=turn.tokens,
+            message=turn.message,
+            shown_reasoning=turn.shown_reasoning,
+        )
+        self.shared.keep(key, packed)
+
+    def _put(self, key: bytes, turn: CachedTurn) -> CachedTurn:
+        turn = replace(turn, key=key)
         with self._lock:
             self._drop((key, turn.name))
             most = self._room.bytes // TOKEN_BYTES
             if turn.size > most:
-                return
+                return turn
             self._kept[key, turn.name] = turn
             self._of.setdefault(key, {})[turn.name] = turn
             self._size += turn.size
             while self._size > most:
                 self._drop(next(iter(self._kept)))
+        return turn
 
     def _drop(self, turn_key: _TurnKey) -> None:
         turn = self._kept.pop(turn_key, None)

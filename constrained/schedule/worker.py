@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
@@ -212,6 +212,24 @@ class AsyncStream(_TurnStream, Generic[T]):
                     self._note(event)
                     yield event
             self._queue.put_nowait(None)  # for whoever iterates again
+            self._future.result()
+        finally:
+            self.cancel()
+
+    async def batches(self) -> AsyncGenerator[list[StreamEvent], None]:
+        """The same, with all events that are there together."""
+        try:
+            while (events := await self._queue.get()) is not None:
+                batch = [*events]
+                is_over = False
+                while not self._queue.empty() and not is_over:
+                    more = self._queue.get_nowait()
+                    is_over = more is None
+                    batch += more or ()
+                yield batch
+                if is_over:
+                    break
+            self._queue.put_nowait(None)
             self._future.result()
         finally:
             self.cancel()

@@ -12,6 +12,7 @@ COLOURS = {
     TokenSource.ONLY.value: "\x1b[36m",  # cyan
     TokenSource.FORCED.value: "\x1b[32m",  # green
     TokenSource.INSERTED.value: "\x1b[35m",  # magenta
+    TokenSource.WRITTEN.value: "\x1b[90m",  # grey
 }
 WANTED = "\x1b[1;33m"  # yellow: the model wanted another token
 DIM = "\x1b[2;9m"  # struck out: discarded
@@ -19,6 +20,7 @@ MARKS = {
     TokenSource.ONLY.value: "=",
     TokenSource.FORCED.value: ">",
     TokenSource.INSERTED.value: "+",
+    TokenSource.WRITTEN.value: "~",
 }
 
 
@@ -134,11 +136,13 @@ def _explain(*, is_coloured: bool) -> str:
             f"{COLOURS['only']}the only one allowed{RESET}",
             f"{COLOURS['forced']}forced{RESET}",
             f"{COLOURS['inserted']}inserted{RESET}",
+            f"{COLOURS['written']}written by another process{RESET}",
             f"{WANTED}the model wanted another{RESET}",
             f"{DIM}discarded{RESET}",
         ]
         return "plain: drawn; " + "; ".join(parts)
     return (
         "={}: the only one allowed; >{}: forced; "
-        "+{}: inserted; !: the model wanted another; -{}: discarded; all else was drawn"
+        "+{}: inserted; ~{}: written by another process; !: the model wanted another; "
+        "-{}: discarded; all else was drawn"
     )

@@ -1,5 +1,6 @@
 """The vocabulary of a model: the bytes and names of its tokens, and how text becomes tokens."""
 
+import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -87,6 +88,16 @@ class Vocabulary:
     """The first token of each prompt, if the GGUF asks for one (`add_bos_token`)."""
     fill_in: FillInTokens | None = None
     """Those of prompts for code that is filled in, if the model knows such prompts."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names the tokens: ids of one vocabulary mean the same in another of the same name."""
+        digest = hashlib.blake2b(digest_size=16)
+        for token in self.tokens:
+            digest.update(len(token).to_bytes(4) + token)
+        special = (sorted(self.names.items()), sorted(self.control), self.end, self.bos)
+        digest.update(repr(special).encode())
+        return digest.hexdigest()
 
     @cached_property
     def _ids(self) -> Mapping[str, int]:

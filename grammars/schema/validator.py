@@ -51,6 +51,9 @@ class Validator:
         self._root = root
         self._inner = _make_inner(source, root)
 
+    def __reduce__(self) -> "tuple[type[Validator], tuple[Json, Json]]":
+        return Validator, (self._source, self._root)  # jsonschema-rs' own cannot be pickled
+
     def __sizeof__(self) -> int:
         return super().__sizeof__() + NATIVE_BYTES * len(self._text)
 

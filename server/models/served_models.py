@@ -26,6 +26,9 @@ from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry
 from server.observe.trace_file import TraceFile
 from server.settings import Settings
+from server.store.shared_marks import StoredDates, StoredIds
+from server.store.shared_store import SharedStore
+from server.store.shared_turns import SharedTurns
 from server.turns.service import Service
 from server.turns.stable_prompts import ConversationDates
 
@@ -80,6 +83,7 @@ class ServedModel:
         *,
         telemetry: Telemetry | None,
         traces: TraceFile | None,
+        store: SharedStore | None = None,
     ):
         self.source = source
         self.facts = NO_FACTS
@@ -91,12 +95,14 @@ class ServedModel:
         self.is_starting = source.preloaded
         self.loading: asyncio.Task[None] | None = None
         self.unused_since = 0.0
+        self._store = store
         # What the model wrote, and when, is known beyond its unloading.
+        ids, dates = (None, None) if store is None else (StoredIds(store), StoredDates(store))
         self._make_service = partial(
             Service,
             settings=settings,
-            call_ids=CallIds(),
-            dates=ConversationDates(settings.date),
+            call_ids=CallIds(shared=ids),
+            dates=ConversationDates(settings.date, shared=dates),
             prefixes=PrefixWatch(),
             counters=counters,
             telemetry=telemetry,
@@ -139,6 +145,9 @@ class ServedModel:
 
     def take(self, model: Model) -> None:
         """It is loaded."""
+        if self._store is not None:
+            turns = SharedTurns(self._store, model.compiler.fingerprint)
+            model.compiler.prompts.share_turns(turns)
         self.service, self.failure = self._make_service(model), None
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
@@ -163,6 +172,7 @@ class ServedModels:
         telemetry: takes a span for each reply; None: nobody does.
         traces: takes a trace of each reply; None: nobody does.
         address: where the server listens, for the log.
+        store: what several servers share; None: nothing.
 
     Attributes:
         readers: the threads that read requests whose model is not known yet.
@@ -178,11 +188,14 @@ class ServedModels:
         telemetry: Telemetry | None = None,
         traces: TraceFile | None = None,
         address: str = "",
+        store: SharedStore | None = None,
     ):
         settings, counters = settings or Settings(), counters or Counters()
         self._models: list[ServedModel] = []
         for source in sources:
-            model = ServedModel(source, settings, counters, telemetry=telemetry, traces=traces)
+            model = ServedModel(
+                source, settings, counters, telemetry=telemetry, traces=traces, store=store
+            )
             self._models.append(model)
         self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()

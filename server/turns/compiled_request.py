@@ -104,17 +104,21 @@ class CompiledRequest:
         return {"constrained": notes} if notes else {}
 
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
-        """The notes, the values that would have gone on without end, and the remote engine that has
-        drawn the tokens, of replies by number."""
+        """The notes, the values that would have gone on without end, where another replica went on,
+        and the remote engine that has drawn the tokens, of replies by number."""
         further: dict[str, Any] = {}
         ended: list[dict[str, Any]] = []
+        resumed: list[dict[str, Any]] = []
         for number, reply in sorted(replies.items()):
             choice = {"choice": number} if len(replies) > 1 else {}
             ended += [choice | value.to_json() for value in reply.ended_values]
+            resumed += [choice | {"tokens": count} for count in reply.resumed]
             if reply.remote is not None:
                 further["remote"] = reply.remote.to_json()
         if ended:
             further["ended_values"] = ended
+        if resumed:
+            further["resumed"] = resumed
         if not further:
             return self.notes
         return {"constrained": {**self.notes.get("constrained", {}), **further}}

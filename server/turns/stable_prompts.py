@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from constrained.messages import SYSTEM_ROLES
 from constrained.prompt.turn_cache import digest
@@ -72,6 +72,18 @@ def _normalise_content(content: Any) -> tuple[Any, int]:
     return parts, changed
 
 
+class SharedDates(Protocol):
+    """Dates that several processes share."""
+
+    def find(self, key: bytes) -> datetime | None:
+        """When the conversation of this name began; None: that is not known."""
+        ...
+
+    def keep(self, key: bytes, moment: datetime) -> None:
+        """A conversation of this name begins."""
+        ...
+
+
 class ConversationDates:
     """When conversations began. For several threads.
 
@@ -80,9 +92,17 @@ class ConversationDates:
 
     Args:
         fixed: the date of all of them; None: that of their first request.
+        most: how many.
+        shared: where those are, too, that this process may not have seen begin; None: nowhere.
     """
 
-    def __init__(self, fixed: datetime | None = None, most: int = MAX_CONVERSATIONS):
+    def __init__(
+        self,
+        fixed: datetime | None = None,
+        most: int = MAX_CONVERSATIONS,
+        shared: SharedDates | None = None,
+    ):
+        self._shared = shared
         self._fixed = fixed
         self._most = most
         self._dates: OrderedDict[bytes, datetime] = OrderedDict()
@@ -98,10 +118,15 @@ class ConversationDates:
             if message.get("role") not in SYSTEM_ROLES:
                 break
         key = digest(list(messages[:length]), salt)
+        now = datetime.now()
+        if self._shared is not None and length == len(messages):
+            self._shared.keep(key, now)
+        if self._shared is not None and key not in self._dates:
+            now = self._shared.find(key) or now
         with self._lock:
             if length == len(messages):
-                self._dates[key] = datetime.now()
-            moment = self._dates.setdefault(key, datetime.now())
+                self._dates[key] = now
+            moment = self._dates.setdefault(key, now)
             self._dates.move_to_end(key)
             while len(self._dates) > self._most:
                 self._dates.popitem(last=False)

@@ -29,6 +29,8 @@ class ProgressMade:
         timings: seconds so far.
         tokens: ids of the tokens generated since the last `ProgressMade`. Some of them may be
             discarded later.
+        position: number of tokens of the turn before these. Tokens that were reported before and
+            are not among those are discarded.
     """
 
     prompt_tokens: int
@@ -37,6 +39,7 @@ class ProgressMade:
     completion_tokens: int
     timings: Timings
     tokens: tuple[int, ...] = ()
+    position: int = 0
 
 
 StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted | ProgressMade

@@ -1,0 +1,60 @@
+"""`constrained cluster`: fronts and replicas on one machine or many, by Ray Serve."""
+# pyright: reportMissingImports=false
+
+import argparse
+import logging
+import signal
+import threading
+
+from constrained.commands.options import LOCAL_HOST, PORT
+from constrained.errors import RequestError
+from constrained.own_packages import install_command
+from server.cluster.cluster_options import add_options, read_cluster
+from server.command import LOCAL
+from server.logs import set_up_log
+
+LOG = logging.getLogger("constrained.server")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
+    add_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    given = read_cluster(options)
+    set_up_log("debug" if options.verbose else options.log_level, options.log_format)
+    try:
+        import ray
+        from ray import serve
+
+        from server.cluster.ray_app import make_application
+    except ModuleNotFoundError as error:
+        hint = f"Run: {install_command('ray')}"
+        raise RequestError(f"a cluster needs {error.name}", hint=hint) from error
+
+    host, port = options.host or LOCAL_HOST, PORT if options.port is None else options.port
+    if not options.api_key and not options.api_key_file and host not in LOCAL:
+        LOG.warning("anybody who reaches %s may ask: there is no --api-key", host)
+    ray.init(
+        address=options.ray_address,
+        include_dashboard=False,
+        log_to_driver=True,
+        configure_logging=False,
+    )
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        serve.start(http_options={"host": host, "port": port})
+        serve.run(make_application(given), name="constrained", route_prefix="/")
+        counts = f"{given.replicas} replicas, {given.fronts} fronts"
+        LOG.info("ready at http://%s:%d: %s", host, port, counts)
+        ended.wait()
+        LOG.info("requests under way have %.0f seconds to end", options.drain)
+    finally:
+        serve.delete("constrained")  # replicas end what they have under way
+        serve.shutdown()
+        ray.shutdown()
+    return 0

@@ -1,0 +1,132 @@
+"""A replica: an engine that decodes the turns of fronts, and tells how busy it is."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from functools import partial
+
+from constrained.compile.compiled_turn import CompiledTurn
+from constrained.compile.detached_turn import ConstraintReader
+from constrained.deadline import set_deadline
+from constrained.decode.filters.events import ProgressMade, StreamEvent
+from constrained.decode.request import Generation
+from constrained.model.call_options import CallOptions
+from constrained.model.model import Model
+from constrained.schedule.worker import AsyncStream
+from grammars.errors import Error
+from server.cluster.prefix_chain import BLOCK, thin_out
+from server.cluster.prefix_index import STRIDE
+from server.cluster.prefix_router import ReplicaReport
+from server.cluster.turn_order import Accepted, Answer, Failed, TurnOrder
+
+ALIVE_SECONDS = 2.0
+"""A replica that has nothing to say of a turn for so long says that it is alive."""
+TOLD = 32
+"""Prompts that a report names, the latest ones."""
+
+
+class EngineReplica:
+    """Decodes turns. For one event loop.
+
+    Args:
+        name: of the replica.
+        model: that decodes.
+    """
+
+    def __init__(self, name: str, model: Model):
+        self.name = name
+        self.model = model
+        self._constraints = ConstraintReader()
+        self._unread: dict[int, int] = {}  # tokens of prompts under way that are to be computed
+        self._lengths: dict[int, int] = {}  # tokens of turns under way, with their prompts
+        self._computed: OrderedDict[int, tuple[int, ...]] = OrderedDict()  # by the last name
+        self._orders = 0
+
+    async def decode(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
+        """Decodes a turn. Closing the generator ends the turn within one step."""
+        yield Accepted(self.name)
+        number = self._orders = self._orders + 1
+        self._unread[number] = self._lengths[number] = len(order.prompt)
+        stream: AsyncStream[Generation] | None = None
+        try:
+            turn = await self.model.aread(
+                partial(self._attach, order), order.seconds, client=order.owner
+            )
+            stream = self._start(turn, order)
+            async for batch in _gather(stream):
+                self._note_read(number, batch)
+                yield batch
+            generation = await stream.result()
+            self._note_computed(order.name_prefixes(generation.tokens))
+            yield generation
+        except Error as error:
+            yield Failed(error)
+        finally:
+            self._unread.pop(number, None)
+            self._lengths.pop(number, None)
+            if stream is not None:
+                stream.cancel()
+
+    def _attach(self, order: TurnOrder) -> CompiledTurn:
+        constraints = self._constraints.read(order.turn.constraints)
+        return self.model.compiler.attach(order.turn, constraints)
+
+    def _start(self, turn: CompiledTurn, order: TurnOrder) -> AsyncStream[Generation]:
+        options = CallOptions(
+            order.options, order.seconds, owner=order.owner, background=order.background
+        )
+        deadline = set_deadline(order.seconds, self.model.clock)
+        return AsyncStream(partial(self.model.decode, turn, options=options, deadline=deadline))
+
+    def _note_read(self, number: int, batch: list[StreamEvent]) -> None:
+        for event in batch:
+            if isinstance(event, ProgressMade):
+                self._unread[number] = event.prompt_tokens - event.read_tokens
+                self._lengths[number] = event.prompt_tokens + event.completion_tokens
+
+    def _note_computed(self, chain: tuple[int, ...]) -> None:
+        if chain:
+            self._computed[chain[-1]] = chain
+            self._computed.move_to_end(chain[-1])
+            if len(self._computed) > TOLD:
+                self._computed.popitem(last=False)
+
+    def report(self) -> ReplicaReport:
+        """How busy it is, and what it has computed lately."""
+        metrics = self.model.metrics()
+        return ReplicaReport(
+            requests=max(metrics.running + metrics.waiting, len(self._unread)),
+            slots=self.model.engine.max_sequences,
+            unread=sum(self._unread.values()) // BLOCK,
+            prefixes=tuple(tuple(thin_out(chain, STRIDE)) for chain in self._computed.values()),
+        )
+
+    @property
+    def kv_used(self) -> float:
+        """The share of the KV cache that requests under way have filled, 0 to 1; what is kept of
+        earlier ones gives way."""
+        engine = self.model.engine
+        room = engine.context_length * engine.max_sequences
+        return min(1.0, sum(self._lengths.values()) / max(1, room))
+
+
+async def _gather(stream: AsyncStream[Generation]) -> AsyncGenerator[list[StreamEvent], None]:
+    """The batches of a turn's events, each with all that is there; an empty one where nothing comes
+    for long."""
+    batches = stream.batches()
+    waiting = asyncio.ensure_future(anext(batches, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait([waiting], timeout=ALIVE_SECONDS)
+            if not done:
+                yield []
+                continue
+            batch = waiting.result()
+            if batch is None:
+                return
+            yield batch
+            waiting = asyncio.ensure_future(anext(batches, None))
+    finally:
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await batches.aclose()

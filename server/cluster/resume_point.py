@@ -1,0 +1,50 @@
+"""Where another replica can go on with a turn: its tokens, as far as their events were sent."""
+
+from collections.abc import Sequence
+
+from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
+from constrained.logits import TokenDrawn
+
+
+class ResumePoint:
+    """Follows a turn. Its events come in batches, each behind a `ProgressMade` that tells the
+    tokens.
+
+    Where the tokens run out, the shortest ending is written in one step, and not by the model: its
+    events wait until the turn is over, so that another replica may write it again.
+
+    Attributes:
+        tokens: of the turn, behind which the others can be generated.
+        drawn: those of them that came with their log probabilities.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.drawn: list[TokenDrawn] = []
+        self._held: list[StreamEvent] | None = None
+
+    def take(self, batch: Sequence[StreamEvent]) -> list[StreamEvent]:
+        """Takes a batch; returns the events that may be sent."""
+        sent: list[StreamEvent] = []
+        for event in batch:
+            if self._held is None and isinstance(event, Exhausted):
+                self._held = []
+            if self._held is not None:
+                self._held.append(event)
+                continue
+            if isinstance(event, ProgressMade):
+                self.tokens[event.position :] = event.tokens
+            if isinstance(event, TokenDrawn):
+                self.drawn.append(event)
+            sent.append(event)
+        return sent
+
+    def finish(self) -> list[StreamEvent]:
+        """The turn is over; returns the events that have waited."""
+        held, self._held = self._held or [], None
+        return held
+
+    def resume(self) -> tuple[int, ...]:
+        """The tokens that another replica goes on behind; what has waited, it writes again."""
+        self._held = None
+        return tuple(self.tokens)

@@ -1,0 +1,76 @@
+"""Responses in a shared store: any front shows them, and goes on with them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from server.dialects.responses.store import Json, ResponseStore, StoredResponse
+from server.store.shared_store import SharedStore, StoreEntry
+
+RESPONSES, ITEMS = "response", "item"
+
+
+@dataclass(frozen=True)
+class _OwnedId:
+    """The id of a response or an item: what one owner has is not there for another one."""
+
+    owner: str
+    id: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.owner}/{self.id}"
+
+
+class SharedResponses(ResponseStore):
+    """A `ResponseStore` whose responses are in a shared store.
+
+    Args:
+        store: where they are.
+        most_bytes: of one response.
+    """
+
+    def __init__(self, store: SharedStore, most_bytes: int):
+        super().__init__(most=1, most_bytes=most_bytes)
+        self._store = store
+        self._most_of_one = most_bytes
+
+    def put(self, stored: StoredResponse) -> None:
+        if stored.size > self._most_of_one:
+            return
+        id = stored.response["id"]
+        value = {"response": stored.response, "context": stored.context, "size": stored.size}
+        entries: list[StoreEntry] = []
+        for item in stored.conversation:
+            place = _OwnedId(stored.owner, item["id"])
+            entries.append(StoreEntry(ITEMS, place.key, _pack(item), field=id))
+        entries.append(StoreEntry(RESPONSES, _OwnedId(stored.owner, id).key, _pack(value)))
+        self._store.write(*entries)
+
+    def get(self, owner: str, id: str) -> StoredResponse | None:
+        found = self._store.read(RESPONSES, _OwnedId(owner, id).key).get("")
+        if found is None:
+            return None
+        value = json.loads(found)
+        return StoredResponse(
+            value["response"], tuple(value["context"]), owner=owner, size=value["size"]
+        )
+
+    def delete(self, owner: str, id: str) -> bool:
+        return self._store.delete(RESPONSES, _OwnedId(owner, id).key)
+
+    def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, Json]:
+        found = dict[str, Json]()
+        for id in ids:
+            copies = self._store.read(ITEMS, _OwnedId(owner, id).key)
+            living = [response for response in copies if self._has(owner, response)]
+            if living:
+                found[id] = json.loads(copies[living[-1]])
+        return found
+
+    def _has(self, owner: str, id: str) -> bool:
+        return bool(self._store.read(RESPONSES, _OwnedId(owner, id).key))
+
+
+def _pack(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=True).encode()

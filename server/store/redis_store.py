@@ -1,0 +1,84 @@
+"""A store in Redis, for the processes of several machines."""
+# pyright: reportMissingImports=false
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from constrained.errors import RequestError
+from constrained.own_packages import install_command
+from server.store.shared_store import LOG, StoreEntry, StoreError
+
+PREFIX = "constrained"
+KEPT_SECONDS = 7 * 24 * 3600
+"""From the last write on; how much room there is, Redis is told (`maxmemory`)."""
+PATIENCE_SECONDS = 2.0
+STAMP_BYTES = 8
+
+
+class RedisStore:
+    """A `SharedStore` in Redis: a hash for each key.
+
+    Args:
+        address: `redis://`, with TLS `rediss://`.
+
+    Raises:
+        RequestError: the package is missing, or it is no such address.
+        StoreError: nobody answers there.
+    """
+
+    def __init__(self, address: str):
+        try:
+            import redis
+        except ModuleNotFoundError as error:
+            hint = f"Run: {install_command('redis')}"
+            raise RequestError("a store in Redis needs redis", hint=hint) from error
+        self._error = redis.RedisError
+        try:
+            self._redis: Any = redis.Redis.from_url(
+                address,
+                socket_timeout=PATIENCE_SECONDS,
+                socket_connect_timeout=PATIENCE_SECONDS,
+            )
+        except ValueError as error:
+            raise RequestError(f"--store: {error}", where="/store") from error
+        with self._failures():
+            self._redis.ping()
+
+    def read(self, space: str, key: str) -> dict[str, bytes]:
+        with self._failures():
+            found: dict[bytes, bytes] = self._redis.hgetall(_name(space, key))
+        stamped = sorted(found.items(), key=lambda item: item[1][:STAMP_BYTES])
+        return {field.decode(): value[STAMP_BYTES:] for field, value in stamped}
+
+    def write(self, *entries: StoreEntry) -> None:
+        with self._failures(), self._redis.pipeline() as pipeline:
+            for entry in entries:
+                name = _name(entry.space, entry.key)
+                # Redis has fields in any order: the time in front tells which is the latest.
+                stamp = time.time_ns().to_bytes(STAMP_BYTES)
+                pipeline.hset(name, entry.field, stamp + entry.value)
+                pipeline.expire(name, KEPT_SECONDS)
+            pipeline.execute()
+
+    def delete(self, space: str, key: str) -> bool:
+        with self._failures():
+            return bool(self._redis.delete(_name(space, key)))
+
+    def close(self) -> None:
+        self._redis.close()
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (self._error, OSError) as error:
+            LOG.error("the shared store in Redis: %s", error)
+            raise StoreError(
+                "the shared store cannot be used", hint="The log of the server says why"
+            ) from error
+
+
+def _name(space: str, key: str) -> str:
+    return f"{PREFIX}:{space}:{key}"

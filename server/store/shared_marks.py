@@ -1,0 +1,35 @@
+"""Small marks in a shared store: ids of calls, and dates of conversations."""
+
+from datetime import datetime
+
+from server.store.shared_store import Lenient, SharedStore, StoreEntry
+
+CALLS, DATES = "call", "date"
+
+
+class StoredIds:
+    """The `SharedIds` of a store."""
+
+    def __init__(self, store: SharedStore):
+        self._store = Lenient(store)
+
+    def find(self, id: str) -> str | None:
+        found = self._store.read(CALLS, id).get("")
+        return None if found is None else found.decode()
+
+    def keep(self, id: str, written: str) -> None:
+        self._store.write(StoreEntry(CALLS, id, written.encode(errors="replace")))
+
+
+class StoredDates:
+    """The `SharedDates` of a store."""
+
+    def __init__(self, store: SharedStore):
+        self._store = Lenient(store)
+
+    def find(self, key: bytes) -> datetime | None:
+        found = self._store.read(DATES, key.hex()).get("")
+        return None if found is None else datetime.fromisoformat(found.decode())
+
+    def keep(self, key: bytes, moment: datetime) -> None:
+        self._store.write(StoreEntry(DATES, key.hex(), moment.isoformat().encode()))

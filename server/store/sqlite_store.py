@@ -1,0 +1,123 @@
+"""A store in a SQLite file, for the processes of one machine."""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from grammars.byte_cache import MIB
+from server.store.shared_store import LOG, StoreEntry, StoreError
+
+ROOM = 1024 * MIB
+CHECKED = 256
+"""Writes of a process between two looks at how much there is."""
+BUSY_SECONDS = 5
+OVERHEAD = 100
+"""Bytes of a row, beside its key and its value."""
+_TABLE = """
+CREATE TABLE IF NOT EXISTS entries (
+    space TEXT NOT NULL, key TEXT NOT NULL, field TEXT NOT NULL,
+    value BLOB NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL,
+    PRIMARY KEY (space, key, field)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_use ON entries (used);
+"""
+
+
+class SqliteStore:
+    """A `SharedStore` in a file, which only its user may read.
+
+    Args:
+        path: of the file; it is made if it is missing.
+        room: in bytes.
+        checked: so many writes lie between two looks at how much there is.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], room: int = ROOM, *, checked: int = CHECKED):
+        self._checked = checked
+        self._path = Path(path)
+        self._room = room
+        self._writes = 0
+        self._lock = threading.Lock()
+        with self._failures():
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            os.close(descriptor)
+            self._base = sqlite3.connect(
+                self._path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None
+            )
+            self._base.execute("PRAGMA journal_mode = WAL")
+            self._base.execute("PRAGMA synchronous = NORMAL")
+            self._base.executescript(_TABLE)
+
+    def read(self, space: str, key: str) -> dict[str, bytes]:
+        with self._lock, self._failures():
+            found = self._base.execute(
+                "SELECT field, value FROM entries WHERE space = ? AND key = ? ORDER BY used",
+                (space, key),
+            )
+            return dict(found.fetchall())
+
+    def write(self, *entries: StoreEntry) -> None:
+        rows: list[tuple[str, str, str, bytes, int, float]] = []
+        for entry in entries:
+            texts = len(entry.space) + len(entry.key) + len(entry.field)
+            size = OVERHEAD + texts + len(entry.value)
+            place = entry.space, entry.key, entry.field
+            rows.append((*place, entry.value, size, time.time()))
+        with self._lock, self._failures(), self._transaction():
+            self._base.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
+            done = self._writes + len(rows)
+            is_due = self._writes // self._checked != done // self._checked
+            if is_due or not self._writes:
+                self._make_room()
+            self._writes = done
+
+    def _make_room(self) -> None:
+        (size,) = self._base.execute("SELECT coalesce(sum(size), 0) FROM entries").fetchone()
+        while size > self._room:
+            oldest = self._base.execute(
+                "SELECT space, key, field, size FROM entries ORDER BY used LIMIT ?", (CHECKED,)
+            ).fetchall()
+            for *place, freed in oldest:
+                if size <= self._room:
+                    break
+                self._base.execute(
+                    "DELETE FROM entries WHERE space = ? AND key = ? AND field = ?", place
+                )
+                size -= freed
+
+    def delete(self, space: str, key: str) -> bool:
+        with self._lock, self._failures():
+            done = self._base.execute(
+                "DELETE FROM entries WHERE space = ? AND key = ?", (space, key)
+            )
+            return done.rowcount > 0
+
+    def close(self) -> None:
+        self._base.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._base.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._base.execute("ROLLBACK")
+            raise
+        self._base.execute("COMMIT")
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            LOG.error("the shared store %s: %s", self._path, error)
+            raise StoreError(
+                "the shared store cannot be used", hint="The log of the server says why"
+            ) from error

@@ -1,0 +1,26 @@
+"""The address of a shared store, and the store that is there."""
+
+from constrained.errors import RequestError
+from server.store.redis_store import RedisStore
+from server.store.shared_store import SharedStore
+from server.store.sqlite_store import SqliteStore
+
+SQLITE, REDIS = "sqlite:", ("redis://", "rediss://", "unix://")
+
+
+def open_store(address: str) -> SharedStore:
+    """Opens a store.
+
+    Args:
+        address: `sqlite:FILE`, or `redis://[:PASSWORD@]HOST[:PORT][/NUMBER]`.
+
+    Raises:
+        RequestError: it is no such address, or its package is missing.
+        StoreError: the store cannot be reached.
+    """
+    if address.startswith(SQLITE):
+        return SqliteStore(address.removeprefix(SQLITE))
+    if address.startswith(REDIS):
+        return RedisStore(address)
+    hint = "Write sqlite:FILE, or redis://HOST:PORT"
+    raise RequestError(f"{address!r} is no address of a store", where="/store", hint=hint)

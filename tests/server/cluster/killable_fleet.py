@@ -1,0 +1,64 @@
+"""Replicas in this process, which die when a test says so."""
+
+import asyncio
+import pickle
+from collections.abc import AsyncGenerator, Callable
+
+from constrained import Model
+from server.cluster.engine_replica import EngineReplica
+from server.cluster.prefix_router import PrefixRouter
+from server.cluster.turn_order import Answer, ReplicaLostError, TurnOrder
+
+
+class KillableFleet:
+    """Replicas behind the router. All that passes between front and replica is pickled.
+
+    Args:
+        make: makes the model of a replica.
+        count: of replicas.
+    """
+
+    def __init__(self, make: Callable[[], Model], count: int):
+        self.replicas = {
+            f"replica-{n}": EngineReplica(f"replica-{n}", make()) for n in range(count)
+        }
+        self.router = PrefixRouter()
+        self.orders: list[tuple[str, TurnOrder]] = []
+        self.kill_after: int | None = None
+        """So many answers of a replica come through, and then it is dead."""
+        self.hangs = False
+        """It says nothing any more, in place of being dead."""
+        for name, replica in self.replicas.items():
+            self.router.report(name, replica.report())
+
+    async def open(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
+        among = set(self.router.names) - order.avoid
+        choice = self.router.choose(order.chain, among=among)
+        if choice is None:
+            raise ReplicaLostError("there is none")
+        self.orders.append((choice.name, order))
+        routed = self.router.start(choice, order.chain)
+        sent: TurnOrder = pickle.loads(pickle.dumps(order))
+        answers = self.replicas[choice.name].decode(sent)
+        count = 0
+        try:
+            async for answer in answers:
+                if self.kill_after is not None and count >= self.kill_after:
+                    await self._die(choice.name)
+                count += 1
+                yield pickle.loads(pickle.dumps(answer))
+        finally:
+            self.router.finish(routed)
+            await answers.aclose()
+
+    async def _die(self, name: str) -> None:
+        self.kill_after = None
+        if self.hangs:
+            await asyncio.sleep(3600)
+        self.router.remove(name)
+        raise ReplicaLostError(f"{name} was killed")
+
+    def close(self) -> None:
+        """Closes the models."""
+        for replica in self.replicas.values():
+            replica.model.close()

@@ -1,0 +1,138 @@
+"""Stores: what one process writes, the others read; what is in them is bounded."""
+
+import stat
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constrained.errors import RequestError
+from server.dialects.responses.shared_responses import SharedResponses
+from server.dialects.responses.store import StoredResponse, measure
+from server.store.shared_marks import StoredDates, StoredIds
+from server.store.shared_store import Lenient, SharedStore, StoreEntry, StoreError
+from server.store.sqlite_store import SqliteStore
+from server.store.store_address import open_store
+from tests.server.store.stores import open_two, run_redis
+
+Pair = tuple[SharedStore, SharedStore]
+
+
+@pytest.fixture(scope="module")
+def address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("store")
+    if request.param == "sqlite":
+        yield f"sqlite:{folder / 'shared.db'}"
+        return
+    with run_redis(folder) as redis:
+        yield redis
+
+
+@pytest.fixture
+def pair(address: str) -> Iterator[Pair]:
+    stores = open_two(address)
+    yield stores
+    for store in stores:
+        store.close()
+
+
+each_store = pytest.mark.parametrize("address", ["sqlite", "redis"], indirect=True)
+
+
+@each_store
+def test_what_one_process_writes_another_one_reads(pair: Pair) -> None:
+    one, other = pair
+    one.write(StoreEntry("a", "key", b"1", field="x"), StoreEntry("a", "key", b"2", field="y"))
+    other.write(StoreEntry("a", "key", b"\0\xff", field="x"))
+    assert list(one.read("a", "key").items()) == [("y", b"2"), ("x", b"\0\xff")]
+    assert one.read("b", "key") == {}
+    assert one.delete("a", "key")
+    assert not other.delete("a", "key")
+    assert other.read("a", "key") == {}
+
+
+def make_response(id: str, owner: str, *, context: int = 1) -> StoredResponse:
+    items = tuple({"id": f"item-{number}", "text": "é\ud800"} for number in range(context))
+    response = {"id": id, "status": "completed", "output": [{"id": f"out-{id}", "text": id}]}
+    return StoredResponse(response, items, owner, measure([response, items]))
+
+
+@each_store
+def test_any_front_goes_on_with_a_response(pair: Pair) -> None:
+    one, other = (SharedResponses(store, most_bytes=10_000) for store in pair)
+    stored = make_response("resp_1", "alice")
+    one.put(stored)
+    assert other.get("alice", "resp_1") == stored
+    assert other.get("bob", "resp_1") is None
+    assert other.find_items("alice", ["item-0", "out-resp_1", "none"]) == {
+        "item-0": stored.context[0],
+        "out-resp_1": stored.response["output"][0],
+    }
+    assert other.find_items("bob", ["item-0"]) == {}
+    assert other.delete("alice", "resp_1")
+    assert one.get("alice", "resp_1") is None
+    assert one.find_items("alice", ["item-0"]) == {}
+
+
+@each_store
+def test_a_response_that_is_too_large_is_not_kept(pair: Pair) -> None:
+    responses = SharedResponses(pair[0], most_bytes=200)
+    responses.put(make_response("resp_2", "alice", context=50))
+    assert responses.get("alice", "resp_2") is None
+
+
+@each_store
+def test_ids_and_dates_are_known_to_all(pair: Pair) -> None:
+    moment = datetime(2026, 11, 25, 3, 52)
+    StoredIds(pair[0]).keep("abc", "call:7")
+    StoredDates(pair[0]).keep(b"\1", moment)
+    assert StoredIds(pair[1]).find("abc") == "call:7"
+    assert StoredIds(pair[1]).find("abd") is None
+    assert StoredDates(pair[1]).find(b"\1") == moment
+    assert StoredDates(pair[1]).find(b"\2") is None
+
+
+@settings(max_examples=20)
+@given(sizes=st.lists(st.integers(0, 3_000), max_size=30))
+def test_a_file_is_bounded(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
+    path = tmp_path_factory.mktemp("bounded") / "store.db"
+    store = SqliteStore(path, room=10_000, checked=1)
+    for number, size in enumerate(sizes):
+        store.write(StoreEntry("space", str(number), bytes(size)))
+    kept = [number for number in range(len(sizes)) if store.read("space", str(number))]
+    assert kept == list(range(len(sizes)))[len(sizes) - len(kept) :]  # the latest ones
+    assert sum(sizes[number] for number in kept) <= 10_000
+    assert not sizes or kept[-1:] == [len(sizes) - 1]
+    store.close()
+
+
+def test_a_file_is_its_users_own(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    SqliteStore(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_store_that_cannot_be_had_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        open_store(f"sqlite:{tmp_path / 'none' / 'store.db'}")
+    with pytest.raises(StoreError):
+        open_store("redis://127.0.0.1:1")
+    with pytest.raises(RequestError, match="no address of a store"):
+        open_store("mysql://localhost")
+
+
+def test_a_cache_that_cannot_be_reached_is_empty(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    store.close()
+    lenient = Lenient(store)
+    lenient.write(StoreEntry("space", "key", b"1"))
+    assert lenient.read("space", "key") == {}
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
