@@ -9,6 +9,7 @@ import argparse
 import itertools
 import statistics
 import time
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,8 +25,7 @@ BEFORE = 512
 def measure(path: Path, threads: int | None, repeats: int) -> dict[int, float]:
     """Milliseconds of a decode, by its number of tokens."""
     times: dict[int, list[float]] = {size: [] for size in SIZES}
-    with load(path, threads=threads, context_length=2 * BEFORE, sequences=1) as model:
-        engine = model.engine
+    with closing(load(path, threads=threads, context_length=2 * BEFORE, sequences=1)) as engine:
         engine.decode([Chunk(0, [*range(1000, 1000 + BEFORE)], 0)])
         for _, (size, taken) in itertools.product(range(repeats), times.items()):
             start = time.perf_counter()

@@ -59,7 +59,7 @@ def main() -> None:
     tokens = parser.parse_args().tokens
     text = ("word " * tokens)[:tokens]  # a byte is a token of the scripted model
     call = hermes_call("write", json.dumps({"text": text}))
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import sync_playwright  # pyright: ignore[reportMissingImports]
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=list(FLAGS))
