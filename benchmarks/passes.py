@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.forced import make_model
 from constrained.decode.speculation import find_cost
+from constrained.engine.llamacpp import load
 from constrained.engine.protocol import Chunk
-from constrained.model.loading import load
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)
 BEFORE = 512
