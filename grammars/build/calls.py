@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from grammars.build.nested import NestedRules
 from grammars.build.python import PythonRules
 from grammars.build.tagged import TaggedRules
-from grammars.build.values import MOST_SPACE, Values
+from grammars.build.values import Values
 from grammars.errors import SchemaError
 from grammars.ir import nodes as ir
 from grammars.ir.nodes import (
@@ -37,9 +37,6 @@ from grammars.wire.format import (
     PythonArguments,
     TaggedArguments,
 )
-
-SPACE = f"{BLANK}{{1,{MOST_SPACE}}}"
-"""White space that models add or leave out in front of a block."""
 
 COUNTED = 8
 """So many calls of a turn have exactly the index that is next; those behind may have any."""
@@ -283,20 +280,23 @@ class CallRules:
             return sequence(optional(self.space()), self._builder.fixed(marker))
         # Two terminals of white space could not share what is written: the first would take it all.
         lead = escape_regex(marker.removesuffix(text))
-        space = self._builder.terminal(Pattern(f"{BLANK}{{0,{MOST_SPACE}}}{lead}"), "SPACE")
+        space = self._builder.terminal(Pattern(f"{self._blanks(0)}{lead}"), "SPACE")
         return sequence(space, self._builder.fixed(text))
 
     def _spaced(self, text: str) -> Expression:
         first, *rest = self._builder.cut(text)
         if first in self._builder.ids:
             return sequence(optional(self.space()), self._builder.fixed(text))
-        pattern = Pattern(f"{BLANK}{{0,{MOST_SPACE}}}{escape_regex(first)}")
+        pattern = Pattern(f"{self._blanks(0)}{escape_regex(first)}")
         head = self._builder.terminal(pattern, "CALL")
         return sequence(head, self._builder.fixed("".join(rest)))
 
     def space(self) -> Expression:
         """White space in front of a block."""
-        return self._builder.terminal(Pattern(SPACE), "SPACE")
+        return self._builder.terminal(Pattern(self._blanks(1)), "SPACE")
+
+    def _blanks(self, least: int) -> str:
+        return f"{BLANK}{{{least},{self._format.most_space}}}"
 
 
 def find_index(format: Format) -> CallIndex | None:

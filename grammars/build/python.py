@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grammars.build.values import MOST_SPACE, StyledStrings, Values, match_texts, write_text
+from grammars.build.values import StyledStrings, Values, match_texts, write_text
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     EMPTY,
@@ -122,7 +122,7 @@ class PythonRules:
             text = before + tool.name + self.around.opener
             head = self.builder.fixed(text)
             if spaced:
-                pattern = Pattern(f"{BLANK}{{0,{MOST_SPACE}}}{escape_regex(text)}")
+                pattern = Pattern(f"{BLANK}{{0,{self.format.most_space}}}{escape_regex(text)}")
                 head = self.builder.terminal(pattern, "CALL")
             options.append(sequence(head, self._call(tool)))
         return self.builder.define(choice(options), "calls")

@@ -77,9 +77,6 @@ from grammars.wire.format import JsonStyle
 
 LOOSE = r"[ \n]{1,256}"
 """White space beside the items of lists and objects that stand deeper than exact indentation."""
-MOST_SPACE = 32
-"""Characters of white space in front of a call or a block: most templates write two at most, one
-indents its calls by 20."""
 
 TIGHT: Mapping[str, Json] = {"x-guidance": {"whitespace_flexible": False}}
 """Two `%json` side by side would else admit white space in front of them."""

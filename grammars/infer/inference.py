@@ -155,6 +155,8 @@ class _TemplateReader:
         call, _ = self._calls
         mixed = infer_mixed(chat, content, call=call, first=first, turn=calls.one)
         is_mixed = mixed.before is not None
+        if not is_mixed:
+            mixed = replace(mixed, before=chat.find_indent(Turn(calls=(call,))))
         written = _assemble(sample, ending, mixed, header=self._find_header(layout))
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
         if slip := find_slip(written, chat.instruct()):
@@ -265,7 +267,8 @@ def name_format(format: Format, *, measured: bool) -> Format:
 
     Args:
         format: what was inferred.
-        measured: what stands between content and calls was seen; if not, it is as in the known one.
+        measured: what stands between content and calls was seen; if not, and where nothing stands
+            in front of calls alone, it is as in the known one.
     """
     for known in NATIVE:
         if _normalise(format) == _normalise(known):
@@ -275,7 +278,7 @@ def name_format(format: Format, *, measured: bool) -> Format:
                 content_places=tuple(
                     dict.fromkeys([*format.content_places, *known.content_places])
                 ),
-                before=format.before if measured else known.before,
+                before=format.before if measured or format.before else known.before,
                 variants=known.variants,
                 strays=known.strays,
                 headers=known.headers,

@@ -189,6 +189,12 @@ class ProbedTemplate:
             raise DetectError("the chat template refuses a plain conversation with a tool call")
         return self.strip(body)
 
+    def find_indent(self, turn: Turn) -> str:
+        """The white space in front of what `read` gives."""
+        body = self.body(turn) or ""
+        head = body.removesuffix(self.strip(body))
+        return head[len(head.rstrip()) :]
+
     def strip(self, body: str) -> str:
         """A body without the reasoning block that templates write into the history."""
         block = self.reasoning

@@ -154,7 +154,8 @@ class Mixed:
         text: the turn.
         content: how content is written, and whether calls may follow.
         conclusion: what follows from the turn.
-        before: what stands between content and calls; None: not known.
+        before: what stands between content and calls, or in front of calls where no content may;
+            None: not known.
         place: where content stands.
         opener: what stands in front of content that is inside of what opens the calls.
     """

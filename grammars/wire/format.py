@@ -33,6 +33,8 @@ from grammars.wire.variants import Handle, MessageHeaders
 T = TypeVar("T")
 CallNode: TypeAlias = Node | Handle
 LONGEST_NAME = 256  # characters; a parser buffers no more than that in search of a name
+MARGIN = 4  # characters of white space that models add or leave out; templates write two at most
+WIDEST = 256  # characters of white space, whatever a template writes
 SHORTEST_TAG = 4  # characters; a shorter text could stand anywhere
 _TAG = re.compile(r"<[^<>\s]*>|\[[A-Z_/]+\]")
 
@@ -230,6 +232,15 @@ class Format:
                 break
             text += node.text
         return text
+
+    @property
+    def most_space(self) -> int:
+        """The characters of white space that may stand in front of a block, at most: few, for small
+        models go on with it; more only where the template indents calls, or spaces them out."""
+        written = "" if self.reasoning is None else self.reasoning.after
+        if not self.before.strip():
+            written += self.before
+        return min(max(MARGIN, len(written)), WIDEST)
 
     @property
     def header(self) -> str:

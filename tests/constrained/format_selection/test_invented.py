@@ -66,6 +66,10 @@ INFERRED = {
         each('<do>{ "tool" : "{{ f.name }}", "input" : {{ f.arguments|tojson }} }</do>', "\n")
     ),
     "calls that are indented": sketch(" " * 20 + each("<do>" + _JSON + "</do>", "\n" + " " * 20)),
+    "calls that are indented, without content": sketch(
+        " " * 20 + each("<do>" + _JSON + "</do>"),
+        content="{% if not m.tool_calls %}{{ m.content or '' }}{% endif %}",
+    ),
     "calls dumped as they come": sketch("<|do|>{{ m.tool_calls|tojson }}<|/do|>"),
     "calls dumped in front of nothing": sketch("{{ m.tool_calls|tojson }}"),
     "the id behind a function": sketch(
@@ -159,6 +163,16 @@ def test_what_is_meant_is_enforced_where_calls_are_malformed(name: str) -> None:
     assert calls in turns["two calls"].text
     for kind in ("content", "one call", "two calls"):
         teaching.check(turns[kind])
+
+
+def test_white_space_in_front_of_a_block_is_bounded_by_what_the_template_writes() -> None:
+    for name, most in (("calls that are indented", 20), ("spaces around colons", 4)):
+        teaching = select(INFERRED[name])
+        tools = read_tools(TOOLS)
+        grammar = build_turn(teaching.selected.format, tools, Policy(Choice.REQUIRED), State())
+        completer = Completer(grammar)
+        assert completer.complete(" " * most) is not None
+        assert completer.complete(" " * (most + 1)) is None
 
 
 def test_arguments_in_a_string_are_named_as_the_reason() -> None:
