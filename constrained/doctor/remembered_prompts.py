@@ -17,12 +17,12 @@ class RememberedPrompts(ChatTemplate):
     """
 
     def __init__(self, source: str, **tokens: str):
-        self._known: dict[str, str | TemplateError] = {}
+        self._known: dict[str, str | TemplateError] | None = {}  # None: nothing is remembered
         super().__init__(source, **tokens)
 
     def compiled_as(self, template: jinja2.Template) -> Self:
         other = super().compiled_as(template)
-        other._known = {}
+        other._known = None  # a render is traced, and one that is remembered would leave no trace
         return other
 
     def _render(
@@ -32,6 +32,8 @@ class RememberedPrompts(ChatTemplate):
         kwargs: Mapping[str, Any],
         add_generation_prompt: bool,
     ) -> str:
+        if self._known is None:
+            return super()._render(messages, tools, kwargs, add_generation_prompt)
         # Not as JSON: 1, 1.0 and true are told apart, and the order of keys.
         key = repr((messages, tools, kwargs, add_generation_prompt, read_frozen()))
         known = self._known.get(key)

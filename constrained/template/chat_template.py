@@ -17,7 +17,7 @@ from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 
-from constrained.errors import TemplateError
+from constrained.errors import AbandonedError, TemplateError
 from constrained.messages import (
     copy_json,
     is_silent,
@@ -394,7 +394,7 @@ class ChatTemplate:
             if error.place is not None:
                 raise
             raise TemplateLimitError(error.message, self._locate(error)) from error
-        except TemplateError:
+        except (TemplateError, AbandonedError):
             raise
         except _FAILURES as error:
             location = self._locate(error)

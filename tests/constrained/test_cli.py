@@ -293,7 +293,7 @@ def test_errors_of_call(run: Run, model: str, tmp_path: Path, arguments: str, me
 @pytest.mark.parametrize(
     "arguments",
     [
-        *("", "call", "call hi -c much", "call hi -fa maybe", "cal", "call --regex a --choice b x"),
+        *("call", "call hi -c much", "call hi -fa maybe", "cal", "call --regex a --choice b x"),
         *("call hi --tols x", "models --nothing"),
     ],
 )
@@ -303,6 +303,13 @@ def test_usage(run: Run, arguments: str):
     assert err.startswith("constrained: error: ")
     assert err.endswith("--help)\n")
     assert err.count("\n") == 1
+
+
+def test_without_a_command_all_are_listed(run: Run):
+    code, out, err = run()
+    assert (code, out) == (2, "")
+    assert err.startswith("usage: constrained ")
+    assert "answer one message" in err
 
 
 def test_the_versions(run: Run):

@@ -10,11 +10,12 @@ import pytest
 
 from constrained import mask
 from constrained.compile import compiler as compiling
-from constrained.compile.compiler import Compiler, GrammarSource
+from constrained.compile.compiler import COMPLETERS, Compiler, GrammarSource
 from constrained.job import Job
 from constrained.model.loading import load
 from constrained.tools import shapes
 from constrained.tools.shapes import forget_schemas, read_entries, read_tools
+from grammars import byte_cache
 from grammars.byte_cache import (
     MIB,
     ByteCache,
@@ -58,13 +59,13 @@ def test_requests_with_tools_of_their_own(
     room = 100_000
     monkeypatch.setattr(shapes._lower_text.cache, "_room", Room(room))
     monkeypatch.setattr(hermes._matchers, "_room", Room(40 * room))
-    monkeypatch.setattr(hermes._grammars._kept, "_room", Room(room))
+    monkeypatch.setattr(hermes._grammars._kept, "_room", Room(10 * room))
     for number in range(REQUESTS):
         hermes.compile(Job(USER, [make_tool(number, type="string", maxLength=9)]))
     sizes = {**hermes.measure_caches(), **measure_shared()}
     assert 0 < sizes["schemas"].bytes <= room
     assert 0 < sizes["matchers"].bytes <= 40 * room
-    assert 0 < sizes["completers"].bytes <= room
+    assert 0 < sizes["completers"].bytes <= 10 * room
     for name in ("schemas", "matchers", "completers"):
         assert sizes[name].count < REQUESTS
 
@@ -93,7 +94,8 @@ def test_all_caches_together_take_what_the_operator_gives_them(
     hermes: Compiler, small_schemas: None
 ) -> None:
     hermes.forget()
-    given = 6 * MIB
+    # A part of what they want: other models of this process may have claimed room, too.
+    given = byte_cache._ROOMS._claimed // 60
     bound_caches(given)
     try:
         for number in range(REQUESTS):
@@ -102,7 +104,8 @@ def test_all_caches_together_take_what_the_operator_gives_them(
         sizes = {**hermes.measure_caches(), **measure_shared()}
     finally:
         bound_caches(None)
-    assert given // 8 < sum(size.bytes for size in sizes.values()) <= given
+    assert sum(size.bytes for size in sizes.values()) <= given
+    assert COMPLETERS // 240 < sizes["completers"].bytes <= COMPLETERS // 60
     assert all(sizes[name].count for name in ("completers", "schemas", "shared_prefixes"))
 
 
