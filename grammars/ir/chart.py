@@ -395,6 +395,10 @@ class Chart:
             case lexeme:
                 following = caller.go_on(rest.behind)
                 row.waiting.setdefault(lexeme, []).append(following)
+                if not isinstance(lexeme, Token):
+                    machine = self._find_machine(lexeme)
+                    if machine.accepts(machine.start):  # llguidance takes an empty one for granted
+                        callers.append(following)
 
     def _take_apart(
         self, row: ChartRow, waiting: list[Caller], options: list[Expression]

@@ -6,12 +6,13 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
-from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Shortest, measure
+from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Completion, Shortest, measure
 from grammars.ir.word_choice import WordChoices
 from grammars.steps import StepsError, limit_steps
 
@@ -19,9 +20,9 @@ Found = TypeVar("Found")
 MOST_TRIED = 16
 MOST_STEPS = 100_000
 """For what is found once: `.*a.{1000}` has more states than anybody can search."""
-PIECE_STEPS = 10_000
+PIECE_STEPS = 30_000
 """For one completion: of tools and schemas it takes 50 to 2,500. Others wait meanwhile."""
-MOST_TURN_STEPS = 20 * PIECE_STEPS
+MOST_TURN_STEPS = 7 * PIECE_STEPS
 """For all completions of one text that grows."""
 LOOK_STEPS = 4_000
 """What each completion gives back of them."""
@@ -216,7 +217,33 @@ class Completer:
             spelled = ending.spell()
             if self._ends(chart, text + spelled):
                 return _Found(least, spelled)
+        if endings and endings[0].size <= MOST_SPELLED:
+            return _Found(least, self._find_detour(chart, endings[0].spell()))
         return _Found(least, None)
+
+    def _find_detour(self, chart: Chart, ending: str) -> str | None:
+        """An ending that begins as one which the lexer reads otherwise: `[]` may be a list in one
+        of two alternatives and raw text in the other, and is the latter then, behind which more has
+        to come."""
+        found: list[tuple[int, Chart, Completion]] = []
+        begun = chart
+        for character in ending:
+            begun = _read_on(begun, character)
+            if not begun.goes_on():
+                break
+            written = len(begun.text) - len(chart.text)
+            for rest in begun.find_endings(self._shortest):
+                if rest.size <= MOST_SPELLED:
+                    found.append((written + rest.size, begun, rest))
+        tried: set[str] = set()
+        for _, begun, rest in sorted(found, key=itemgetter(0)):
+            whole = begun.text + rest.spell()
+            if whole not in tried and self._ends(begun, whole):
+                return whole.removeprefix(chart.text)
+            tried.add(whole)
+            if len(tried) == MOST_TRIED:
+                break
+        return None
 
     def _read(self, text: str) -> Chart:
         """The readings of a text; they are kept for the next one, but not those of a last character
