@@ -3,7 +3,7 @@
 import hashlib
 import json
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -11,6 +11,7 @@ from constrained.answers import CHECKED_ONLY, read_answer
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.deadline import Timings
 from constrained.decode.endless_values import EndedValue
+from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import Finish, Generation, RemoteNote, Usage
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
@@ -252,6 +253,29 @@ class TurnCallIds:
             tries += 1
         self._taken.add(id)
         return id
+
+    def name_calls(
+        self, sink: Callable[[Sequence[StreamEvent]], None]
+    ) -> Callable[[Sequence[StreamEvent]], None]:
+        """A sink that gives the calls among its events their ids, and hands the events on."""
+
+        def send(events: Sequence[StreamEvent]) -> None:
+            named: list[StreamEvent] = []
+            for event in events:
+                if isinstance(event, CallRead):
+                    id = self.choose(event.index, event.call.id)
+                    event = replace(event, call=replace(event.call, id=id))
+                named.append(event)
+            sink(named)
+
+        return send
+
+
+def has_own_ids(generation: Generation, reply: Reply) -> bool:
+    """True if each call has the id that the model wrote, if it wrote one. A call whose id was
+    replaced, because another one has it, is not what the model wrote."""
+    written = [event.call.id for event in generation.events if isinstance(event, CallRead)]
+    return all(id in (None, call.id) for id, call in zip(written, reply.calls, strict=False))
 
 
 def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:

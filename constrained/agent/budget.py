@@ -60,7 +60,11 @@ class Budget:
                 raise RequestError(f"it is {value!r}", where=where, hint=hint)
 
     def find_spent(self, spent: Spent) -> str | None:
-        """Which budget is spent, in words; None if something is left of each."""
+        """Returns which limit is reached, in words; None if there is something left of each.
+
+        Args:
+            spent: what the run has spent.
+        """
         for field in fields(self):
             most = getattr(self, field.name)
             if most is not None and getattr(spent, field.name) >= most:
@@ -68,7 +72,12 @@ class Budget:
         return None
 
     def find_excess(self, spent: Spent, cost: float) -> str | None:
-        """Which budget has no room for a call of this cost, in words; None if it may be made."""
+        """Returns which limit does not allow another call, in words; None if it is allowed.
+
+        Args:
+            spent: what the run has spent.
+            cost: the cost of the call.
+        """
         exceeded = self.find_spent(spent)
         if exceeded is None and self.cost is not None and spent.cost + cost > self.cost:
             return f"it costs {cost:g}, of {_describe('cost', self.cost)} {spent.cost:g} is spent"

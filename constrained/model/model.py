@@ -39,7 +39,7 @@ from constrained.model.call_options import (
 )
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.remote.remote_engine import RemoteEngine
-from constrained.reply import Reply, TurnCallIds, make_reply
+from constrained.reply import Reply, TurnCallIds, has_own_ids, make_reply
 from constrained.runs.recorded_run import ModelIdentity, begin, go_on
 from constrained.schedule.runner import Runner, TurnRunner
 from constrained.schedule.scheduler import STEP, Schedule
@@ -56,7 +56,7 @@ from constrained.schedule.worker import (
 )
 from constrained.schedule.workers import Order, Workers
 from constrained.template.chat_template import ChatTemplate
-from grammars.turn import Answer, CallRead
+from grammars.turn import Answer
 from grammars.wire.format import Format
 
 T = TypeVar("T")
@@ -64,24 +64,6 @@ T = TypeVar("T")
 
 def _ignore(events: Sequence[StreamEvent]) -> None:
     """The sink of a caller who wants the reply alone."""
-
-
-def _send_with_ids(ids: TurnCallIds, sink: Sink, events: Sequence[StreamEvent]) -> None:
-    """Sends events with the ids that the calls have in the reply."""
-    named: list[StreamEvent] = []
-    for event in events:
-        if isinstance(event, CallRead):
-            id = ids.choose(event.index, event.call.id)
-            event = replace(event, call=replace(event.call, id=id))
-        named.append(event)
-    sink(named)
-
-
-def _has_own_ids(generation: Generation, reply: Reply) -> bool:
-    """True if each call has the id that the model wrote, if it wrote one. A call whose id was
-    replaced, because another one has it, is not what the model wrote."""
-    written = [event.call.id for event in generation.events if isinstance(event, CallRead)]
-    return all(id in (None, call.id) for id, call in zip(written, reply.calls, strict=False))
 
 
 class Model:
@@ -605,7 +587,7 @@ class Model:
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)
-            named = partial(_send_with_ids, TurnCallIds(turn), sink)
+            named = TurnCallIds(turn).name_calls(sink)
             return self._launch(turn, is_wanted, named, options=call.options, deadline=deadline)
 
         check = partial(self._check, is_wanted, deadline)
@@ -665,7 +647,7 @@ class Model:
     def _finish(self, turn: CompiledTurn, generation: Generation) -> Reply:
         reply = make_reply(generation, turn)
         is_cut = generation.stopped is not None or generation.is_ended_by_text
-        if generation.finish is Finish.STOP and not is_cut and _has_own_ids(generation, reply):
+        if generation.finish is Finish.STOP and not is_cut and has_own_ids(generation, reply):
             self.compiler.keep(turn, generation.tokens, reply.message())
         return reply
 

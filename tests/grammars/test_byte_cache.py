@@ -102,14 +102,14 @@ def test_a_large_value_goes_alone() -> None:
 
 
 def test_caches_share_what_all_of_them_may_take() -> None:
-    rooms = [Room(3 << 40), Room(1 << 40)]  # far more than the caches of the package
-    assert [room.bytes for room in rooms] == [3 << 40, 1 << 40]
+    rooms = [Room(3 << 60), Room(1 << 60)]  # far more than the caches of the package
+    assert [room.bytes for room in rooms] == [3 << 60, 1 << 60]
     try:
         bound_caches(4_000)
         assert [room.bytes for room in rooms] == [2_999, 999]
         del rooms[0]  # with its model, say
         assert rooms[0].bytes == 3_999
-        cache = ByteCache[str](1 << 40)
+        cache = ByteCache[str](1 << 60)
         cache.keep(1, "x" * 1_000)
         assert cache.size.count == 1
         bound_caches(0)

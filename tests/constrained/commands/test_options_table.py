@@ -25,6 +25,8 @@ PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 LOADED: dict[str, tuple[str, str, Any]] = {
     "model": ("-m m.gguf", "source", "m.gguf"),
+    "tokenizer": ("-m vllm://127.0.0.1:1 --tokenizer v.gguf", "tokenizer", "v.gguf"),
+    "backend_key": ("-m vllm://127.0.0.1:1 --backend-key k", "api_key", "k"),
     "chat_template_file": ("--chat-template-file TEMPLATE", "chat_template", PLAIN_TEMPLATE),
     "tool_format": ("--tool-format hermes", "tool_format", "hermes"),
     "deterministic": ("--deterministic", "deterministic", True),
@@ -129,6 +131,7 @@ OF_THE_SERVER = {
     "MODELS_MAX",
     "SLEEP_IDLE_SECONDS",
 }
+KEYS = {"HF_TOKEN", "LLAMA_API_KEY", "CONSTRAINED_BACKEND_KEY"}
 TABLES = (LOADED, FETCHED, ASKED, GENERATED, DRAWN)
 ROWS = {option: row for table in TABLES for option, row in table.items()}
 
@@ -247,7 +250,7 @@ def test_each_variable_stands_in_for_its_option(
 
 def test_no_variable_is_forgotten() -> None:
     named = {variable.removeprefix("LLAMA_ARG_") for variable, *_ in FALLBACKS.values()}
-    assert VARIABLES.keys() | OF_THE_SERVER == named - {"HF_TOKEN", "LLAMA_API_KEY"}
+    assert VARIABLES.keys() | OF_THE_SERVER == named - KEYS
 
 
 def test_replies_are_json_if_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
