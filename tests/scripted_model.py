@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from constrained.engine.sampling import Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
@@ -49,7 +50,7 @@ def wish(texts: Sequence[Sequence[int]], vocabulary: Vocabulary) -> Any:
 
 
 def wishing(*texts: str, source: str = HERMES, **options: Any) -> Model:
-    """A model that would like to answer with the first text, else with the next one."""
+    """A model that answers with the first text, or with the next one where it may not."""
 
     def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
         start = [found.end() for found in re.finditer(TURN, BYTES.text(tokens))][-1]
@@ -57,4 +58,4 @@ def wishing(*texts: str, source: str = HERMES, **options: Any) -> Model:
         return wish(wishes, BYTES)(sequence, [0, *tokens[start:]])
 
     engine = ScriptedEngine(BYTES, logits, context_length=20_000, **options)
-    return Model(engine, ChatTemplate(source))
+    return Model(engine, ChatTemplate(source), sampling=Sampling(temperature=0))
