@@ -48,7 +48,8 @@ INTERRUPTED = 130  # the exit code after Ctrl-C
 NOT_HANDED_ON = re.compile(r"PYTHON|VIRTUAL_ENV|LLAMA_|CONSTRAINED_|HF_|XDG_|MAKE|MFLAGS|OPENAI_")
 OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
-ENGINE = re.compile("(llama-server|vllm|sglang)://")
+ELSEWHERE = re.compile("(llama-server|vllm|sglang)://|constrained cluster")
+"""What needs an engine, or Ray and several machines, which are not here."""
 FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
 """Commands that no page tells to run."""
 
@@ -290,6 +291,10 @@ def make_runnable(line: str) -> str:
     if command.startswith("constrained call "):
         # By another name, the demo model draws at random: it may not end before the tokens do.
         command += " --temp 0"
+    if found := re.search(r"trace (\S+) --request (\S+)", command):
+        # The documented request is somebody else's: the first one of the file is asked for.
+        id = f"$(grep --only-matching 'req_[0-9a-f]*' {found[1]} | head -1)"
+        command = command.replace(found[2], id)
     if written := re.search(r" -o (\S+)", command):
         command += f" && cat {written[1]}"
     return command.replace("0.0.0.0", "127.0.0.1")  # nothing listens to the outside
@@ -298,8 +303,8 @@ def make_runnable(line: str) -> str:
 def run_commands(stranger: Stranger, commands: Sequence[str]) -> None:
     """Runs what ends by itself; of servers, asks each one by the package `openai`."""
     for command in (*map(make_runnable, commands), *FURTHER):
-        if ENGINE.search(command):
-            continue  # there is no such engine here
+        if ELSEWHERE.search(command):
+            continue
         if command.startswith("constrained serve"):
             with stranger.serving(command) as url:
                 stranger.note(ask(url))
@@ -352,6 +357,8 @@ def report(stranger: Stranger, answers: Mapping[str, float], *, seconds: float) 
 def main() -> None:
     """Spends the hour."""
     begun = time.monotonic()
+    # Where this runs in the background, interrupts may be ignored; programs would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     (wheel,) = Path(sys.argv[1]).resolve().glob("*.whl")
     find_cache = [sys.executable, "-m", "pip", "cache", "dir"]
     cache = subprocess.check_output(find_cache, text=True).strip()
