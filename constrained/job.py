@@ -62,6 +62,8 @@ class Job:
     Args:
         messages: the conversation, in OpenAI form.
         tools: whatever `read_tools` reads.
+        hidden_tools: the same, of tools that may be called as those, but are not in the prompt: the
+            conversation has told of them. The prompt is the same with them as without.
         tool_choice: a form that `read_policy` reads.
         parallel: whether one turn may hold several calls.
         max_calls: how many calls one turn may hold; None: any number.
@@ -100,6 +102,7 @@ class Job:
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[Any] = ()
+    hidden_tools: Sequence[Any] = ()
     tool_choice: Any = None
     parallel: bool = True
     max_calls: int | None = None

@@ -52,6 +52,9 @@ class Options(TurnOptions, total=False):
     """Options of a request, besides its messages and tools.
 
     Attributes:
+        hidden_tools: tools that may be called beside `tools`, but are not in the prompt: messages
+            have told the model of them. The prompt stays the same, and cached, whatever they are.
+            Default: none.
         tool_choice: "auto" (the default), "none", "required", or one tool, in the form of OpenAI or
             Anthropic. The mask enforces it; the prompt stays the same.
         parallel: allow several calls in one turn. Default: True.
@@ -113,6 +116,7 @@ class Options(TurnOptions, total=False):
             prompt is processed in small pieces. It may wait forever. Default: False.
     """
 
+    hidden_tools: Sequence[Any]
     tool_choice: Any
     parallel: bool
     max_calls: int | None
@@ -321,8 +325,9 @@ def read_call(
     if target:
         answer = target.answer
     # Copies: the request may wait in the queue while its owner goes on.
-    if "breakpoints" in given:
-        given["breakpoints"] = copy_json(given["breakpoints"])
+    for name in ("breakpoints", "hidden_tools"):
+        if name in given:
+            given[name] = copy_json(given[name])
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
     return ModelCall(job, read_call_options(turn_options, defaults))
 
