@@ -11,6 +11,7 @@ from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
 from constrained.agent.outcome import CallResult, Run, decline, lose
 from constrained.errors import RequestError
 from constrained.reply import Reply
+from constrained.tools.search import ToolSearch, read_search
 from grammars.turn import ToolCall
 
 OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
@@ -24,6 +25,7 @@ class RunSettings:
         limits: where it ends.
         approve, min_confidence: see `RunOptions`.
         on_interrupted: see `RunOptions`.
+        search: see `search_tools` of `RunOptions`.
         journal: keeps what happens.
     """
 
@@ -31,7 +33,17 @@ class RunSettings:
     approve: Approve | None = None
     min_confidence: float | None = None
     on_interrupted: OnInterrupted | None = None
+    search: ToolSearch | None = None
     journal: Journal = field(default_factory=NoJournal)
+
+    def make_loop(
+        self,
+        messages: Sequence[Mapping[str, Any]] | str,
+        tools: Sequence[Any],
+        options: Mapping[str, Any],
+    ) -> AgentLoop:
+        """The loop of such a run; `options` are those of its turns."""
+        return AgentLoop(messages, tools, options, limits=self.limits, search=self.search)
 
 
 def split_options(
@@ -48,6 +60,7 @@ def split_options(
         approve=rest.pop("approve", None),
         min_confidence=rest.pop("min_confidence", None),
         on_interrupted=rest.pop("on_interrupted", None),
+        search=read_search(rest.pop("search_tools", None)),
         journal=journal,
     )
     if settings.min_confidence is not None:
@@ -83,7 +96,7 @@ def run(
     settings, turn_options = split_options(options, journal or NoJournal())
     actions = Blocking(model)
     try:
-        loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+        loop = settings.make_loop(messages, tools, turn_options)
         return complete(drive(loop, actions, settings))
     finally:
         actions.close()
@@ -101,7 +114,7 @@ async def arun(
     `approve` may be async. It is asked about one call after the other.
     """
     settings, turn_options = split_options(options, journal or NoJournal())
-    loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+    loop = settings.make_loop(messages, tools, turn_options)
     return await drive(loop, Concurrent(model), settings)
 
 
@@ -145,7 +158,7 @@ class _Turn:
         known = journal.find_reply(self._number)
         if known is None:
             # How sure the model is of a call is not known before the turn is over.
-            has_early = any(getattr(tool, "read_only", False) for tool in loop.tools)
+            has_early = any(getattr(tool, "read_only", False) for tool in loop.callable_tools)
             note = None
             if has_early and self._settings.min_confidence is None:
                 note = self.early.note
@@ -217,7 +230,7 @@ class _Turn:
         if is_lost and not await self._may_repeat(place.call):
             return lose(place.call)
         self._journal.begin_call(place)
-        return await self._actions.execute(open_call.call, self._loop.tools)
+        return await self._actions.execute(open_call.call, self._loop.callable_tools)
 
     async def _may_repeat(self, call: ToolCall) -> bool:
         """Whether a call that was under way when the process ended is executed once more."""

@@ -21,6 +21,7 @@ from constrained.isolation.isolated_call import Isolation
 from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
 from constrained.reply import Reply
+from constrained.tools.search import ToolSearch
 from grammars.turn import KeyOrder, Think, ToolCall
 
 MOST_LOGPROBS = 20
@@ -144,6 +145,9 @@ class RunOptions(Options, total=False):
     """Options of `Model.run`: these, and those of a call (`Options`).
 
     Attributes:
+        search_tools: tools that the model finds by a search, as a list or a `ToolSearch`: hundreds
+            of them. The prompt has a tool `search_tools`; what it finds can be called from then on,
+            and the prompt stays cached. Default: None.
         max_steps: maximum number of turns. The calls of the last one are still executed.
             Default: 8.
         max_repeats: after this many repetitions, a call is not executed again, and the model is
@@ -166,6 +170,7 @@ class RunOptions(Options, total=False):
             `resume` continues from there, also after a crash. Default: None, no record.
     """
 
+    search_tools: ToolSearch | Sequence[Any] | None
     max_steps: int
     max_repeats: int
     approve: Approve | None
@@ -180,6 +185,7 @@ class ResumeOptions(TypedDict, total=False):
     """Options of `Model.resume`; everything else is in the record of the run.
 
     Attributes:
+        search_tools: as in `RunOptions`. Default: those of the record, from among the tools given.
         approve: as in `RunOptions`. Without it, calls of a run that had it wait for a decision.
         on_interrupted: a function that is asked about a call that was being executed when the
             process ended, unless its tool is read-only. True: execute it again. Otherwise the model
@@ -190,6 +196,7 @@ class ResumeOptions(TypedDict, total=False):
         timeout: replaces that of the record.
     """
 
+    search_tools: ToolSearch | Sequence[Any] | None
     approve: Approve | None
     on_interrupted: OnInterrupted | None
     max_steps: int

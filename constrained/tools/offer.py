@@ -81,6 +81,12 @@ class Offer:
         """The tools of the grammar: those that may be called."""
         return tuple(offered.tool for offered in self.kept)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools of the request."""
+        kept = [offered.tool.name for offered in self.kept]
+        return (*kept, *(refusal.name for refusal in self.refused))
+
     def without(self, refusal: Refusal) -> "Offer":
         """The offer without this tool.
 

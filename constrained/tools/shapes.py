@@ -20,6 +20,7 @@ from grammars.schema.nodes import Schema
 from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 TOOLS = "/tools"
 MOST_TOOLS = 1000  # in one request
 SCHEMAS, TEXTS = 64 * MIB, 16 * MIB  # of tools: 5 to 30 kB and 1 to 2 kB each, mostly
@@ -43,6 +44,12 @@ class Entry:
     place: str
     where: str
     text: str
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of its arguments, not read yet."""
+        key = _find_key(self.body)
+        return NO_ARGUMENTS if key is None else self.body[key]
 
     def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
         """The tool.
@@ -181,10 +188,7 @@ def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
     """The schema of a tool; the same tools come again with each request of a scope."""
     body, _ = _body(json.loads(text), "")
     key = _find_key(body)
-    document = {"type": "object", "properties": {}}
-    if key is not None:
-        document = body[key]
-    schema = lower(document)
+    schema = lower(NO_ARGUMENTS if key is None else body[key])
     if not strict:
         schema = loosen(schema)
     if nonempty:
