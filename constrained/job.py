@@ -62,8 +62,6 @@ class Job:
     Args:
         messages: the conversation, in OpenAI form.
         tools: whatever `read_tools` reads.
-        hidden_tools: the same, of tools that may be called as those, but are not in the prompt: the
-            conversation has told of them. The prompt is the same with them as without.
         tool_choice: a form that `read_policy` reads.
         parallel: whether one turn may hold several calls.
         max_calls: how many calls one turn may hold; None: any number.
@@ -98,11 +96,12 @@ class Job:
             by those that have none.
         cache_prompt: what was computed of the prompt is taken over from earlier turns, and kept
             for later ones; False: neither.
+        hidden_tools: tools that may be called beside `tools` but are not in the prompt: the
+            conversation has told of them. The prompt is the same with them as without.
     """
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[Any] = ()
-    hidden_tools: Sequence[Any] = ()
     tool_choice: Any = None
     parallel: bool = True
     max_calls: int | None = None
@@ -124,6 +123,7 @@ class Job:
     breakpoints: tuple[int, ...] = ()
     cache_salt: str | None = None
     cache_prompt: bool = True
+    hidden_tools: Sequence[Any] = ()
 
     @property
     def grammar_scope(self) -> str:

@@ -95,18 +95,18 @@ class AgentLoop:
         search: ToolSearch | None = None,
         clock: Clock = time.monotonic,
     ):
+        hidden = options.get("hidden_tools", ())
+        # Refuses what cannot be offered, and says where.
+        offer = read_offer(tools, hidden=hidden, drop=options.get("drop_tools", True))
         # So that signatures are read once.
         self.tools = _isolate_all(tools, limits.isolate)
-        self._hidden = _isolate_all(options.get("hidden_tools", ()), limits.isolate)
+        self._hidden = _isolate_all(hidden, limits.isolate)
         self._found: list[Any] = []
         self._search = search
         if search is not None:
-            self.tools.append(search.tool)
-        # Refuses what cannot be offered, and says where.
-        offer = read_offer(self.tools, hidden=self._hidden, drop=options.get("drop_tools", True))
-        if search is not None:
             search.check_names(offer.names)
-            _isolate_all(search.tools, limits.isolate)
+            _isolate_all(search.tools, limits.isolate)  # refuses what cannot be isolated
+            self.tools.append(search.tool)
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         self.options = dict(options)

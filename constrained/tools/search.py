@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from constrained.errors import RequestError
-from constrained.messages import join_text_parts
+from constrained.messages import join_text_parts, normalise
 from constrained.tools.functions import FunctionTool, as_tool
 from constrained.tools.shapes import Entry, read_entries
 from constrained.tools.signature_text import describe_parameters
@@ -69,13 +69,16 @@ class ToolSearch:
     ):
         if type(top) is not int or top < 1:
             raise RequestError(f"top is {top!r}, must be 1 or more", where=f"{SEARCH_TOOLS}/top")
-        self.tools = tuple(as_tool(tool) for tool in tools)
         self.top, self.rank = top, rank
-        entries = read_entries(self.tools, SEARCH_TOOLS, most=MOST_SEARCHED)
-        check_names([entry.name for entry in entries], [entry.place for entry in entries])
+        entries = read_entries(tools, SEARCH_TOOLS, most=MOST_SEARCHED)
+        self.tools = tuple(as_tool(tool) for tool in tools)
+        names = [entry.name for entry in entries]
+        places = [entry.place for entry in entries]
+        check_names([*names, name], [*places, SEARCH_TOOLS])
+        self._places = dict(zip([*names, name], [*places, SEARCH_TOOLS], strict=True))
         self._entries = {entry.name: entry for entry in entries}
-        self._names = list(self._entries)
-        self._given = dict(zip(self._names, self.tools, strict=True))
+        self._names = names
+        self._given = dict(zip(names, self.tools, strict=True))
         self._index: WordIndex | None = None
         if rank is None:
             self._index = WordIndex([list(_list_texts(entry)) for entry in entries])
@@ -143,10 +146,11 @@ class ToolSearch:
         Raises:
             ToolError: `where` is the tool to search.
         """
+        hint = "Rename one of them, or offer it once"
         for other in others:
-            if other in self._entries:
-                where, hint = self._entries[other].place, "Rename one of them, or offer it once"
-                raise ToolError(f"two tools are called {other!r}", where=where, hint=hint)
+            if other in self._places:
+                message = f"two tools are called {other!r}"
+                raise ToolError(message, where=self._places[other], hint=hint)
 
     def list_found(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Returns the tools that searches of a conversation have found, in the order in which they
@@ -154,6 +158,9 @@ class ToolSearch:
 
         Args:
             messages: the conversation, in OpenAI's form.
+
+        Raises:
+            TemplateError: the messages are not a conversation.
         """
         names: dict[str, None] = {}
         for content in self._list_results(messages):
@@ -163,10 +170,10 @@ class ToolSearch:
     def _list_results(self, messages: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
         """What the searches have returned."""
         called: dict[Any, Any] = {}  # the name of the last call of each id
-        for message in messages:
-            for call in message.get("tool_calls") or ():
-                called[call.get("id")] = call.get("function", {}).get("name")
-            if message.get("role") != "tool":
+        for message in normalise(messages):
+            for call in message.get("tool_calls", ()):
+                called.update(_read_call(call))
+            if message["role"] != "tool":
                 continue
             if called.get(message.get("tool_call_id")) == self.tool.name:
                 yield join_text_parts(message.get("content"))
@@ -195,6 +202,14 @@ def _describe(entry: Entry) -> dict[str, Any]:
         described["description"] = str(description)
     described["parameters"] = describe_parameters(entry.schema)
     return described
+
+
+def _read_call(call: Any) -> dict[str, Any]:
+    """The name of a call by its id; nothing where it has another shape."""
+    if not isinstance(call, dict) or not isinstance(call.get("id"), str):
+        return {}
+    function = call.get("function")
+    return {call["id"]: function.get("name")} if isinstance(function, dict) else {}
 
 
 def _read_names(content: Any) -> list[str]:

@@ -90,18 +90,22 @@ class Entry:
         )
 
 
-def read_tools(tools: Any) -> tuple[Tool, ...]:
+def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
     """Reads a list of tools, each in one of these shapes.
 
     JSON of OpenAI (nested or flat), Anthropic or MCP, an MCP tool as an object, a function or
     other callable, a pydantic model or dataclass, or a `FunctionTool`.
 
+    Args:
+        where: the JSON pointer of the list.
+
     Raises:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
         SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
     """
-    read = tuple(entry.lower() for entry in read_entries(tools))
-    check_names([tool.name for tool in read])
+    entries = read_entries(tools, where)
+    read = tuple(entry.lower() for entry in entries)
+    check_names([entry.name for entry in entries], [entry.place for entry in entries])
     return read
 
 
