@@ -46,17 +46,18 @@ def _write_type(schema: Any, root: Mapping[str, Any], depth: int) -> str:
         return _write_type(_find_reference(schema["$ref"], root), root, depth - 1)
     if "const" in schema:
         return _write_value(schema["const"])
-    if isinstance(values := schema.get("enum"), list):
+    if (values := schema.get("enum")) and isinstance(values, list):
         shown = [_write_value(value) for value in values[:MOST_VALUES]]
         if len(values) > MOST_VALUES:
             shown.append(f"... ({len(values):,} values)")
         return " | ".join(shown)
     for key in ("anyOf", "oneOf"):
-        if isinstance(schema.get(key), list):
-            return _join_types([_write_type(one, root, depth - 1) for one in schema[key]])
+        if (options := schema.get(key)) and isinstance(options, list):
+            return _join_types([_write_type(one, root, depth - 1) for one in options])
     if isinstance(parts := schema.get("allOf"), list) and len(parts) == 1:
         return _write_type(parts[0], root, depth - 1)
-    if isinstance(kinds := schema.get("type"), list):
+    kinds = schema.get("type")
+    if kinds and isinstance(kinds, list):
         one_kind = [{**schema, "type": kind} for kind in kinds]
         return _join_types([_write_type(one, root, depth) for one in one_kind])
     if kinds == "array":
@@ -66,7 +67,7 @@ def _write_type(schema: Any, root: Mapping[str, Any], depth: int) -> str:
         return _write_object(schema, root, depth)
     if kinds == "string" and isinstance(schema.get("format"), str):
         return f"string<{schema['format']}>"
-    return kinds if isinstance(kinds, str) else ANY
+    return kinds if kinds and isinstance(kinds, str) else ANY
 
 
 def _write_object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:
