@@ -60,7 +60,7 @@ def test_only_what_was_found_may_be_called() -> None:
     options: dict[str, Any] = {"sampling": GREEDY, "search_tools": [get_weather, send_mail]}
     ran = run(scripted(WEATHER), "Go.", [], **options, max_tokens=100)
     assert "get_weather" not in ran.reply.text
-    assert ran.calls == ()
+    assert {made.call.name for made in ran.calls} <= {"search_tools"}
     messages = run(scripted(*SCRIPTS), "Go.", [], **options, max_steps=1).messages
     found = run(scripted(WEATHER), messages, [], **options, max_steps=1)
     assert found.calls[0].content == "rain in Rome"
