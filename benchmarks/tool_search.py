@@ -1,6 +1,6 @@
 """Search of tools: what it finds, and what it saves of the prompt and of the KV cache.
 
-    python -m benchmarks.tool_search FOLDER [--rows 400] [--runs 3] [--model smollm2]
+    python -m benchmarks.tool_search FOLDER [--rows 400] [--runs 3] [--model PATH]
 
 FOLDER has `tool.jsonl` and the splits (`dev.jsonl`, `test_in_domain.jsonl`,
 `test_out_domain.jsonl`) of Seal-Tools: 4,076 tools, and questions with the calls that answer them.
@@ -144,7 +144,8 @@ def write_conversation(question: Question, search: ToolSearch) -> Iterator[list[
 def count_evaluated(
     model: Model, question: Question, search: ToolSearch, *, is_hidden: bool
 ) -> list[int]:
-    """The tokens of each turn's prompt that the model evaluates anew."""
+    """The tokens of each turn's prompt that the model evaluates anew; no other conversation shares
+    what was computed."""
     evaluated: list[int] = []
     for messages in write_conversation(question, search):
         tools, found = [search.tool], search.list_found(messages)
@@ -156,6 +157,7 @@ def count_evaluated(
             hidden_tools=found,
             tool_choice="none",
             max_tokens=1,
+            cache_salt=f"{is_hidden} {question.text}",
             sampling=Sampling(temperature=0),
         )
         evaluated.append(reply.usage.prompt_tokens - reply.usage.cached_tokens)
@@ -168,7 +170,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=400, help="questions that are searched for")
     parser.add_argument("--runs", type=int, default=3, help="conversations")
-    parser.add_argument("--model", default="demo")
+    parser.add_argument("--model", default="smollm2")
     options = parser.parse_args()
     tools, questions = read_tools(options.folder), read_questions(options.folder)
     random.Random(0).shuffle(questions)

@@ -13,7 +13,7 @@ from constrained.errors import RequestError
 from constrained.messages import join_text_parts, normalise
 from constrained.tools.functions import FunctionTool, as_tool
 from constrained.tools.shapes import Entry, read_entries
-from constrained.tools.signature_text import describe_parameters
+from constrained.tools.signature_text import describe_tool
 from constrained.tools.word_index import WordIndex
 from grammars.errors import SchemaError, ToolError
 from grammars.names import check_names
@@ -197,11 +197,7 @@ def _describe(entry: Entry) -> dict[str, Any]:
         SchemaError: its schema cannot be enforced.
     """
     entry.lower()
-    described: dict[str, Any] = {"name": entry.name}
-    if description := entry.body.get("description"):
-        described["description"] = str(description)
-    described["parameters"] = describe_parameters(entry.schema)
-    return described
+    return describe_tool(entry.name, entry.body.get("description"), entry.schema)
 
 
 def _read_call(call: Any) -> dict[str, Any]:

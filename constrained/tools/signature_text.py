@@ -13,6 +13,15 @@ DEEPEST = 6  # objects in objects, and references
 ANY = "any"
 
 
+def describe_tool(name: str, description: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool as JSON: its name, its description where it has one, and its parameters."""
+    described: dict[str, Any] = {"name": name}
+    if description:
+        described["description"] = str(description)
+    described["parameters"] = describe_parameters(schema)
+    return described
+
+
 def describe_parameters(schema: Mapping[str, Any]) -> dict[str, str]:
     """The parameters of a tool: type and description by name; `?` marks optional ones."""
     described: dict[str, str] = {}
