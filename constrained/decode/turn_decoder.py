@@ -124,7 +124,8 @@ class TurnDecoder(TurnWriter):
         if not was_read:
             self._state.send_progress()
         if self._speculation is not None:
-            self._speculation.begin(drafted)
+            decoded = len(chunk.tokens) if was_read else None
+            self._speculation.begin(drafted, decoded=decoded)
 
     def prepare(self) -> None:
         """Computes the mask of the next token; also in another thread, while the model decodes.

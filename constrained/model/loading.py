@@ -92,6 +92,10 @@ def load(
     """
     given = source or os.environ.get("LLAMA_ARG_MODEL")
     if is_address(given):
+        if draft_model is not None:
+            message = "an engine elsewhere cannot have a draft model here"
+            hint = "Give that engine the draft model, and leave it out here"
+            raise RequestError(message, where="/draft_model", hint=hint)
         from constrained.model.remote_loading import load_remote
 
         return load_remote(

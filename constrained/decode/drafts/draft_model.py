@@ -11,7 +11,7 @@ from itertools import takewhile
 import numpy as np
 
 from constrained.deadline import Clock
-from constrained.decode.drafts.draft_budget import DraftBudget
+from constrained.decode.drafts.draft_budget import COST, DraftBudget
 from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError, RequestError
@@ -21,7 +21,9 @@ from grammars.wire.format import count_common
 
 STEP = 512  # tokens of a prompt that the draft model reads at once
 NEWEST = 0.2  # the weight of the last decode in the mean time of decodes
-MOST_COST = 2.0  # a draft model that is slower than the model that it drafts for is no help
+# Of a drafted token, in decodes of the model that verifies it: beyond, it costs more than the one
+# decode that it saves if it is right.
+MOST_COST = 1 - COST
 
 
 class DraftModel:
@@ -36,6 +38,7 @@ class DraftModel:
 
     Raises:
         RequestError: its vocabulary is another one.
+        ModelError: it does not run.
     """
 
     def __init__(
@@ -48,13 +51,23 @@ class DraftModel:
     ):
         check_vocabulary(engine.vocabulary, vocabulary)
         self.options = options
-        self.token_seconds = 0.0
-        """What a decode of one token takes, about."""
         self._engine = engine
         self._width = len(vocabulary.tokens)
         self._known = min(self._width, len(engine.vocabulary.tokens))
         self._tokens: list[list[int]] = [[] for _ in range(engine.max_sequences)]
         self._clock = clock
+        self.token_seconds = self._time_token()
+        """What a decode of one token takes, about."""
+
+    def _time_token(self) -> float:
+        """The seconds of a decode; the first one, which allocates memory, does not count."""
+        token = self._engine.vocabulary.bos or 0
+        self._engine.decode([Chunk(0, [token], 0)])
+        since = self._clock()
+        self._engine.decode([Chunk(0, [token], 1)])
+        seconds = self._clock() - since
+        self._engine.release(0)
+        return seconds
 
     def read(self, sequence: int, tokens: Sequence[int]) -> np.ndarray | None:
         """Reads the tokens of a sequence, as far as they are new.
@@ -89,7 +102,7 @@ class DraftModel:
             raise
         known += rest
         if len(rest) == 1:
-            self._note_decode(self._clock() - since)
+            self.token_seconds = _average(self.token_seconds, self._clock() - since)
         return self._fit(rows[0]) if is_all else None
 
     def close(self) -> None:
@@ -107,9 +120,6 @@ class DraftModel:
         for sequence, known in enumerate(self._tokens):
             self._engine.release(sequence)
             known.clear()
-
-    def _note_decode(self, seconds: float) -> None:
-        self.token_seconds = _average(self.token_seconds, seconds)
 
     def _fit(self, logits: np.ndarray) -> np.ndarray:
         """The logits, as many as the other model's vocabulary has tokens."""
@@ -157,14 +167,13 @@ class ModelDrafter:
         self._model = model
         self._sequence = sequence
         self._end = frozenset(end)
-        self._decode_seconds = 0.0
+        self._decode_seconds: float | None = None
 
     def note_decode(self, seconds: float) -> None:
         """A decode of one token of the model that verifies takes so long."""
         self._decode_seconds = _average(self._decode_seconds, seconds)
         if self._decode_seconds > 0:
-            cost = self._model.token_seconds / self._decode_seconds
-            self.budget.token_cost = min(cost, MOST_COST)
+            self.budget.token_cost = self._model.token_seconds / self._decode_seconds
 
     def propose(self, tokens: Sequence[int], matcher: Matcher | None, most: int) -> list[int]:
         """Tokens that may come next, at most so many; none if that is not worth it.
@@ -178,6 +187,10 @@ class ModelDrafter:
             GrammarError: the matcher fails.
             ModelError: the draft model does.
         """
+        # Not before it is known what a decode takes: it may be that no draft can pay, and then the
+        # prompt need not be read a second time.
+        if self._decode_seconds is None or self.budget.token_cost >= MOST_COST:
+            return []
         most = min(most, self._model.options.most, self.budget.affords)
         if most < 1:
             return []
@@ -215,6 +228,6 @@ def _take_forced(fork: Matcher) -> list[int]:
     return forced
 
 
-def _average(mean: float, newest: float) -> float:
-    """The mean of what was measured, in which the newest counts most; 0: nothing was yet."""
-    return mean + NEWEST * (newest - mean) if mean else newest
+def _average(mean: float | None, newest: float) -> float:
+    """The mean of what was measured, in which the newest counts most; None: nothing was yet."""
+    return newest if mean is None else mean + NEWEST * (newest - mean)

@@ -80,12 +80,17 @@ class Speculation(TurnPart):
         self._is_of_model = bool(draft)
         return draft
 
-    def begin(self, drafted: int) -> None:
-        """The model has seen so many drafted tokens; the turn has none of them yet."""
+    def begin(self, drafted: int, *, decoded: int | None) -> None:
+        """The model has seen so many drafted tokens; the turn has none of them yet.
+
+        Args:
+            drafted: the number of these tokens.
+            decoded: that of all tokens of the decode; None: some of the prompt were among them.
+        """
         self._drafted, self._saved = drafted, 0.0
-        if self._drafter is not None:
-            # About what a decode of one token takes: a draft makes it longer.
-            seconds = (self._clock() - self._proposed) / (1 + find_cost(drafted))
+        if self._drafter is not None and decoded is not None:
+            # About what a decode of one token takes: further ones make it longer.
+            seconds = (self._clock() - self._proposed) / (1 + find_cost(decoded - 1))
             self._drafter.note_decode(seconds)
 
     def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:

@@ -1,5 +1,6 @@
 """A draft model changes how often the model runs, and nothing else."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained import embedded
 from constrained.decode.drafts.draft_model import DraftModel, check_vocabulary
 from constrained.decode.drafts.draft_options import DraftOptions
+from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError, ModelError, RequestError
@@ -31,6 +34,7 @@ GREEDY = Sampling(temperature=0)
 NOTE = tool("note", {"text": {"type": "string"}, "urgent": {"type": "boolean"}})
 SAID = "Zebras quickly jump over lazy foxes"
 ASKED = "Please write something."
+TIMED = 2  # decodes of a draft model before it is asked
 OPTIONS = DraftOptions("d.gguf")
 
 
@@ -57,6 +61,8 @@ class Sized(Wishes):
         return super().decode(chunks)
 
     def _like(self, sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        if len(tokens) <= TIMED:
+            return np.zeros(len(self.vocabulary.tokens), np.float32)
         unused = len(self.vocabulary.tokens) - len(BYTES.tokens)
         return np.pad(super()._like(sequence, tokens), (0, unused), constant_values=-9)
 
@@ -93,7 +99,7 @@ def test_a_draft_model_that_is_wrong_costs_little() -> None:
     drafted = ask(Sized(text), Sized(call("a quite different text than that one", False)))
     assert uncounted(drafted) == uncounted(plain)
     wasted = drafted.usage.drafted_tokens - drafted.usage.accepted_tokens
-    assert wasted < 12
+    assert wasted < 20
 
 
 @given(st.data())
@@ -135,9 +141,11 @@ def test_a_draft_model_that_fails_is_left(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = call(SAID, True)
-    draft = Sized(text)
+    target, draft = Sized(text), Sized(text)
+    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=lambda: 0.0)
     draft.failure = error
-    reply = ask(Sized(text), draft)
+    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting) as model:
+        reply = model.call(ASKED, [NOTE], sampling=GREEDY, max_tokens=200)
     assert reply.calls[0].arguments["text"] == SAID
     assert reply.usage == ask(Sized(text), None).usage
     assert ("the draft model failed" in caplog.text) == isinstance(error, ModelError)
@@ -148,7 +156,7 @@ def test_a_prompt_beyond_the_context_of_the_draft_model_is_not_drafted() -> None
     draft = Sized(text)
     draft.context_length = 50
     assert ask(Sized(text), draft).calls[0].arguments["text"] == SAID
-    assert draft.decodes == 0
+    assert draft.decodes == TIMED
 
 
 def test_a_long_prompt_is_read_in_parts() -> None:
@@ -188,14 +196,34 @@ def test_options_that_cannot_be(options: dict[str, Any]) -> None:
         DraftOptions("d.gguf", **options)
 
 
+def test_a_draft_model_that_is_as_slow_reads_nothing() -> None:
+    text = call(SAID, True)
+    ticks = itertools.count()
+    target, draft = Sized(text), Sized(text)
+    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=lambda: float(next(ticks)))
+    template = ChatTemplate(TEMPLATE)
+    with Model(target, template, draft_model=drafting, clock=lambda: float(next(ticks))) as model:
+        reply = model.call(ASKED, [NOTE], sampling=GREEDY, max_tokens=200)
+    assert reply.calls[0].arguments["text"] == SAID
+    assert draft.decodes == TIMED
+
+
 def test_the_demo_model_drafts_for_itself() -> None:
+    """On llama.cpp; that it is as slow as itself does not count here."""
     question = "Send Tom a note that says: see you at noon."
+    options: dict[str, Any] = {"sampling": GREEDY, "max_tokens": 60}
     with load() as plain, load(draft_model="demo", sequences=2) as drafted:
-        expected = plain.call(question, [NOTE], sampling=GREEDY, max_tokens=60)
-        reply = drafted.call(question, [NOTE], sampling=GREEDY, max_tokens=60)
-        assert uncounted(reply) == uncounted(expected)
-        assert reply.usage.accepted_tokens > 0
         assert drafted.engine.memory_bytes > plain.engine.memory_bytes
+        expected = plain.call(question, [NOTE], **options)
+        assert uncounted(drafted.call(question, [NOTE], **options)) == uncounted(expected)
+    small, engine = load_engine(embedded.PATH), load_engine(embedded.PATH)
+    drafting = DraftModel(small, engine.vocabulary, OPTIONS, clock=lambda: 0.0)
+    assert engine.header.chat_templates
+    template = ChatTemplate(engine.header.chat_templates[""])
+    with Model(engine, template, draft_model=drafting) as model:
+        reply = model.call(question, [NOTE], **options)
+    assert uncounted(reply) == uncounted(expected)
+    assert expected.usage.accepted_tokens < reply.usage.accepted_tokens
 
 
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
@@ -203,5 +231,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         load(draft_model="demo", deterministic=True)
     with pytest.raises(RequestError, match="drafts are off"):
         load(draft_model="demo", draft=False)
+    with pytest.raises(RequestError, match="cannot have a draft model here"):
+        load("vllm://127.0.0.1:1", draft_model="demo")
     with pytest.raises(ModelError, match="cannot be read"):
         load(draft_model=tmp_path / "missing.gguf")
