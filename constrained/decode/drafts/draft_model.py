@@ -5,7 +5,7 @@ model.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 import numpy as np
@@ -162,7 +162,7 @@ class ModelDrafter:
         budget: what its drafts may still lose.
     """
 
-    def __init__(self, model: DraftModel, sequence: int, end: Sequence[int]):
+    def __init__(self, model: DraftModel, sequence: int, end: Collection[int]):
         self.budget = DraftBudget()
         self._model = model
         self._sequence = sequence
