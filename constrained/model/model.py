@@ -15,6 +15,7 @@ from constrained.answers import Target, read_target
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
 from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
+from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import DecodeOptions, Finish, Generation, Request
 from constrained.engine.options import MOST_WAITING
@@ -86,6 +87,7 @@ class Model:
         clock: measures timeouts, in seconds.
         cache: where prompts and replies are kept that no longer fit into the KV cache.
         draft: speculative decoding where a turn repeats a text of the prompt.
+        draft_model: a small model that drafts other texts; it is closed with this one.
         max_waiting: maximum number of waiting requests; further ones fail with a `BusyError`.
 
     Attributes:
@@ -111,6 +113,7 @@ class Model:
         clock: Clock = time.monotonic,
         cache: Cache = NO_CACHE,
         draft: bool = True,
+        draft_model: DraftModel | None = None,
         max_waiting: int = MOST_WAITING,
     ):
         self.engine = engine
@@ -135,7 +138,12 @@ class Model:
             self._runner = engine.make_runner(clock=clock, most_waiting=max_waiting)
         else:
             schedule = Schedule(
-                engine, step=step, deterministic=deterministic, clock=clock, cache=cache
+                engine,
+                step=step,
+                deterministic=deterministic,
+                clock=clock,
+                cache=cache,
+                draft_model=draft_model,
             )
             self._runner = Runner(schedule, "decode", most_waiting=max_waiting)
 
