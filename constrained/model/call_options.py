@@ -24,6 +24,7 @@ from constrained.reply import Reply
 from grammars.turn import KeyOrder, Think, ToolCall
 
 MOST_LOGPROBS = 20
+MOST_BRANCHES = 16
 TRACED = 5  # likely tokens of each position in a trace
 Method = TypeVar("Method", bound=Callable[..., Any])
 Messages = Sequence[Mapping[str, Any]] | str
@@ -108,6 +109,10 @@ class Options(TurnOptions, total=False):
         cache_salt: share cached prompts, turns and grammars only with requests of the same salt, so
             that other clients cannot find out by timing what was asked. Default: None: share with
             all requests without a salt.
+        best_of: write so many turns (1 to 16) where there are calls, and return the likeliest: the
+            turn itself, and its likeliest branches, which differ in a name or a listed value
+            (enum, boolean, the name of an argument). They run as one batch on models with as many
+            sequences. Not in streams. Default: 1.
         cache_prompt: reuse what is cached of the prompt, and cache it. Default: True.
         background: low priority: other requests are admitted first, and while they run, this
             prompt is processed in small pieces. It may wait forever. Default: False.
@@ -134,6 +139,7 @@ class Options(TurnOptions, total=False):
     breakpoints: Sequence[int]
     cache_salt: str | None
     cache_prompt: bool
+    best_of: int
 
 
 class RunOptions(Options, total=False):
@@ -220,12 +226,13 @@ class GeneratedTextOptions(Options, total=False):
 @dataclass(frozen=True)
 class CallOptions:
     """The options of decoding a turn, its timeout in seconds from when the call is made, who asks,
-    and whether they are in no hurry."""
+    whether they are in no hurry, and how many turns the best one is chosen of."""
 
     decode: DecodeOptions
     timeout: float | None = None
     owner: Hashable | None = None
     background: bool = False
+    best_of: int = 1
 
 
 def read_call_options(
@@ -317,6 +324,7 @@ def read_call(
     for name in TurnOptions.__annotations__:
         if name in given:
             turn_options[name] = given.pop(name)
+    best_of = _check_best_of(given.pop("best_of", 1))
     answer = read_response_format(given.pop("response_format", None))
     if target:
         answer = target.answer
@@ -324,7 +332,15 @@ def read_call(
     if "breakpoints" in given:
         given["breakpoints"] = copy_json(given["breakpoints"])
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
-    return ModelCall(job, read_call_options(turn_options, defaults))
+    read = read_call_options(turn_options, defaults)
+    return ModelCall(job, replace(read, best_of=best_of))
+
+
+def _check_best_of(count: Any) -> int:
+    if type(count) is not int or not 1 <= count <= MOST_BRANCHES:
+        message = f"best_of is {count!r}, must be from 1 to {MOST_BRANCHES}"
+        raise RequestError(message, where="/best_of")
+    return count
 
 
 def read_value(target: Target, reply: Reply, job: Job) -> Any:
