@@ -26,7 +26,11 @@ def measure_confidence(
     arguments: list[dict[str, float]] = []
     rests: list[float] = []
     opening = 1.0  # of the tokens behind the last call or text, which may open the next call
-    for token, place in zip(tokens, places, strict=True):
+    name_ends: dict[int, int] = {}  # the index of the last token of the name of each call
+    for index, place in enumerate(places):
+        if place is not None and place.call is not None and place.part is TracedPart.TOOL_NAME:
+            name_ends[place.call] = index
+    for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
         if place is None:
             continue
         sureness = _read(token)
@@ -34,11 +38,13 @@ def measure_confidence(
             opening = 1.0
         elif place.call is None:
             opening = min(opening, sureness)
-        elif place.call == len(names):  # its name is complete
+        elif place.call == len(names):
             names.append(min(opening, sureness))
             arguments.append({})
             rests.append(1.0)
             opening = 1.0
+        elif index <= name_ends.get(place.call, -1):
+            names[place.call] = min(names[place.call], sureness)
         elif place.pointer:
             name = _read_name(place.pointer)
             values = arguments[place.call]
