@@ -64,6 +64,8 @@ class Reply:
         logprobs: the sampled tokens and their probabilities, up to the stop text; empty without
             the option `logprobs`.
         barred_calls: calls that the model began, and that `excluded_calls` did not allow.
+        unsure_calls: calls that a run has taken back because the model was not sure of them; see
+            `unsure` of `Model.run`.
         ended_values: values that repeated themselves and were ended.
         remote: the engine that drew the tokens and what it cannot do; None: the local one.
         resumed: numbers of tokens after which another process continued the turn, because the one
@@ -89,6 +91,7 @@ class Reply:
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
     barred_calls: tuple[ToolCall, ...] = ()
+    unsure_calls: tuple[ToolCall, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
     remote: RemoteNote | None = None
     resumed: tuple[int, ...] = ()

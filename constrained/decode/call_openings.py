@@ -1,4 +1,4 @@
-"""The tokens that a call begins with, wherever one could: how likely the model finds a call there."""
+"""The tokens that a call begins with: how likely the model finds a call, wherever one could come."""
 
 from collections.abc import Sequence
 

@@ -21,7 +21,17 @@ from constrained.model.call_options import TRACED, CallOptions
 from constrained.reply import Candidate, Reply, add_trace
 from constrained.schedule.worker import gather, resolve
 from constrained.trace.places import TokenPlace, TracedPart
-from grammars.schema.nodes import AnyValue, Array, Flat, Node, Number, Object, Schema, String, flatten
+from grammars.schema.nodes import (
+    AnyValue,
+    Array,
+    Flat,
+    Node,
+    Number,
+    Object,
+    Schema,
+    String,
+    flatten,
+)
 
 _BLANKS = b" \t\r\n"
 
@@ -85,18 +95,12 @@ def generate_best(launch: Launch, turn: CompiledTurn, options: CallOptions) -> F
     outer = Future[Reply]()
     outer.set_running_or_notify_cancel()
 
-    def branch(first: Future[Reply]) -> None:
-        resolve(outer, lambda: _start_branches(first.result()))
-
-    def _start_branches(first: Reply) -> None:
+    def branch(first: Reply) -> None:
         branches = find_branches(first, turn, options.best_of - 1)
         begun: list[Future[Reply]] = []
         for one in branches:
             written = tuple(token.token for token in one.tokens)
-            branched = replace(decode, written=written)
-            begun.append(launch(options=replace(options, decode=branched)))
-        gathered = gather(begun)
-        gathered.add_done_callback(lambda done: resolve(outer, lambda: choose(done.result())))
+            begun.append(launch(options=replace(options, decode=replace(decode, written=written))))
 
         def choose(replies: Sequence[Reply]) -> None:
             joined = [join(one, reply) for one, reply in zip(branches, replies, strict=True)]
@@ -105,7 +109,11 @@ def generate_best(launch: Launch, turn: CompiledTurn, options: CallOptions) -> F
                 chosen = replace(chosen, trace=None)
             outer.set_result(chosen)
 
-    launch(options=replace(options, decode=decode)).add_done_callback(branch)
+        gathered = gather(begun)
+        gathered.add_done_callback(lambda done: resolve(outer, lambda: choose(done.result())))
+
+    first = launch(options=replace(options, decode=decode))
+    first.add_done_callback(lambda done: resolve(outer, lambda: branch(done.result())))
     return outer
 
 

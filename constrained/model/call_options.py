@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 from constrained.agent.actions import Approve
 from constrained.agent.budget import Budget
+from constrained.agent.doubt import Unsure
 from constrained.agent.run import OnInterrupted
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
@@ -31,6 +32,7 @@ Messages = Sequence[Mapping[str, Any]] | str
 ThinkName = Literal["optional", "required", "forbidden"]
 KeyOrderName = Literal["any", "schema"]
 RecallName = Literal["auto", "keep", "drop"]
+UnsureName = Literal["approve", "ask", "decline"]
 """What users may write in place of the enumerations."""
 
 
@@ -156,7 +158,11 @@ class RunOptions(Options, total=False):
             model makes a declined call again, the run ends. With `LATER` the run ends, and resumes
             when the decision is there. May be async in `arun`.
         min_confidence: ask `approve` only about calls whose `confidence.lowest` is below this, from
-            0 to 1. No call starts early then. Default: None: ask about all calls.
+            0 to 1; see `unsure`. No call starts early then. Default: None: ask about all calls.
+        unsure: what happens to calls below `min_confidence`: "approve" (the default), or instead of
+            the turn, before any of its calls is made: "ask": the model asks the user a question;
+            "decline": it answers without a call. The run then ends with reason `unsure`, and
+            `reply.unsure_calls` has the calls.
         budget: the tokens, seconds, calls and cost that may be spent. After that, the model has one
             last turn to answer without calls. Default: None, no limit.
         max_context: maximum number of prompt tokens. Beyond it, the oldest tool results are
@@ -172,6 +178,7 @@ class RunOptions(Options, total=False):
     max_repeats: int
     approve: Approve | None
     min_confidence: float | None
+    unsure: Unsure | UnsureName
     budget: Budget
     max_context: int | None
     isolate: bool | Isolation
