@@ -1,6 +1,7 @@
 """Best of n over calls with a real model: what it brings, and what it costs.
 
-    python -m benchmarks.best_of PATH ... [-m MODEL.gguf] [--rows 40] [--answers FILE] [-t 1]
+    python -m benchmarks.best_of PATH ... [-m MODEL.gguf] [--rows 40] [--half dev|test]
+                                 [--answers FILE] [-t 1]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`), which judges the calls.
 Each row is asked with `best_of` 1 and 4, one after the other, in an order that changes; a call is
@@ -16,11 +17,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 from benchmarks.kept_answers import KeptAnswers
 from benchmarks.real import find_model
 from benchmarks.real_answers import Outcome
-from benchmarks.real_rows import Call, Question, is_exact, read_questions
+from benchmarks.real_rows import HALVES, Call, Question, is_exact, read_questions
 from constrained import Model, Sampling, load
 from constrained.engine.protocol import Chunk
 
@@ -38,13 +40,14 @@ class CountedTokens:
 
     def __init__(self, model: Model):
         self.count = 0
-        decode = model.engine.decode
+        engine: Any = model.engine
+        decode = engine.decode
 
         def count(chunks: Sequence[Chunk]) -> object:
             self.count += sum(len(chunk.tokens) for chunk in chunks)
             return decode(chunks)
 
-        setattr(model.engine, "decode", count)  # noqa: B010
+        engine.decode = count
 
 
 def ask(model: Model, counted: CountedTokens, question: Question, count: int) -> Outcome:
@@ -96,10 +99,12 @@ def main() -> None:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="rows of BFCL")
     parser.add_argument("-m", "--model", type=Path)
     parser.add_argument("--rows", type=int, default=40, metavar="N", help="of each kind")
+    parser.add_argument("--half", choices=HALVES, help="of the rows; both if not given")
     parser.add_argument("--answers", type=Path, metavar="FILE", help="keep answers there")
     parser.add_argument("-t", "--threads", type=int, default=1)
     options = parser.parse_args()
-    questions = [one for one in read_questions(options.paths, options.rows) if one.right_name]
+    asked = read_questions(options.paths, options.rows, options.half)
+    questions = [one for one in asked if one.right_name is not None]
     path = options.model or find_model()
     outcomes: dict[int, list[Outcome]] = {count: [] for count in COUNTS}
     with (

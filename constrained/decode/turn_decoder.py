@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from constrained.deadline import Clock
-from constrained.decode.call_openings import CallOpenings
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.speculation import Speculation
@@ -25,6 +24,7 @@ from constrained.decode.turn_writer import TurnWriter
 from constrained.engine.protocol import Chunk
 from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.logits import Scores, find_unavoidable
+from constrained.vocabulary.call_openings import CallOpenings
 
 
 class TurnDecoder(TurnWriter):

@@ -1,4 +1,4 @@
-"""The tokens that a call begins with: how likely the model finds a call, wherever one could come."""
+"""The tokens that a call begins with: their share tells how likely the model finds a call."""
 
 from collections.abc import Sequence
 
