@@ -17,7 +17,9 @@ from typing import Protocol
 
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.token_trace import Alternative, TokenSource, TracedToken
+from constrained.errors import RequestError
 from constrained.model.call_options import TRACED, CallOptions
+from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Candidate, Reply, add_trace
 from constrained.schedule.worker import gather, resolve
 from constrained.trace.places import TokenPlace, TracedPart
@@ -53,6 +55,23 @@ class Branch:
 
     tokens: tuple[TracedToken, ...]
     score: float
+
+
+def check_best_of(options: CallOptions, engine: object, *, is_stream: bool) -> None:
+    """Refuses what one turn of several cannot have.
+
+    Raises:
+        RequestError: for a stream, for log probabilities, and of a remote engine.
+    """
+    problem, hint = None, "Leave it out"
+    if is_stream:
+        problem, hint = "a stream has one turn", "Use call or acall"
+    elif options.decode.logprobs is not None:
+        problem = "logprobs are those of one turn"
+    elif isinstance(engine, RemoteEngine):
+        problem = "a remote engine does not tell how likely its tokens are"
+    if problem is not None:
+        raise RequestError(problem, where="/best_of", hint=hint)
 
 
 def find_branches(reply: Reply, turn: CompiledTurn, most: int) -> list[Branch]:

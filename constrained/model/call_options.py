@@ -114,7 +114,7 @@ class Options(TurnOptions, total=False):
         best_of: write so many turns (1 to 16) where there are calls, and return the likeliest: the
             turn itself, and its likeliest branches, which differ in a name or a listed value
             (enum, boolean, the name of an argument). They run as one batch on models with as many
-            sequences. Not in streams. Default: 1.
+            sequences. Not in streams, nor with `logprobs`. Default: 1.
         cache_prompt: reuse what is cached of the prompt, and cache it. Default: True.
         background: low priority: other requests are admitted first, and while they run, this
             prompt is processed in small pieces. It may wait forever. Default: False.

@@ -19,11 +19,11 @@ from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import DecodeOptions, Finish, Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ModelError, RequestError
+from constrained.errors import GrammarError, ModelError
 from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
-from constrained.model.best_of import generate_best
+from constrained.model.best_of import check_best_of, generate_best
 from constrained.model.call_options import (
     CallOptions,
     GeneratedTextOptions,
@@ -585,9 +585,8 @@ class Model:
 
     def _start(self, call: ModelCall, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
         deadline = set_deadline(call.options.timeout, self._clock)
-        if call.options.best_of > 1 and sink is not _ignore:
-            hint = "Use call or acall"
-            raise RequestError("a stream has one turn", where="/best_of", hint=hint)
+        if call.options.best_of > 1:
+            check_best_of(call.options, self.engine, is_stream=sink is not _ignore)
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)

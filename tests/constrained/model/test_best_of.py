@@ -138,3 +138,5 @@ def test_what_cannot_be() -> None:
         assert error.value.where == "/best_of"
     with pytest.raises(RequestError, match="a stream has one turn"):
         model.stream("Go.", TOOLS, best_of=2)
+    with pytest.raises(RequestError, match="logprobs are those of one turn"):
+        model.call("Go.", TOOLS, best_of=2, logprobs=0)
