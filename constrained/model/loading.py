@@ -10,11 +10,11 @@ from typing import Any, Unpack
 
 from constrained import embedded
 from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
-from constrained.errors import ModelError, RequestError
+from constrained.errors import RequestError
 from constrained.kv.snapshots import Cache
 from constrained.model.construction import make_model, read_format
 from constrained.model.model import Model
-from constrained.model.packaged import find_packaged, suggest_source
+from constrained.model.packaged import find_file
 from constrained.remote.address import is_address
 from grammars.wire.format import Format
 
@@ -191,11 +191,7 @@ def _find(
         if progress is not None:
             report = partial(_report_part, progress)
         return fetch(source, token=token, offline=offline, progress=report)
-    packaged = find_packaged(source)
-    if packaged is None and not Path(source).exists():
-        hint = suggest_source(str(source))
-        raise ModelError(f"{source} cannot be read: No such file or directory", hint=hint)
-    return packaged or Path(source)
+    return find_file(source)
 
 
 def _report_part(progress: Callable[[float], None], done: int, whole: int) -> None:
