@@ -25,6 +25,7 @@ from constrained.decode.turn_writer import TurnWriter
 from constrained.engine.protocol import Chunk
 from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.logits import Scores, find_unavoidable
+from constrained.vocabulary.call_openings import CallOpenings
 
 
 class TurnDecoder(TurnWriter):
@@ -71,6 +72,9 @@ class TurnDecoder(TurnWriter):
             self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
         if request.turn.endless is not None and request.turn.matcher is not None:
             self._endless = request.turn.endless()
+        self._openings = None
+        if request.options.trace is not None and request.turn.openings:
+            self._openings = CallOpenings(request.turn.openings, state.vocabulary)
         self._speculation = None
         if request.options.draft and request.options.logprobs is None:
             drafter = None
@@ -167,7 +171,8 @@ class TurnDecoder(TurnWriter):
         observation = None
         if position is not None:
             count = self._request.options.trace or 0
-            observation = position.observe(logits, self._state.vocabulary, count)
+            vocabulary = self._state.vocabulary
+            observation = position.observe(logits, vocabulary, count, self._find_openings())
         origin = ONLY
         if token is None:
             assert self._state.sampler is not None
@@ -179,6 +184,13 @@ class TurnDecoder(TurnWriter):
             self._take_end(token, origin)
         elif self._take([token], origin):
             self._follow()
+
+    def _find_openings(self) -> np.ndarray | None:
+        """The tokens that a call would begin with, or go on to its name with; None: none can."""
+        transcript = self._state.transcript
+        if self._openings is None or transcript.is_reasoning or transcript.is_in_call:
+            return None
+        return self._openings.find(transcript.find_behind_text())
 
     def _mask(self, logits: np.ndarray, position: Position | None) -> int | None:
         """Forbids tokens, in place; returns the one that need not be drawn, if there is one."""

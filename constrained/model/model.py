@@ -24,6 +24,7 @@ from constrained.errors import GrammarError, ModelError
 from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
+from constrained.model.best_of import check_best_of, generate_best
 from constrained.model.call_options import (
     CallOptions,
     GeneratedTextOptions,
@@ -592,9 +593,14 @@ class Model:
 
     def _start(self, call: ModelCall, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
         deadline = set_deadline(call.options.timeout, self._clock)
+        if call.options.best_of > 1:
+            check_best_of(call.options, self.engine, is_stream=sink is not _ignore)
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)
+            if call.options.best_of > 1:
+                launch = partial(self._launch, turn, is_wanted, _ignore, deadline=deadline)
+                return generate_best(launch, turn, call.options)
             named = TurnCallIds(turn).name_calls(sink)
             return self._launch(turn, is_wanted, named, options=call.options, deadline=deadline)
 
