@@ -39,12 +39,12 @@ from constrained.model.call_options import (
     read_call_options,
     read_value,
 )
+from constrained.model.runners import make_runner
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Reply, TurnCallIds, has_own_ids, make_reply
 from constrained.runs.recorded_run import ModelIdentity, begin, go_on
-from constrained.schedule.runner import Runner, TurnRunner
-from constrained.schedule.scheduler import STEP, Schedule
+from constrained.schedule.scheduler import STEP
 from constrained.schedule.worker import (
     AsyncStream,
     Sink,
@@ -134,19 +134,15 @@ class Model:
         self._workers = Workers("compile", max_waiting)
         self._clock = clock
         self._end: Deadline | None = None  # of the process
-        self._runner: TurnRunner
-        if isinstance(engine, RemoteEngine):
-            self._runner = engine.make_runner(clock=clock, most_waiting=max_waiting)
-        else:
-            schedule = Schedule(
-                engine,
-                step=step,
-                deterministic=deterministic,
-                clock=clock,
-                cache=cache,
-                draft_model=draft_model,
-            )
-            self._runner = Runner(schedule, "decode", most_waiting=max_waiting)
+        self._runner = make_runner(
+            engine,
+            step=step,
+            deterministic=deterministic,
+            clock=clock,
+            cache=cache,
+            draft_model=draft_model,
+            most_waiting=max_waiting,
+        )
 
     def __repr__(self) -> str:
         engine = self.engine
@@ -491,13 +487,7 @@ class Model:
         Returns:
             What the function returns.
         """
-        deadline = set_deadline(timeout, self._clock)
-
-        def start(is_wanted: Wanted) -> Future[T]:
-            check = partial(self._check, is_wanted, deadline)
-            return self._workers.submit(read, Order(client, is_known=quick, check=check))
-
-        return await arun(start)
+        return await arun(self._queue(read, timeout, client, is_known=quick))
 
     def complete(
         self, turns: Sequence[CompiledTurn], *, force: bool = True, **options: Unpack[TurnOptions]
@@ -560,16 +550,16 @@ class Model:
 
     def _queue(
         self,
-        work: Callable[[], CompiledTurn],
+        work: Callable[[], T],
         timeout: float | None,
         client: Hashable,
         *,
         is_known: bool,
-    ) -> Callable[[Wanted], Future[CompiledTurn]]:
+    ) -> Callable[[Wanted], Future[T]]:
         check_timeout(timeout)
         deadline = set_deadline(timeout, self._clock)
 
-        def start(is_wanted: Wanted) -> Future[CompiledTurn]:
+        def start(is_wanted: Wanted) -> Future[T]:
             check = partial(self._check, is_wanted, deadline)
             return self._workers.submit(work, Order(client, is_known=is_known, check=check))
 
