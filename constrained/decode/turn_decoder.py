@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from constrained.deadline import Clock
+from constrained.decode.drafts.draft_model import DraftModel, ModelDrafter
+from constrained.decode.drafts.speculation import Speculation
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
-from constrained.decode.speculation import Speculation
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.token_trace import Position
 from constrained.decode.transcript import DRAWN, FORCED, INSERTED, ONLY, WRITTEN
@@ -37,6 +38,7 @@ class TurnDecoder(TurnWriter):
         sequences: of the engine.
         match: the sequence, and how many tokens of the prompt it has already.
         request: for this turn.
+        draft_model: drafts for all turns; None: there is none.
         clock: for the timings of the turn.
 
     Raises:
@@ -49,6 +51,7 @@ class TurnDecoder(TurnWriter):
         match: PrefixMatch,
         request: Request,
         *,
+        draft_model: DraftModel | None = None,
         clock: Clock = time.monotonic,
     ):
         engine = sequences.engine
@@ -74,7 +77,12 @@ class TurnDecoder(TurnWriter):
             self._openings = CallOpenings(request.turn.openings, state.vocabulary)
         self._speculation = None
         if request.options.draft and request.options.logprobs is None:
-            self._speculation = Speculation(state.input.prompt, state.vocabulary)
+            drafter = None
+            if draft_model is not None:
+                drafter = ModelDrafter(draft_model, match.sequence, self._ends)
+            self._speculation = Speculation(
+                state.input.prompt, state.vocabulary, drafter, clock=clock
+            )
         self._parts = self._list_parts()
         state.send_progress()
         if self._take_written():
@@ -120,7 +128,8 @@ class TurnDecoder(TurnWriter):
         if not was_read:
             self._state.send_progress()
         if self._speculation is not None:
-            self._speculation.begin(drafted)
+            decoded = len(chunk.tokens) if was_read else None
+            self._speculation.begin(drafted, decoded=decoded)
 
     def prepare(self) -> None:
         """Computes the mask of the next token; also in another thread, while the model decodes.
