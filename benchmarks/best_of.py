@@ -50,6 +50,11 @@ class CountedTokens:
         engine.decode = count
 
 
+def name_scope(question: Question, count: int) -> str:
+    """The cache that a question has, so that the other one does not find its prompt read."""
+    return f"{question.id} {count}"
+
+
 def ask(model: Model, counted: CountedTokens, question: Question, count: int) -> Outcome:
     """One question, answered by the best of so many calls."""
     before, started = counted.count, time.perf_counter()
@@ -62,7 +67,7 @@ def ask(model: Model, counted: CountedTokens, question: Question, count: int) ->
         sampling=GREEDY,
         best_of=count,
         trace=True,
-        cache_salt=f"{question.id} {count}",
+        cache_salt=name_scope(question, count),
     )
     seconds = time.perf_counter() - started
     calls = [Call(call.name, call.arguments) for call in reply.calls]
@@ -79,18 +84,6 @@ def ask(model: Model, counted: CountedTokens, question: Question, count: int) ->
         tokens=reply.usage.completion_tokens,
         measures=measures,
     )
-
-
-def ask_once(
-    model: Model, counted: CountedTokens, question: Question, count: int, *, kept: KeptAnswers
-) -> Outcome:
-    """As `ask`, but that what was kept is not asked again."""
-    way = f"best_of {count}"
-    outcome = kept.find(way, question)
-    if outcome is None:
-        outcome = ask(model, counted, question, count)
-        kept.add(way, question, outcome)
-    return outcome
 
 
 def main() -> None:
@@ -115,7 +108,12 @@ def main() -> None:
         for number, question in enumerate(questions):
             order = COUNTS if number % 2 else COUNTS[::-1]
             for count in order:
-                outcomes[count].append(ask_once(model, counted, question, count, kept=kept))
+                way = f"best_of {count}"
+                outcome = kept.find(way, question)
+                if outcome is None:
+                    outcome = ask(model, counted, question, count)
+                    kept.add(way, question, outcome)
+                outcomes[count].append(outcome)
             print(f"{number + 1} of {len(questions)} rows", end="\r", flush=True)
     print_table(questions, outcomes)
 

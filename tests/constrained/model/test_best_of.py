@@ -106,6 +106,23 @@ def test_listed_values_part_and_free_ones_do_not() -> None:
     assert reply.trace is not None
 
 
+def test_a_branch_that_does_not_fit_is_no_candidate() -> None:
+    never = {"type": "string", "maxLength": 2, "pattern": "^(?=a)(?=b)"}  # is checked; nothing fits
+    tools = [tool("get_a"), tool("get_b"), tool("find", text=never)]
+    options: Any = {"sampling": GREEDY, "tool_choice": "required", "parallel": False}
+    reply = knowing(FIRST).call("Go.", tools, best_of=3, **options)
+    assert names(reply) == ["get_a"]
+    assert [one.calls[0].name for one in reply.candidates] == ["get_a", "get_b"]
+
+
+def test_a_branch_whose_tokens_run_out_is_the_last_choice() -> None:
+    tools = [tool("get_a"), tool("get_b"), tool("find", text={"type": "string", "minLength": 90})]
+    options: Any = {"sampling": GREEDY, "tool_choice": "required", "parallel": False}
+    for most in range(75, 95):  # bytes; with each of these, another place is the last one
+        reply = knowing(FIRST).call("Go.", tools, best_of=3, max_tokens=most, **options)
+        assert names(reply) == ["get_a"]
+
+
 def test_an_answer_has_no_branches() -> None:
     model = knowing({})
     reply = model.call("Go.", [tool("find")], best_of=4, sampling=GREEDY, tool_choice="none")
