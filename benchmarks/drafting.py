@@ -67,7 +67,7 @@ def quantize(source: Path, target: Path) -> None:
     params.ftype = llama_cpp.LLAMA_FTYPE_MOSTLY_Q2_K
     params.allow_requantize = True
     code = llama_cpp.llama_model_quantize(
-        str(source).encode(), str(target).encode(), ctypes.byref(params)
+        str(source).encode(), str(target).encode(), ctypes.pointer(params)
     )
     if code != 0:
         raise RuntimeError(f"{source} cannot be quantised: code {code}")
