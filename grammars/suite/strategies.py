@@ -135,24 +135,41 @@ def _calls_of(tool: Tool, texts: SearchStrategy[str]) -> SearchStrategy[ToolCall
 
 
 @st.composite
-def turns(draw: DrawFn, format: Format, tools: Sequence[Tool]) -> Turn:
-    """A turn of up to three calls; no white space around its content and its reasoning."""
+def turns(
+    draw: DrawFn,
+    format: Format,
+    tools: Sequence[Tool],
+    *,
+    tags: bool = True,
+    reasoning: bool = True,
+) -> Turn:
+    """A turn of up to three calls; no white space around its content and its reasoning.
+
+    Args:
+        format: what it will be written in.
+        tools: those that it calls.
+        tags: values of arguments may have the tags of the format in them.
+        reasoning: it may have a block of reasoning.
+    """
     called: list[ToolCall] = []
     if tools:
-        tags = st.lists(st.sampled_from((*WORDS, *format.texts)), min_size=1, max_size=3)
-        one = calls(tools, TEXTS | tags.map("".join))
+        texts = TEXTS
+        if tags:
+            parts = st.lists(st.sampled_from((*WORDS, *format.texts)), min_size=1, max_size=3)
+            texts = TEXTS | parts.map("".join)
+        one = calls(tools, texts)
         fewest = draw(st.sampled_from([0, 1, 1]))
         called = draw(st.lists(one, min_size=fewest, max_size=1 if format.single else 3))
     reserved = (*format.reserved, *format.markers)
     texts = st.just("") | _PLAIN.filter(lambda text: not any(part in text for part in reserved))
     mixed = format.bare is None and any(content.calls for content in format.contents)
-    content = reasoning = ""
+    content = thought = ""
     if mixed or not called:
         content = draw(texts)
-    if format.reasoning:
-        reasoning = draw(texts)
+    if format.reasoning and reasoning:
+        thought = draw(texts)
     ids = _ids(format)
-    return Turn(content, reasoning, tuple(replace(call, id=draw(ids)) for call in called))
+    return Turn(content, thought, tuple(replace(call, id=draw(ids)) for call in called))
 
 
 def _ids(format: Format) -> SearchStrategy[str | None]:
@@ -174,10 +191,18 @@ class Written:
 
 
 @st.composite
-def wire_texts(draw: DrawFn, format: Format, tools: Sequence[Tool] | None = None) -> Written:
-    """A turn in this format, with calls of `tools`, or of such as the suite draws itself."""
+def wire_texts(
+    draw: DrawFn,
+    format: Format,
+    tools: Sequence[Tool] | None = None,
+    *,
+    tags: bool = True,
+    reasoning: bool = True,
+) -> Written:
+    """A turn in this format, with calls of `tools`, or of such as the suite draws itself; the
+    other arguments are those of `turns`."""
     offered = tuple(draw(_tools()) if tools is None else tools)
-    turn = draw(turns(format, offered))
+    turn = draw(turns(format, offered, tags=tags, reasoning=reasoning))
     try:
         return Written(turn, text=render(turn, format, offered), tools=offered)
     except RenderError:  # what the format cannot write without being misunderstood

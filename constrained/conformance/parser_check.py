@@ -1,0 +1,221 @@
+"""Checks a parser behind a pipe: the property tests of `grammars.suite`, and recorded turns."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hypothesis import reject, settings
+
+from constrained.conformance.finding import Finding, Json, show, write_pipe_line
+from constrained.conformance.parser_process import ParserProcess
+from constrained.conformance.parser_protocol import (
+    Abilities,
+    read_abilities,
+    read_reading,
+    read_stream,
+    write_chunks,
+    write_hello,
+    write_text,
+)
+from constrained.conformance.rows import CorpusRow
+from grammars.suite.checks import CHECKS, Check
+from grammars.suite.reading import (
+    BrokenParser,
+    ParserFailure,
+    Reading,
+    Streamed,
+    Subject,
+    is_same,
+    listen,
+    read_whole,
+)
+from grammars.suite.run import find_failures
+from grammars.turn import Tool
+from grammars.wire.format import Format
+
+MOST_LOST = 60
+"""Seconds that one check waits for answers that do not come; then it looks for nothing smaller."""
+ROW = "recorded turn"
+
+
+@dataclass(frozen=True)
+class ParserReport:
+    """What was found out about a parser.
+
+    Args:
+        abilities: what it says that it can.
+        checks: the names of the checks that were made.
+        rows: how many recorded turns it has read.
+        findings: what is wrong.
+    """
+
+    abilities: Abilities
+    checks: Sequence[str]
+    rows: int
+    findings: Sequence[Finding]
+
+
+class PipedParser:
+    """Hands the pieces of a text to the process, all at once."""
+
+    def __init__(self, tools: Sequence[Tool], ask: Callable[[Json], Json]):
+        self._tools = tools
+        self._ask = ask
+        self._chunks: list[str] = []
+
+    def read(self, text: str) -> Reading:
+        """What is read of a whole text."""
+        return read_reading(self._ask(write_text(self._tools, text)))
+
+    def feed(self, text: str) -> None:
+        """Takes a chunk."""
+        self._chunks.append(text)
+
+    def close(self) -> Streamed:
+        """What is told of the chunks."""
+        return read_stream(self._ask(write_chunks(self._tools, self._chunks)))
+
+
+class PipedParsers:
+    """Makes parsers for tools, all of which ask one process.
+
+    Args:
+        process: to ask.
+        streams: whether it reads chunks.
+    """
+
+    def __init__(self, process: ParserProcess, *, streams: bool):
+        self._process = process
+        self._streams = streams
+        self._asked = 0
+        self._lost = 0.0
+        self._broken: dict[str, str] = {}
+
+    def __call__(self, tools: Sequence[Tool]) -> "PipedParser | Callable[[str], object]":
+        parser = PipedParser(tools, self._ask)
+        return parser if self._streams else parser.read
+
+    def begin_check(self) -> None:
+        """Gives the time anew that may be lost."""
+        self._lost = 0.0
+
+    def _ask(self, request: Json) -> Json:
+        # What has hung once is not asked again: a failure has to be the same the next time.
+        known = json.dumps(request)
+        if known in self._broken:
+            raise BrokenParser(self._broken[known])
+        if self._lost > MOST_LOST:
+            reject()
+        self._asked += 1
+        begun = time.monotonic()
+        try:
+            return self._process.ask({"id": self._asked, **request})
+        except BrokenParser as e:
+            self._lost += time.monotonic() - begun
+            self._broken[known] = str(e)
+            raise
+
+
+def check_parser(
+    command: str,
+    format: Format,
+    *,
+    rows: Iterable[CorpusRow] = (),
+    examples: int = 100,
+    seed: int = 0,
+    timeout: float = 5,
+    report: Callable[[float, float], None] = lambda done, whole: None,
+) -> ParserReport:
+    """Checks a parser that a command starts.
+
+    Args:
+        command: as a shell splits it.
+        format: the wire format that it reads.
+        rows: recorded turns; those of other formats are left out.
+        examples: of each property.
+        seed: by which they are drawn.
+        timeout: seconds for each answer.
+        report: is told how many checks are done, and of how many.
+
+    Raises:
+        RequestError: the process does not start, or does not say what it can.
+    """
+    with ParserProcess(command, write_hello(format.name), timeout=timeout) as process:
+        abilities = read_abilities(process.greeting)
+        parsers = PipedParsers(process, streams=abilities.streams)
+        subject = Subject(parsers, format, abilities.claims)
+        chosen = settings(max_examples=examples, database=None)
+        findings: list[Finding] = []
+        for i, check in enumerate(CHECKS):
+            report(i, len(CHECKS) + 1)
+            parsers.begin_check()
+            findings += _find(check, subject, command=command, chosen=chosen, seed=seed)
+        report(len(CHECKS), len(CHECKS) + 1)
+        parsers.begin_check()
+        suited = [row for row in rows if row.format == format.name and row.suits(subject.claims)]
+        for row in suited:
+            findings += _check_row(row, subject, command=command, streams=abilities.streams)
+    names = [check.__name__ for check in CHECKS]
+    return ParserReport(abilities, checks=names, rows=len(suited), findings=findings)
+
+
+def _find(
+    check: Check, subject: Subject, *, command: str, chosen: settings, seed: int
+) -> Iterator[Finding]:
+    found = find_failures(
+        subject.factory,
+        subject.format,
+        claims=subject.claims,
+        settings=chosen,
+        seed=seed,
+        checks=[check],
+    )
+    for failure in found:
+        yield _make_finding(failure.cause, failure.about, command)
+
+
+def _make_finding(failure: ParserFailure, about: str, command: str) -> Finding:
+    request: Mapping[str, object] = write_text(failure.tools, failure.text)
+    if failure.in_pieces:
+        request = write_chunks(failure.tools, failure.pieces)
+    return Finding(
+        failure.check,
+        about,
+        failure.what,
+        request=request,
+        expected=show(failure.wanted),
+        got=show(failure.got),
+        reproduce=write_pipe_line(command, request),
+    )
+
+
+def _check_row(
+    row: CorpusRow, subject: Subject, *, command: str, streams: bool
+) -> Iterator[Finding]:
+    """What is wrong with how a row is read: as a whole, then character by character."""
+    try:
+        got = read_whole(subject.factory, row.tools, row.text, check=ROW)
+        _compare(row, got, subject, [row.text], in_pieces=False)
+        if streams and row.is_whole:
+            chunks = list(row.text)
+            got, _ = listen(subject.factory, row.tools, chunks, check=ROW)
+            _compare(row, got, subject, chunks, in_pieces=True)
+    except ParserFailure as e:
+        yield _make_finding(e, row.name, command)
+
+
+def _compare(
+    row: CorpusRow, got: Reading, subject: Subject, pieces: Sequence[str], *, in_pieces: bool
+) -> None:
+    wanted = row.complete(got)
+    if not is_same(got, wanted, subject.claims):
+        raise ParserFailure(
+            ROW,
+            "something else is read",
+            pieces,
+            tools=row.tools,
+            in_pieces=in_pieces,
+            wanted=wanted,
+            got=got,
+        )
