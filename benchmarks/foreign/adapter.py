@@ -70,7 +70,7 @@ class Tokenizer:
 
 
 def move_cuts(chunks: list[str]) -> list[str]:
-    """The chunks as whole tokens: each ends where a tag does, at the earliest."""
+    """The chunks as whole tokens: none is empty, and none ends inside of a tag."""
     text = "".join(chunks)
     moved: list[str] = []
     start = end = 0
@@ -81,7 +81,8 @@ def move_cuts(chunks: list[str]) -> list[str]:
             found = text.rfind(tag, 0, cut + len(tag) - 1)
             if found < cut < found + len(tag):
                 cut = found + len(tag)
-        moved.append(text[start:cut])
+        if cut > start:
+            moved.append(text[start:cut])
         start = cut
     return moved
 

@@ -66,9 +66,10 @@ def read_abilities(greeting: Json) -> Abilities:
         if name not in ABILITIES:
             message = f"the parser can do something unknown: {name!r}"
             raise RequestError(message, where=f"/can/{i}", hint=hint)
+    # Languages whose numbers are all of one kind cannot tell 1.0 from 1.
     claims = {name: name in told for name in ABILITIES if name != STREAM}
     names = tuple(name for name in ABILITIES if name in told)
-    return Abilities(STREAM in told, claims=Claims(**claims), names=names)
+    return Abilities(STREAM in told, claims=Claims(**claims, exact=False), names=names)
 
 
 def write_text(tools: Sequence[Tool], text: str) -> Json:

@@ -69,12 +69,14 @@ class Claims:
         types: it reads the arguments by the types of the schema; without, 5 and "5" are the same.
         space: content comes without the white space that a format writes around it.
         damage: of text that is damaged or cut short, it loses nothing.
+        exact: it tells 1.0 from 1, and null from the text None where a value may be either.
     """
 
     reasoning: bool = True
     types: bool = True
     space: bool = True
     damage: bool = True
+    exact: bool = True
 
 
 ALL_CLAIMS = Claims()
@@ -281,9 +283,30 @@ def are_same_calls(
     a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]], claims: Claims = ALL_CLAIMS
 ) -> bool:
     """True if both say the same; the order of members does not matter."""
+    if not claims.exact:
+        a, b = _without_spellings(a), _without_spellings(b)
     if not claims.types:
         a, b = _without_types(a), _without_types(b)
     return _spell(a) == _spell(b)
+
+
+def _without_spellings(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(name, _without_spelling(arguments)) for name, arguments in calls]
+
+
+def _without_spelling(value: Json) -> Json:
+    match value:
+        case list():
+            return [_without_spelling(item) for item in cast(list[Json], value)]
+        case dict():
+            members = cast(dict[str, Json], value).items()
+            return {key: _without_spelling(item) for key, item in members}
+        case float() if value.is_integer():
+            return int(value)
+        case None | "None" | "null":
+            return "null"
+        case _:
+            return value
 
 
 def _without_types(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
