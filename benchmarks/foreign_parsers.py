@@ -4,7 +4,7 @@
 
 PATH_OF_VENV is a virtual environment with the packages of `PACKAGES`, as docs/testing-parsers.md
 tells to make it; what is not in there is left out. Each finding is written into FOLDER as a report
-with a line that reproduces it. Nothing of these projects is in this repository: `foreign/adapter.py`
+with a line that reproduces it. Nothing of these projects is in this repository; `foreign/adapter`
 calls what their servers call.
 """
 

@@ -79,7 +79,7 @@ def move_cuts(chunks: list[str]) -> list[str]:
         cut = max(start, end)
         for tag in TAGS:
             found = text.rfind(tag, 0, cut + len(tag) - 1)
-            if found < cut < found + len(tag):
+            if 0 <= found < cut < found + len(tag):
                 cut = found + len(tag)
         if cut > start:
             moved.append(text[start:cut])

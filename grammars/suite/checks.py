@@ -40,7 +40,7 @@ from grammars.turn import (
     ReasoningDelta,
     Tool,
 )
-from grammars.wire.format import SHORTEST_TAG, Format
+from grammars.wire.format import SHORTEST_TAG, Format, TaggedArguments
 
 Check: TypeAlias = Callable[[Subject, DataObject], None]
 
@@ -207,7 +207,13 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _wire_texts(subject: Subject, *, tags: bool = True) -> SearchStrategy[Written]:
-    return wire_texts(subject.format, tags=tags, reasoning=subject.claims.reasoning)
+    is_raw = isinstance(subject.format.hole, TaggedArguments)
+    return wire_texts(
+        subject.format,
+        tags=tags,
+        reasoning=subject.claims.reasoning,
+        mixed=subject.claims.exact or not is_raw,
+    )
 
 
 def _find_tags(format: Format) -> set[str]:

@@ -69,7 +69,7 @@ class Claims:
         types: it reads the arguments by the types of the schema; without, 5 and "5" are the same.
         space: content comes without the white space that a format writes around it.
         damage: of text that is damaged or cut short, it loses nothing.
-        exact: it tells 1.0 from 1, and null from the text None where a value may be either.
+        exact: it tells 1.0 from 1; and where raw text may be of two types, which one is meant.
     """
 
     reasoning: bool = True
@@ -303,8 +303,6 @@ def _without_spelling(value: Json) -> Json:
             return {key: _without_spelling(item) for key, item in members}
         case float() if value.is_integer():
             return int(value)
-        case None | "None" | "null":
-            return "null"
         case _:
             return value
 
