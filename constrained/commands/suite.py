@@ -93,7 +93,13 @@ def _check_server(options: argparse.Namespace) -> int:
     key = options.server_key
     if key is None:
         key = os.environ.get("LLAMA_API_KEY", "").partition(",")[0]
-    report = check_server(options.url, api_key=key, model=options.served_model)
+    with show_progress("checking", "checks") as progress:
+        report = check_server(
+            options.url,
+            api_key=key,
+            model=options.served_model,
+            report=progress or (lambda done, whole: None),
+        )
     summary = f"{report.url}, {report.model}: {len(report.checks)} checks"
     return _print(report.findings, summary, as_json=options.json)
 
