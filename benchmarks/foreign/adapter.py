@@ -29,7 +29,10 @@ FIRST = 1000
 class Adapter(Protocol):
     """A parser of another project."""
 
-    can: Sequence[str]
+    @property
+    def can(self) -> Sequence[str]:
+        """What it says that it can."""
+        ...
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
         """The answer for a whole text."""

@@ -1,7 +1,6 @@
 """Checks a parser behind a pipe: the property tests of `grammars.suite`, and recorded turns."""
 
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,8 +33,8 @@ from grammars.suite.run import find_failures
 from grammars.turn import Tool
 from grammars.wire.format import Format
 
-MOST_LOST = 60
-"""Seconds that one check waits for answers that do not come; then it looks for nothing smaller."""
+MOST_LOST = 30
+"""Seconds that a check loses on answers that do not come; then it looks for nothing smaller."""
 ROW = "recorded turn"
 
 
@@ -83,13 +82,15 @@ class PipedParsers:
     Args:
         process: to ask.
         streams: whether it reads chunks.
+        most_lost: seconds that a check may lose on answers that do not come.
     """
 
-    def __init__(self, process: ParserProcess, *, streams: bool):
+    def __init__(self, process: ParserProcess, *, streams: bool, most_lost: float):
         self._process = process
         self._streams = streams
+        self._most_lost = most_lost
         self._asked = 0
-        self._lost = 0.0
+        self._lost_before = 0.0
         self._broken: dict[str, str] = {}
 
     def __call__(self, tools: Sequence[Tool]) -> "PipedParser | Callable[[str], object]":
@@ -98,23 +99,28 @@ class PipedParsers:
 
     def begin_check(self) -> None:
         """Gives the time anew that may be lost."""
-        self._lost = 0.0
+        self._lost_before = self._process.lost
 
     def _ask(self, request: Json) -> Json:
-        # What has hung once is not asked again: a failure has to be the same the next time.
         known = json.dumps(request)
-        if known in self._broken:
-            raise BrokenParser(self._broken[known])
-        if self._lost > MOST_LOST:
+        if known not in self._broken:
+            answer = self._try(known, request)
+            if answer is not None:
+                return answer
+        # Raised here alone: Hypothesis takes failures from different places for different ones.
+        raise BrokenParser(self._broken[known])
+
+    def _try(self, known: str, request: Json) -> Json | None:
+        """The answer; None where there is none, which is not tried again: a failure has to be the
+        same the next time."""
+        if self._process.lost - self._lost_before > self._most_lost:
             reject()
         self._asked += 1
-        begun = time.monotonic()
         try:
             return self._process.ask({"id": self._asked, **request})
         except BrokenParser as e:
-            self._lost += time.monotonic() - begun
             self._broken[known] = str(e)
-            raise
+            return None
 
 
 def check_parser(
@@ -125,6 +131,7 @@ def check_parser(
     examples: int = 100,
     seed: int = 0,
     timeout: float = 5,
+    most_lost: float = MOST_LOST,
     report: Callable[[float, float], None] = lambda done, whole: None,
 ) -> ParserReport:
     """Checks a parser that a command starts.
@@ -136,6 +143,7 @@ def check_parser(
         examples: of each property.
         seed: by which they are drawn.
         timeout: seconds for each answer.
+        most_lost: seconds that each check may lose on answers that do not come.
         report: is told how many checks are done, and of how many.
 
     Raises:
@@ -143,7 +151,7 @@ def check_parser(
     """
     with ParserProcess(command, write_hello(format.name), timeout=timeout) as process:
         abilities = read_abilities(process.greeting)
-        parsers = PipedParsers(process, streams=abilities.streams)
+        parsers = PipedParsers(process, streams=abilities.streams, most_lost=most_lost)
         subject = Subject(parsers, format, abilities.claims)
         chosen = settings(max_examples=examples, database=None)
         findings: list[Finding] = []

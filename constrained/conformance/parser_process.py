@@ -11,7 +11,8 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -53,7 +54,8 @@ class ParserProcess:
         self._runner = asyncio.Runner()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
         self._process: asyncio.subprocess.Process | None = None
-        self.starts = 0
+        self.lost = 0.0
+        """Seconds spent on answers that did not come, and on starting the process again."""
         try:
             self.greeting = self._start()
         except RequestError:
@@ -78,9 +80,16 @@ class ParserProcess:
             BrokenParser: there is none.
             RequestError: the process had ended before, and does not start any more.
         """
+        begun = time.monotonic()
         if self._process is None:
             self._start()
-        return self._exchange(request, self._timeout)
+            self.lost += time.monotonic() - begun
+            begun = time.monotonic()
+        try:
+            return self._exchange(request, self._timeout)
+        except BrokenParser:
+            self.lost += time.monotonic() - begun
+            raise
 
     def close(self) -> None:
         """Ends the process."""
@@ -89,7 +98,6 @@ class ParserProcess:
         self._errors.close()
 
     def _start(self) -> Json:
-        self.starts += 1
         try:
             self._process = self._runner.run(self._spawn())
         except OSError as e:
@@ -187,7 +195,3 @@ def _read_answer(line: bytes, request: Json) -> Json:
         wanted = request["id"]
         raise BrokenParser(f"the answer has the id {answer.get('id')!r}, and not {wanted!r}")
     return answer
-
-
-Ask = Callable[[Json], Json]
-"""Asks a parser one request without an id, and returns the answer."""

@@ -59,7 +59,7 @@ class CorpusRow:
 def read_packaged_rows() -> Iterator[Mapping[str, Any] | Error]:
     """The rows that come with the package."""
     for file in sorted(
-        files(__package__).joinpath("recorded").iterdir(), key=lambda file: file.name
+        files("constrained.conformance").joinpath("recorded").iterdir(), key=lambda file: file.name
     ):
         yield from read_rows(file.read_bytes().splitlines())
 

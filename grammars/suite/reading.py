@@ -202,7 +202,6 @@ def listen(
         else:
             end = parser("".join(pieces))
         return as_reading(end, events), events
-    raise AssertionError("not reached")
 
 
 def read_whole(factory: Factory, tools: Sequence[Tool], text: str, *, check: str) -> Reading:
@@ -215,6 +214,8 @@ def read_whole(factory: Factory, tools: Sequence[Tool], text: str, *, check: str
         parser = factory(tools)
         if isinstance(parser, WholeParser):
             return as_reading(parser.read(text), [])
+        if not isinstance(parser, PushParser):
+            return as_reading(parser(text), [])
     return listen(factory, tools, [text], check=check)[0]
 
 
