@@ -1,4 +1,4 @@
-"""A parser for the pipe of `constrained suite` with a fault by name, which shows at texts with a word.
+"""A parser for the pipe of `constrained suite`, with a fault by name that shows at one word.
 
 python faulty_parser.py FAULT
 """
@@ -13,10 +13,7 @@ WORD = "woxam"
 def main(fault: str) -> None:
     for line in sys.stdin:
         request = json.loads(line)
-        if "hello" in request:
-            told = {"can": []}
-        else:
-            told = {"content": request["text"]}
+        told = {"can": [], "content": request.get("text")}
         if WORD in line:
             match fault:
                 case "hangs":

@@ -1,6 +1,6 @@
 """A parser for the pipe of `constrained suite`: ours, with a fault by name.
 
-python piped_parser.py FAULT [ABILITY ...]
+python piped_parser.py [FAULT [ABILITY ...]]
 """
 
 import json
@@ -41,7 +41,7 @@ def answer(request: dict[str, object], fault: str) -> dict[str, object]:
     return {"content": content, "reasoning": turn.reasoning, "calls": calls}
 
 
-def main(fault: str, *abilities: str) -> None:
+def main(fault: str = "none", *abilities: str) -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if "hello" in request:
