@@ -128,6 +128,7 @@ def check_parser(
     format: Format,
     *,
     rows: Iterable[CorpusRow] = (),
+    checks: Sequence[Check] = CHECKS,
     examples: int = 100,
     seed: int = 0,
     timeout: float = 5,
@@ -140,6 +141,7 @@ def check_parser(
         command: as a shell splits it.
         format: the wire format that it reads.
         rows: recorded turns; those of other formats are left out.
+        checks: those to make.
         examples: of each property.
         seed: by which they are drawn.
         timeout: seconds for each answer.
@@ -155,16 +157,16 @@ def check_parser(
         subject = Subject(parsers, format, abilities.claims)
         chosen = settings(max_examples=examples, database=None)
         findings: list[Finding] = []
-        for i, check in enumerate(CHECKS):
-            report(i, len(CHECKS) + 1)
+        for i, check in enumerate(checks):
+            report(i, len(checks) + 1)
             parsers.begin_check()
             findings += _find(check, subject, command=command, chosen=chosen, seed=seed)
-        report(len(CHECKS), len(CHECKS) + 1)
+        report(len(checks), len(checks) + 1)
         parsers.begin_check()
         suited = [row for row in rows if row.format == format.name and row.suits(subject.claims)]
         for row in suited:
             findings += _check_row(row, subject, command=command, streams=abilities.streams)
-    names = [check.__name__ for check in CHECKS]
+    names = [check.__name__ for check in checks]
     return ParserReport(abilities, checks=names, rows=len(suited), findings=findings)
 
 

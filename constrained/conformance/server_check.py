@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.conformance.chat_server import ChatServer, WrongReply
+from constrained.conformance.chat_server import ChatServer, HttpAnswer, WrongReply
 from constrained.conformance.finding import Finding, Json, write_curl
 from constrained.conformance.reply_check import (
     ReplyOfServer,
@@ -24,6 +24,7 @@ from constrained.conformance.server_requests import (
     make_body,
     write_format,
 )
+from constrained.errors import DeadlineError, RequestError
 
 _FEW_TOKENS = 12  # less than any call of the tools needs
 _OK = 200
@@ -86,7 +87,7 @@ class Asker:
         Raises:
             FaultFound: there is none, or it has another form.
         """
-        answer = self._server.ask(body)
+        answer = self._send(body)
         if answer.status != _OK:
             raise FaultFound(Fault(f"status {answer.status}", body, answer.text[:1000]))
         try:
@@ -96,9 +97,19 @@ class Asker:
         except WrongReply as e:
             raise FaultFound(Fault(str(e), body)) from e
 
+    def _send(self, body: Json) -> HttpAnswer:
+        try:
+            return self._server.ask(body)
+        except (RequestError, DeadlineError) as e:  # it may have ended because of this request
+            raise FaultFound(Fault(f"there is no reply: {e.message}", body)) from e
+
     def find_mistaken(self, body: Json) -> Iterator[Fault]:
-        """What is wrong with the answer to a request that cannot be carried out."""
-        answer = self._server.ask(body)
+        """What is wrong with the answer to a request that cannot be carried out.
+
+        Raises:
+            FaultFound: there is none.
+        """
+        answer = self._send(body)
         is_refused = 400 <= answer.status < 500
         if not is_refused:
             yield Fault(f"status {answer.status}", body, answer.text[:500], "status 400")
