@@ -55,6 +55,28 @@ def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
     return outer
 
 
+def when_all(futures: Sequence[Future[T]]) -> Future[Sequence[Future[T]]]:
+    """A future of these futures, once all of them are done, whether they have failed or not."""
+    outer = Future[Sequence[Future[T]]]()
+    outer.set_running_or_notify_cancel()
+    lock = threading.Lock()
+    left = len(futures)
+
+    def note(_: Future[T]) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            is_last = left == 0
+        if is_last:
+            outer.set_result(futures)
+
+    if not futures:
+        outer.set_result(futures)
+    for future in futures:
+        future.add_done_callback(note)
+    return outer
+
+
 def run(start: Callable[[Wanted], Future[T]]) -> T:
     """Starts work and waits for it; if the wait is interrupted, the work is, too."""
     cancelled = threading.Event()

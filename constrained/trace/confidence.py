@@ -1,15 +1,19 @@
 """How sure the model was of its calls: the least likely choice in each of them.
 
 Only tokens count that the sampler drew among several allowed ones, each with its probability among
-these: what the grammar forces says nothing about the model. The lowest one counts, not the product:
-a long text has many choices, and is not less certain for that.
+these: what the grammar forces says nothing about the model. A longer token that spells the same
+text is no doubt, and counts with it. The lowest one counts, not the product: a long text has many
+choices, and is not less certain for that.
 """
 
+import math
 from collections.abc import Sequence
 
 from constrained.decode.token_trace import TokenSource, TracedToken
 from constrained.trace.places import TokenPlace, TracedPart
 from grammars.turn import CallConfidence
+
+LONGEST = 16  # tokens that one longer token may spell the same as
 
 
 def measure_confidence(
@@ -25,19 +29,25 @@ def measure_confidence(
     arguments: list[dict[str, float]] = []
     rests: list[float] = []
     opening = 1.0  # of the tokens behind the last call or text, which may open the next call
-    for token, place in zip(tokens, places, strict=True):
+    name_ends: dict[int, int] = {}  # the index of the last token of the name of each call
+    for index, place in enumerate(places):
+        if place is not None and place.call is not None and place.part is TracedPart.TOOL_NAME:
+            name_ends[place.call] = index
+    for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
         if place is None:
             continue
-        sureness = _read(token)
+        sureness = _read(token, tokens[index : index + LONGEST])
         if place.part is not TracedPart.STRUCTURE and place.call is None:
             opening = 1.0
         elif place.call is None:
             opening = min(opening, sureness)
-        elif place.call == len(names):  # its name is complete
+        elif place.call == len(names):
             names.append(min(opening, sureness))
             arguments.append({})
             rests.append(1.0)
             opening = 1.0
+        elif index <= name_ends.get(place.call, -1):
+            names[place.call] = min(names[place.call], sureness)
         elif place.pointer:
             name = _read_name(place.pointer)
             values = arguments[place.call]
@@ -50,11 +60,57 @@ def measure_confidence(
     return found
 
 
-def _read(token: TracedToken) -> float:
-    """The probability of a token among those that were allowed, if there was a choice."""
+def measure_call_probability(
+    tokens: Sequence[TracedToken], places: Sequence[TokenPlace | None]
+) -> float | None:
+    """How likely the model found a call where the turn has its first one or, if it has none, where
+    its output begins; None if no call could begin there.
+
+    Several tokens may open a call, and content may begin as a call does: so it is the product of
+    the shares of those tokens, as far as the turn goes along with them.
+
+    Args:
+        tokens, places: as of `measure_confidence`.
+    """
+    first = None
+    for index, place in enumerate(places):
+        if place is not None and place.call == 0:
+            first = index
+            break
+    shares: list[float] = []
+    for token, place in zip(tokens[first or 0 :], places[first or 0 :], strict=True):
+        if place is None or token.source is TokenSource.FORCED:
+            continue
+        if token.call_share is None:
+            if shares:
+                break
+            continue
+        if not shares and not token.is_end and not token.text.strip():
+            continue  # white space in front of either
+        shares.append(token.call_share)
+        if not token.is_opening:
+            break
+    if shares:
+        return math.prod(shares)
+    return None if first is None else 1.0
+
+
+def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
+    """The probability of a token among those that were allowed, if there was a choice; with that of
+    longer ones that spell the same as it and the tokens behind it.
+
+    Args:
+        token: that was written.
+        following: it, and those behind it.
+    """
     if token.source is not TokenSource.DRAWN or token.masked_probability is None:
         return 1.0
-    return token.masked_probability
+    text = b"".join(one.text for one in following if not one.is_discarded)
+    sureness = token.masked_probability
+    for rival in token.rivals:
+        if len(rival.text) > len(token.text) and text.startswith(rival.text):
+            sureness += rival.probability
+    return min(1.0, sureness)
 
 
 def _read_name(pointer: str) -> str:

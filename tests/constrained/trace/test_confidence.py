@@ -2,17 +2,21 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from constrained.agent.run import run
+from constrained.decode.token_trace import Alternative, TokenSource, TracedToken
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import RequestError
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
+from constrained.trace.confidence import measure_confidence
+from constrained.trace.places import TokenPlace, TracedPart
 from grammars.turn import ToolCall
 from tests.scripted_model import BYTES, scripted
 from tests.templates import HERMES, QWEN3_CODER, hermes_call
@@ -72,6 +76,43 @@ def test_it_is_the_probability_among_what_is_allowed() -> None:
     plain = model.call("Paint!", [PAINT], **options)
     assert plain.calls[0].confidence is None
     assert plain.calls[0] == call
+
+
+def test_all_of_a_name_counts() -> None:
+    def logits(sequence: int, tokens: Any) -> np.ndarray:
+        text = BYTES.text(tokens)
+        start = text.rindex(TURN) + len(TURN)
+        row = scripted_logits(BYTES, hermes_call("get_a", "{}"), start)(sequence, tokens)
+        if text.endswith(b'"name": "get_'):
+            row[BYTES.encode("b")[0]] = row.max() - math.log(4)
+        return row
+
+    model = Model(ScriptedEngine(BYTES, logits, context_length=20_000), ChatTemplate(HERMES))
+    names = ("get_a", "get_b", "set")
+    tools = [{"name": name, "parameters": {"type": "object"}} for name in names]
+    (call,) = model.call("Go!", tools, trace=True, sampling=GREEDY).calls
+    assert call.confidence is not None
+    assert call.confidence.name == pytest.approx(0.8, abs=0.01)
+
+
+def test_a_longer_token_that_spells_the_same_is_no_doubt() -> None:
+    def trace(text: bytes, *rivals: tuple[bytes, float]) -> TracedToken:
+        others = tuple(Alternative(9, rival, share, is_allowed=True) for rival, share in rivals)
+        drawn = TracedToken(1, text, TokenSource.DRAWN, 0.0)
+        return replace(drawn, masked_probability=0.4, rivals=others)
+
+    same, other, shorter = (b"green", 0.3), (b"grey", 0.2), (b"g", 0.1)
+    first = trace(b"gr", (b"gr", 0.4), same, other, shorter)
+    rest = TracedToken(2, b"een", TokenSource.FORCED, 0.0)
+    places = [
+        TokenPlace(TracedPart.TOOL_NAME, 0),
+        TokenPlace(TracedPart.ARGUMENTS, 0, "/colour"),
+        TokenPlace(TracedPart.ARGUMENTS, 0, "/colour"),
+    ]
+    name = TracedToken(3, b"paint", TokenSource.FORCED, 0.0)
+    (confidence,) = measure_confidence([name, first, rest], places)
+    assert confidence.arguments == {"colour": pytest.approx(0.7)}
+    assert confidence.name == 1
 
 
 @pytest.mark.parametrize("source", [HERMES, QWEN3_CODER])
