@@ -2,10 +2,9 @@
 
     python -m benchmarks.foreign_parsers PATH_OF_VENV [--reports FOLDER] [--only PROJECT]
 
-PATH_OF_VENV is a virtual environment with the packages of `PACKAGES`, as docs/testing-parsers.md
-tells to make it; what is not in there is left out. Each finding is written into FOLDER as a report
-with a line that reproduces it. Nothing of these projects is in this repository; `foreign/adapter`
-calls what their servers call.
+PATH_OF_VENV is a virtual environment as docs/testing-parsers.md tells to make it; what is not in
+there is left out. Each finding is written into FOLDER as a report with a line that reproduces it.
+Nothing of these projects is in this repository; `foreign/adapter` calls what their servers call.
 """
 
 import argparse
