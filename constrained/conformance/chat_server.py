@@ -90,7 +90,10 @@ class ChatServer:
             hint = "Name a server, such as http://127.0.0.1:8080/v1"
             raise RequestError(f"{url!r} is not an HTTP URL", hint=hint)
         self.url = f"{base}/v1/chat/completions"
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        # A connection each: a server may close one that is kept just when it is used again.
+        headers = {"Connection": "close"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
         # Without redirects and without the proxy of the environment: the key is for this server.
         self._client = httpx.Client(headers=headers, timeout=TIMEOUT, trust_env=False)
         self.model = model or self._find_model(f"{base}/v1/models")

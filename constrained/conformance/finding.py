@@ -12,7 +12,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Finding:
+class SuiteFinding:
     """Something that is wrong.
 
     Args:

@@ -4,12 +4,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hypothesis import reject, settings
-
-from constrained.conformance.finding import Finding, Json, show, write_pipe_line
+from constrained.conformance.finding import Json, SuiteFinding, show, write_pipe_line
 from constrained.conformance.parser_process import ParserProcess
 from constrained.conformance.parser_protocol import (
-    Abilities,
+    ParserAbilities,
     read_abilities,
     read_reading,
     read_stream,
@@ -21,15 +19,15 @@ from constrained.conformance.rows import CorpusRow
 from grammars.suite.checks import CHECKS, Check
 from grammars.suite.reading import (
     BrokenParser,
+    CheckedParser,
     ParserFailure,
     Reading,
     Streamed,
-    Subject,
     is_same,
     listen,
     read_whole,
 )
-from grammars.suite.run import find_failures
+from grammars.suite.run import find_failures, reject, settings
 from grammars.turn import Tool
 from grammars.wire.format import Format
 
@@ -49,10 +47,10 @@ class ParserReport:
         findings: what is wrong.
     """
 
-    abilities: Abilities
+    abilities: ParserAbilities
     checks: Sequence[str]
     rows: int
-    findings: Sequence[Finding]
+    findings: Sequence[SuiteFinding]
 
 
 class PipedParser:
@@ -154,9 +152,9 @@ def check_parser(
     with ParserProcess(command, write_hello(format.name), timeout=timeout) as process:
         abilities = read_abilities(process.greeting)
         parsers = PipedParsers(process, streams=abilities.streams, most_lost=most_lost)
-        subject = Subject(parsers, format, abilities.claims)
+        subject = CheckedParser(parsers, format, abilities.claims)
         chosen = settings(max_examples=examples, database=None)
-        findings: list[Finding] = []
+        findings: list[SuiteFinding] = []
         for i, check in enumerate(checks):
             report(i, len(checks) + 1)
             parsers.begin_check()
@@ -171,8 +169,8 @@ def check_parser(
 
 
 def _find(
-    check: Check, subject: Subject, *, command: str, chosen: settings, seed: int
-) -> Iterator[Finding]:
+    check: Check, subject: CheckedParser, *, command: str, chosen: settings, seed: int
+) -> Iterator[SuiteFinding]:
     found = find_failures(
         subject.factory,
         subject.format,
@@ -185,11 +183,11 @@ def _find(
         yield _make_finding(failure.cause, failure.about, command)
 
 
-def _make_finding(failure: ParserFailure, about: str, command: str) -> Finding:
+def _make_finding(failure: ParserFailure, about: str, command: str) -> SuiteFinding:
     request: Mapping[str, object] = write_text(failure.tools, failure.text)
     if failure.in_pieces:
         request = write_chunks(failure.tools, failure.pieces)
-    return Finding(
+    return SuiteFinding(
         failure.check,
         about,
         failure.what,
@@ -201,8 +199,8 @@ def _make_finding(failure: ParserFailure, about: str, command: str) -> Finding:
 
 
 def _check_row(
-    row: CorpusRow, subject: Subject, *, command: str, streams: bool
-) -> Iterator[Finding]:
+    row: CorpusRow, subject: CheckedParser, *, command: str, streams: bool
+) -> Iterator[SuiteFinding]:
     """What is wrong with how a row is read: as a whole, then character by character."""
     try:
         got = read_whole(subject.factory, row.tools, row.text, check=ROW)
@@ -216,7 +214,7 @@ def _check_row(
 
 
 def _compare(
-    row: CorpusRow, got: Reading, subject: Subject, pieces: Sequence[str], *, in_pieces: bool
+    row: CorpusRow, got: Reading, subject: CheckedParser, pieces: Sequence[str], *, in_pieces: bool
 ) -> None:
     wanted = row.complete(got)
     if not is_same(got, wanted, subject.claims):

@@ -32,7 +32,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Abilities:
+class ParserAbilities:
     """What a parser says that it can.
 
     Args:
@@ -51,7 +51,7 @@ def write_hello(format: str) -> Json:
     return {"id": 0, "hello": {"version": VERSION, "format": format}}
 
 
-def read_abilities(greeting: Json) -> Abilities:
+def read_abilities(greeting: Json) -> ParserAbilities:
     """What a parser has answered to the first line.
 
     Raises:
@@ -69,7 +69,7 @@ def read_abilities(greeting: Json) -> Abilities:
     # Languages whose numbers are all of one kind cannot tell 1.0 from 1.
     claims = {name: name in told for name in ABILITIES if name != STREAM}
     names = tuple(name for name in ABILITIES if name in told)
-    return Abilities(STREAM in told, claims=Claims(**claims, exact=False), names=names)
+    return ParserAbilities(STREAM in told, claims=Claims(**claims, exact=False), names=names)
 
 
 def write_text(tools: Sequence[Tool], text: str) -> Json:

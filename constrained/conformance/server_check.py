@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.conformance.chat_server import ChatServer, HttpAnswer, WrongReply
-from constrained.conformance.finding import Finding, Json, write_curl
+from constrained.conformance.finding import Json, SuiteFinding, write_curl
 from constrained.conformance.reply_check import (
     ReplyOfServer,
     find_faults,
@@ -43,11 +43,11 @@ class ServerReport:
     url: str
     model: str
     checks: Sequence[str]
-    findings: Sequence[Finding]
+    findings: Sequence[SuiteFinding]
 
 
 @dataclass(frozen=True)
-class Fault:
+class ReplyFault:
     """Something wrong with an answer.
 
     Args:
@@ -66,7 +66,7 @@ class Fault:
 class FaultFound(Exception):  # noqa: N818  ends a check, and is no error of ours
     """A check cannot go on."""
 
-    def __init__(self, fault: Fault):
+    def __init__(self, fault: ReplyFault):
         self.fault = fault
         super().__init__(fault.what)
 
@@ -89,21 +89,21 @@ class Asker:
         """
         answer = self._send(body)
         if answer.status != _OK:
-            raise FaultFound(Fault(f"status {answer.status}", body, answer.text[:1000]))
+            raise FaultFound(ReplyFault(f"status {answer.status}", body, answer.text[:1000]))
         try:
             if body.get("stream"):
                 return read_streamed_reply(answer.read_chunks())
             return read_whole_reply(answer.read_json())
         except WrongReply as e:
-            raise FaultFound(Fault(str(e), body)) from e
+            raise FaultFound(ReplyFault(str(e), body)) from e
 
     def _send(self, body: Json) -> HttpAnswer:
         try:
             return self._server.ask(body)
         except (RequestError, DeadlineError) as e:  # it may have ended because of this request
-            raise FaultFound(Fault(f"there is no reply: {e.message}", body)) from e
+            raise FaultFound(ReplyFault(f"there is no reply: {e.message}", body)) from e
 
-    def find_mistaken(self, body: Json) -> Iterator[Fault]:
+    def find_mistaken(self, body: Json) -> Iterator[ReplyFault]:
         """What is wrong with the answer to a request that cannot be carried out.
 
         Raises:
@@ -112,28 +112,28 @@ class Asker:
         answer = self._send(body)
         is_refused = 400 <= answer.status < 500
         if not is_refused:
-            yield Fault(f"status {answer.status}", body, answer.text[:500], "status 400")
+            yield ReplyFault(f"status {answer.status}", body, answer.text[:500], "status 400")
             return
         try:
             told = answer.read_json().get("error")
         except WrongReply as e:
-            yield Fault(str(e), body)
+            yield ReplyFault(str(e), body)
             return
         if not isinstance(told, dict) or not told.get("message"):
-            yield Fault("the error has no message", body, answer.text[:500])
+            yield ReplyFault("the error has no message", body, answer.text[:500])
 
 
-def calls_when_required(asker: Asker) -> Iterator[Fault]:
+def calls_when_required(asker: Asker) -> Iterator[ReplyFault]:
     """tool_choice "required" gives at least one call, and its arguments fit the schema."""
     for question in QUESTIONS:
         body = asker.make(question, tools=TOOLS, tool_choice="required")
         reply = asker.ask(body)
         if not reply.calls and not reply.is_cut:
-            yield Fault("there is no call", body, reply.show())
+            yield ReplyFault("there is no call", body, reply.show())
         yield from _find_faults(reply, body)
 
 
-def calls_what_is_named(asker: Asker) -> Iterator[Fault]:
+def calls_what_is_named(asker: Asker) -> Iterator[ReplyFault]:
     """A tool_choice that names a tool gives a call of that tool."""
     for tool in TOOLS:
         name = tool["function"]["name"]
@@ -142,37 +142,37 @@ def calls_what_is_named(asker: Asker) -> Iterator[Fault]:
         reply = asker.ask(body)
         names = [call.name for call in reply.calls]
         if set(names) != {name} and not reply.is_cut:
-            yield Fault(f"{names} is called, and not {name!r}", body, reply.show())
+            yield ReplyFault(f"{names} is called, and not {name!r}", body, reply.show())
         yield from _find_faults(reply, body)
 
 
-def calls_nothing_when_none(asker: Asker) -> Iterator[Fault]:
+def calls_nothing_when_none(asker: Asker) -> Iterator[ReplyFault]:
     """tool_choice "none" gives no call, neither in tool_calls nor as text."""
     body = asker.make(QUESTIONS[0], tools=TOOLS, tool_choice="none", max_tokens=128)
     reply = asker.ask(body)
     if reply.calls:
-        yield Fault("a tool is called", body, reply.show())
+        yield ReplyFault("a tool is called", body, reply.show())
     yield from _find_faults(reply, body)
 
 
-def chooses_by_itself(asker: Asker) -> Iterator[Fault]:
+def chooses_by_itself(asker: Asker) -> Iterator[ReplyFault]:
     """tool_choice "auto": what is called fits the schema, and no call is left in the content."""
     for question in QUESTIONS:
         body = asker.make(question, tools=TOOLS)
         yield from _find_faults(asker.ask(body), body)
 
 
-def calls_one_if_not_parallel(asker: Asker) -> Iterator[Fault]:
+def calls_one_if_not_parallel(asker: Asker) -> Iterator[ReplyFault]:
     """parallel_tool_calls: false gives one call at most."""
     question = "What is the weather in Paris, in Rome, and in Oslo?"
     body = asker.make(question, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
     reply = asker.ask(body)
     if len(reply.calls) > 1:
-        yield Fault(f"{len(reply.calls)} tools are called", body, reply.show())
+        yield ReplyFault(f"{len(reply.calls)} tools are called", body, reply.show())
     yield from _find_faults(reply, body)
 
 
-def streams_the_reply(asker: Asker) -> Iterator[Fault]:
+def streams_the_reply(asker: Asker) -> Iterator[ReplyFault]:
     """A stream adds up to the reply that comes as a whole, each call once and in order."""
     for choice in ("auto", "required"):
         for question in (*QUESTIONS, "Say hello."):
@@ -184,10 +184,10 @@ def streams_the_reply(asker: Asker) -> Iterator[Fault]:
             # A server that answers otherwise each time cannot be held to its first answer.
             if whole.show() == again.show() != streamed.show():
                 what = "the stream adds up to something else"
-                yield Fault(what, stream_body, streamed.show(), whole.show())
+                yield ReplyFault(what, stream_body, streamed.show(), whole.show())
 
 
-def answers_in_the_format(asker: Asker) -> Iterator[Fault]:
+def answers_in_the_format(asker: Asker) -> Iterator[ReplyFault]:
     """A response_format with a schema gives content that fits it."""
     format = write_format(ANSWER_SCHEMA)
     body = asker.make("What is the capital of France? Answer in JSON.", response_format=format)
@@ -199,10 +199,10 @@ def answers_in_the_format(asker: Asker) -> Iterator[Fault]:
     except ValueError as e:
         unfit = f"it is not JSON: {e}"
     if unfit:
-        yield Fault(f"the content does not fit: {unfit}", body, reply.show())
+        yield ReplyFault(f"the content does not fit: {unfit}", body, reply.show())
 
 
-def takes_its_calls_back(asker: Asker) -> Iterator[Fault]:
+def takes_its_calls_back(asker: Asker) -> Iterator[ReplyFault]:
     """What was replied goes back into the history, with results, also if the tokens ran out."""
     for choice, most in (("required", 256), ("auto", _FEW_TOKENS)):
         body = asker.make(QUESTIONS[0], tools=[WEATHER], tool_choice=choice, max_tokens=most)
@@ -217,15 +217,15 @@ def takes_its_calls_back(asker: Asker) -> Iterator[Fault]:
         yield from _find_faults(asker.ask(further), further)
 
 
-def refuses_what_cannot_be(asker: Asker) -> Iterator[Fault]:
+def refuses_what_cannot_be(asker: Asker) -> Iterator[ReplyFault]:
     """A request that cannot be carried out is status 400 with a message, and is not ignored."""
     for mistake in MISTAKES:
         body = asker.make("Hello", **{"max_tokens": 32, **mistake.fields})
         for fault in asker.find_mistaken(body):
-            yield Fault(f"{mistake.what}: {fault.what}", body, fault.got, fault.expected)
+            yield ReplyFault(f"{mistake.what}: {fault.what}", body, fault.got, fault.expected)
 
 
-CHECKS: tuple[Callable[[Asker], Iterator[Fault]], ...] = (
+CHECKS: tuple[Callable[[Asker], Iterator[ReplyFault]], ...] = (
     calls_when_required,
     calls_what_is_named,
     calls_nothing_when_none,
@@ -257,7 +257,7 @@ def check_server(
         RequestError, DeadlineError: the server cannot be asked.
     """
     with ChatServer(url, api_key=api_key, model=model) as server:
-        findings: list[Finding] = []
+        findings: list[SuiteFinding] = []
         for i, check in enumerate(CHECKS):
             report(i, len(CHECKS))
             about = (check.__doc__ or "").partition("\n")[0]
@@ -267,15 +267,15 @@ def check_server(
         return ServerReport(server.url, server.model, checks=names, findings=findings)
 
 
-def _collect(check: Callable[[Asker], Iterator[Fault]], asker: Asker) -> Iterator[Fault]:
+def _collect(check: Callable[[Asker], Iterator[ReplyFault]], asker: Asker) -> Iterator[ReplyFault]:
     try:
         yield from check(asker)
     except FaultFound as e:
         yield e.fault
 
 
-def _make_finding(check: str, about: str, fault: Fault, url: str) -> Finding:
-    return Finding(
+def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteFinding:
+    return SuiteFinding(
         check,
         about,
         fault.what,
@@ -286,6 +286,6 @@ def _make_finding(check: str, about: str, fault: Fault, url: str) -> Finding:
     )
 
 
-def _find_faults(reply: ReplyOfServer, body: Json) -> Iterator[Fault]:
+def _find_faults(reply: ReplyOfServer, body: Json) -> Iterator[ReplyFault]:
     for what in find_faults(reply, body.get("tools") or ()):
-        yield Fault(what, body, reply.show())
+        yield ReplyFault(what, body, reply.show())

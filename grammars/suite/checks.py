@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from grammars.suite.reading import (
+    CheckedParser,
     ParserFailure,
     Reading,
-    Subject,
     WholeParser,
     are_same_calls,
     as_reading,
@@ -42,7 +42,7 @@ from grammars.turn import (
 )
 from grammars.wire.format import SHORTEST_TAG, Format, TaggedArguments
 
-Check: TypeAlias = Callable[[Subject, DataObject], None]
+Check: TypeAlias = Callable[[CheckedParser, DataObject], None]
 
 _REMARKS = (
     "Sure, I can do that.",
@@ -56,17 +56,17 @@ _REMARKS = (
 )
 
 
-def reads_back(subject: Subject, data: DataObject) -> None:
+def reads_back(subject: CheckedParser, data: DataObject) -> None:
     """What a model writes is read as what it means, its arguments typed."""
     _read_back(subject, data.draw(_wire_texts(subject, tags=False)), check="reads_back")
 
 
-def reads_tags_in_values(subject: Subject, data: DataObject) -> None:
+def reads_tags_in_values(subject: CheckedParser, data: DataObject) -> None:
     """Arguments may have the tags of the format in them: they are text there."""
     _read_back(subject, data.draw(_wire_texts(subject)), check="reads_tags_in_values")
 
 
-def _read_back(subject: Subject, written: Written, *, check: str) -> None:
+def _read_back(subject: CheckedParser, written: Written, *, check: str) -> None:
     got = read_whole(subject.factory, written.tools, written.text, check=check)
     wanted = as_reading(written.turn, [])
     if not is_same(got, wanted, subject.claims):
@@ -76,7 +76,7 @@ def _read_back(subject: Subject, written: Written, *, check: str) -> None:
         )
 
 
-def streams_the_same(subject: Subject, data: DataObject) -> None:
+def streams_the_same(subject: CheckedParser, data: DataObject) -> None:
     """A text that arrives in pieces is read as the whole text is, where these are two ways."""
     if not isinstance(subject.factory(()), WholeParser):
         return
@@ -88,7 +88,7 @@ def streams_the_same(subject: Subject, data: DataObject) -> None:
     _compare_pieces(subject, check, written.tools, pieces, wanted=wanted, got=got)
 
 
-def same_in_every_cut(subject: Subject, data: DataObject) -> None:
+def same_in_every_cut(subject: CheckedParser, data: DataObject) -> None:
     """The chunks in which a text arrives do not matter, whatever text it is."""
     if not is_push(subject.factory):
         return
@@ -104,7 +104,7 @@ def same_in_every_cut(subject: Subject, data: DataObject) -> None:
 
 
 def _compare_pieces(
-    subject: Subject,
+    subject: CheckedParser,
     check: str,
     tools: Sequence[Tool],
     pieces: Sequence[str],
@@ -119,7 +119,7 @@ def _compare_pieces(
         )
 
 
-def survives_the_end(subject: Subject, data: DataObject) -> None:
+def survives_the_end(subject: CheckedParser, data: DataObject) -> None:
     """A text that ends too soon gives the calls that are complete, and loses nothing."""
     check = "survives_the_end"
     written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
@@ -139,7 +139,7 @@ def survives_the_end(subject: Subject, data: DataObject) -> None:
         raise ParserFailure(check, message, [text], tools=written.tools, got=got)
 
 
-def survives_edits(subject: Subject, data: DataObject) -> None:
+def survives_edits(subject: CheckedParser, data: DataObject) -> None:
     """A text that is damaged is read, nothing of it is lost, and nothing told twice."""
     check = "survives_edits"
     written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
@@ -152,7 +152,7 @@ def survives_edits(subject: Subject, data: DataObject) -> None:
 
 
 def _read_damaged(
-    subject: Subject, tools: Sequence[Tool], text: str, *, check: str
+    subject: CheckedParser, tools: Sequence[Tool], text: str, *, check: str
 ) -> Reading | None:
     """What is read of a damaged text; None where the parser refuses it, as it may if it claims
     nothing of damage."""
@@ -164,7 +164,7 @@ def _read_damaged(
         raise
 
 
-def invents_nothing(subject: Subject, data: DataObject) -> None:
+def invents_nothing(subject: CheckedParser, data: DataObject) -> None:
     """Text without the tags of the format is content, all of it, and no call."""
     check = "invents_nothing"
     offered = data.draw(tools())
@@ -179,7 +179,7 @@ def invents_nothing(subject: Subject, data: DataObject) -> None:
         )
 
 
-def streams_append(subject: Subject, data: DataObject) -> None:
+def streams_append(subject: CheckedParser, data: DataObject) -> None:
     """What is told while the text arrives adds up to what is read, each call once, in order."""
     if not is_push(subject.factory):
         return
@@ -206,7 +206,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _wire_texts(subject: Subject, *, tags: bool = True) -> SearchStrategy[Written]:
+def _wire_texts(subject: CheckedParser, *, tags: bool = True) -> SearchStrategy[Written]:
     is_raw = isinstance(subject.format.hole, TaggedArguments)
     return wire_texts(
         subject.format,

@@ -127,7 +127,7 @@ returns the events of `grammars.turn`, or nothing. `close` may return all of the
 
 
 @dataclass(frozen=True)
-class Subject:
+class CheckedParser:
     """A parser that is checked.
 
     Args:

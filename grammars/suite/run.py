@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from grammars import PROJECT
 
 try:
-    from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+    from hypothesis import HealthCheck, Phase, Verbosity, given, reject, seed, settings
     from hypothesis import strategies as st
     from hypothesis.errors import Flaky, Unsatisfiable
     from hypothesis.strategies import DataObject
@@ -35,12 +35,12 @@ except ImportError as e:
 from grammars.suite.checks import CHECKS, Check
 from grammars.suite.reading import (
     ALL_CLAIMS,
+    CheckedParser,
     Claims,
     Factory,
     ParserFailure,
     PushParser,
     Reading,
-    Subject,
 )
 from grammars.suite.strategies import (
     Written,
@@ -67,6 +67,8 @@ __all__ = [
     "chunkings",
     "find_failures",
     "mutations",
+    "reject",
+    "settings",
     "tools",
     "truncations",
     "turns",
@@ -118,7 +120,7 @@ def assert_parser(
     Raises:
         ParserFailure: the first check that fails, an AssertionError.
     """
-    subject = Subject(factory, format, claims)
+    subject = CheckedParser(factory, format, claims)
     for check in CHECKS:
         _run(check, subject, chosen=settings or DEFAULT)
 
@@ -135,7 +137,7 @@ def find_failures(
     """Returns what each check finds; an empty list where the parser passes. The arguments are those
     of `assert_parser`; a seed makes Hypothesis draw the same examples again, and `checks` are those
     to make."""
-    subject = Subject(factory, format, claims)
+    subject = CheckedParser(factory, format, claims)
     failures: list[Failure] = []
     for check in checks:
         try:
@@ -146,7 +148,9 @@ def find_failures(
     return failures
 
 
-def _run(check: Check, subject: Subject, *, chosen: settings, number: int | None = None) -> None:
+def _run(
+    check: Check, subject: CheckedParser, *, chosen: settings, number: int | None = None
+) -> None:
     """Runs a check; the failure that it raises is about the smallest text that was found."""
 
     @settings(

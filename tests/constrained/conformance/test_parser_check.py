@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.conformance.finding import Finding
+from constrained.conformance.finding import SuiteFinding
 from constrained.conformance.parser_check import check_parser
 from constrained.conformance.parser_protocol import ABILITIES
 from constrained.conformance.rows import read_corpus, read_packaged_rows
@@ -34,7 +34,7 @@ def faulty(fault: str) -> str:
     return shlex.join([sys.executable, "-S", str(HERE / "faulty_parser.py"), fault])
 
 
-def find_fault(fault: str) -> Finding:
+def find_fault(fault: str) -> SuiteFinding:
     report = check_parser(
         faulty(fault), HERMES, checks=[invents_nothing], examples=12, timeout=0.2, most_lost=0.3
     )

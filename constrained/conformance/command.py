@@ -11,7 +11,7 @@ from constrained.terminal.input import read_lines
 from constrained.terminal.output import print_json, print_text, show_progress
 
 if TYPE_CHECKING:
-    from constrained.conformance.finding import Finding
+    from constrained.conformance.finding import SuiteFinding
     from constrained.conformance.rows import CorpusRow
 
 _EXAMPLES = 100
@@ -56,7 +56,10 @@ def _check_parser(options: argparse.Namespace) -> int:
         raise RequestError("--cmd needs the --format that the parser reads", hint=hint)
     if options.examples < 1 or options.timeout <= 0:
         raise RequestError("--examples and --timeout have to be more than 0")
-    from constrained.conformance.parser_check import check_parser
+    try:
+        from constrained.conformance.parser_check import check_parser
+    except ImportError as e:  # without the extra `suite`; the message says so
+        raise RequestError(str(e)) from e
     from constrained.format_selection.selection import read_tool_format
 
     format = read_tool_format(options.format)
@@ -104,7 +107,7 @@ def _check_server(options: argparse.Namespace) -> int:
     return _print(report.findings, summary, as_json=options.json)
 
 
-def _print(findings: "Sequence[Finding]", summary: str, *, as_json: bool) -> int:
+def _print(findings: "Sequence[SuiteFinding]", summary: str, *, as_json: bool) -> int:
     for finding in findings:
         if as_json:
             print_json(finding.to_json())
