@@ -48,6 +48,7 @@ INTERRUPTED = 130  # the exit code after Ctrl-C
 NOT_HANDED_ON = re.compile(r"PYTHON|VIRTUAL_ENV|LLAMA_|CONSTRAINED_|HF_|XDG_|MAKE|MFLAGS|OPENAI_")
 OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
+PIPED_PARSER = "tests/constrained/conformance/piped_parser.py"
 ELSEWHERE = re.compile("(llama-server|vllm|sglang)://|constrained cluster")
 """What needs an engine, or Ray and several machines, which are not here."""
 FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
@@ -230,7 +231,7 @@ def install(stranger: Stranger, wheel: Path) -> float:
     steps = [
         f"{sys.executable} -m venv {stranger.venv} && echo made",
         f"{ROOT}/.ci/install_engine {stranger.venv}/bin/python && echo installed",
-        f"pip install --progress-bar off '{wheel}[otel,server]'",
+        f"pip install --progress-bar off '{wheel}[otel,server,suite]'",
         'constrained call "Hello!"',
     ]
     seconds = sum(stranger.run(step, patience=1800).seconds for step in steps)
@@ -258,6 +259,7 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
     files = {
         "tools.json": tools,
         "turns.jsonl": row,
+        "my_parser.py": (ROOT / PIPED_PARSER).read_text("utf-8"),
         "models.ini": models_ini.replace("/models/", f"{models}/"),
         "requests.jsonl": json.dumps(request),
         "chat_template.jinja": template,

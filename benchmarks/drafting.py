@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import llama_cpp
 
@@ -66,7 +67,7 @@ def quantize(source: Path, target: Path) -> None:
     params.ftype = llama_cpp.LLAMA_FTYPE_MOSTLY_Q2_K
     params.allow_requantize = True
     code = llama_cpp.llama_model_quantize(
-        str(source).encode(), str(target).encode(), ctypes.byref(params)
+        str(source).encode(), str(target).encode(), ctypes.pointer(params)
     )
     if code != 0:
         raise RuntimeError(f"{source} cannot be quantised: code {code}")
@@ -78,8 +79,8 @@ def ask(model: Model, group: str, number: int, tokens: int) -> tuple[Reply, floa
         stream = model.stream(QUESTIONS[number], sampling=GREEDY, max_tokens=tokens)
     else:
         asked = QUOTES[number][0]
-        options = {"sampling": GREEDY, "max_tokens": tokens, "tool_choice": "required"}
-        stream = model.stream(asked, OFFERED, **options)
+        options: dict[str, Any] = {"sampling": GREEDY, "max_tokens": tokens}
+        stream = model.stream(asked, OFFERED, tool_choice="required", **options)
     first: float | None = None
     for _ in stream:
         if first is None:

@@ -31,6 +31,11 @@ COMMANDS = (
     _command("chat", "talk with a model, line by line"),
     _command("grammar", "print the grammar of a request, also for other engines"),
     _command("check", "replay recorded turns against grammar and parser"),
+    Command(
+        "suite",
+        "hold a parser or a server of anybody against what is true of all",
+        "constrained.conformance.command",
+    ),
     _command("schema", "report which schema keywords are enforced, and which instances pass"),
     _command("formats", "list the wire formats, or detect a template's"),
     _command("doctor", "find what is wrong with a model or a template"),

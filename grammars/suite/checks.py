@@ -6,21 +6,24 @@ from typing import TypeAlias
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from hypothesis.strategies import DataObject
+from hypothesis.strategies import DataObject, SearchStrategy
 
 from grammars.suite.reading import (
-    Factory,
+    CheckedParser,
     ParserFailure,
     Reading,
+    WholeParser,
     are_same_calls,
     as_reading,
     find_lost,
     is_push,
     is_same,
     listen,
+    read_whole,
 )
 from grammars.suite.strategies import (
     TEXTS,
+    Written,
     chunkings,
     mutations,
     tools,
@@ -35,10 +38,11 @@ from grammars.turn import (
     ContentDelta,
     Event,
     ReasoningDelta,
+    Tool,
 )
-from grammars.wire.format import SHORTEST_TAG, Format
+from grammars.wire.format import SHORTEST_TAG, Format, TaggedArguments
 
-Check: TypeAlias = Callable[[Factory, Format, DataObject], None]
+Check: TypeAlias = Callable[[CheckedParser, DataObject], None]
 
 _REMARKS = (
     "Sure, I can do that.",
@@ -52,85 +56,164 @@ _REMARKS = (
 )
 
 
-def reads_back(factory: Factory, format: Format, data: DataObject) -> None:
+def reads_back(subject: CheckedParser, data: DataObject) -> None:
     """What a model writes is read as what it means, its arguments typed."""
-    written = data.draw(wire_texts(format))
-    got, _ = listen(factory, written.tools, [written.text], check="reads_back")
+    _read_back(subject, data.draw(_wire_texts(subject, tags=False)), check="reads_back")
+
+
+def reads_tags_in_values(subject: CheckedParser, data: DataObject) -> None:
+    """Arguments may have the tags of the format in them: they are text there."""
+    _read_back(subject, data.draw(_wire_texts(subject)), check="reads_tags_in_values")
+
+
+def _read_back(subject: CheckedParser, written: Written, *, check: str) -> None:
+    got = read_whole(subject.factory, written.tools, written.text, check=check)
     wanted = as_reading(written.turn, [])
-    if not is_same(got, wanted):
+    if not is_same(got, wanted, subject.claims):
         message = "something else is read"
-        raise ParserFailure("reads_back", message, [written.text], wanted=wanted, got=got)
+        raise ParserFailure(
+            check, message, [written.text], tools=written.tools, wanted=wanted, got=got
+        )
 
 
-def same_in_every_cut(factory: Factory, format: Format, data: DataObject) -> None:
-    """The chunks in which a text arrives do not matter, whatever text it is."""
-    if not is_push(factory):
+def streams_the_same(subject: CheckedParser, data: DataObject) -> None:
+    """A text that arrives in pieces is read as the whole text is, where these are two ways."""
+    if not isinstance(subject.factory(()), WholeParser):
         return
-    written = data.draw(wire_texts(format))
-    text = data.draw(st.just(written.text) | mutations(written.text, format.texts))
+    check = "streams_the_same"
+    written = data.draw(_wire_texts(subject, tags=False))
+    pieces = data.draw(chunkings(written.text))
+    wanted = read_whole(subject.factory, written.tools, written.text, check=check)
+    got, _ = listen(subject.factory, written.tools, pieces, check=check)
+    _compare_pieces(subject, check, written.tools, pieces, wanted=wanted, got=got)
+
+
+def same_in_every_cut(subject: CheckedParser, data: DataObject) -> None:
+    """The chunks in which a text arrives do not matter, whatever text it is."""
+    if not is_push(subject.factory):
+        return
+    check = "same_in_every_cut"
+    written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
+    text = written.text
+    if subject.claims.damage:
+        text = data.draw(st.just(text) | mutations(text, subject.format.texts))
     pieces = data.draw(chunkings(text))
-    wanted, _ = listen(factory, written.tools, [text], check="same_in_every_cut")
-    got, _ = listen(factory, written.tools, pieces, check="same_in_every_cut")
-    if not is_same(got, wanted):
+    wanted, _ = listen(subject.factory, written.tools, [text], check=check)
+    got, _ = listen(subject.factory, written.tools, pieces, check=check)
+    _compare_pieces(subject, check, written.tools, pieces, wanted=wanted, got=got)
+
+
+def _compare_pieces(
+    subject: CheckedParser,
+    check: str,
+    tools: Sequence[Tool],
+    pieces: Sequence[str],
+    *,
+    wanted: Reading,
+    got: Reading,
+) -> None:
+    if not is_same(got, wanted, subject.claims):
         message = "in pieces, something else is read"
-        raise ParserFailure("same_in_every_cut", message, pieces, wanted=wanted, got=got)
+        raise ParserFailure(
+            check, message, pieces, tools=tools, in_pieces=True, wanted=wanted, got=got
+        )
 
 
-def survives_the_end(factory: Factory, format: Format, data: DataObject) -> None:
+def survives_the_end(subject: CheckedParser, data: DataObject) -> None:
     """A text that ends too soon gives the calls that are complete, and loses nothing."""
-    written = data.draw(wire_texts(format))
+    check = "survives_the_end"
+    written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
     text = data.draw(truncations(written.text))
-    got, _ = listen(factory, written.tools, [text], check="survives_the_end")
-    wanted = as_reading(written.turn, []).calls[: len(got.calls)]
-    read = list(got.calls)
-    if not are_same_calls(read, wanted):
+    got = _read_damaged(subject, written.tools, text, check=check)
+    if got is None:
+        return
+    read = [call for call in got.calls if subject.claims.damage or isinstance(call[1], dict)]
+    wanted = as_reading(written.turn, []).calls[: len(read)]
+    if not are_same_calls(read, wanted, subject.claims):
         message = "calls are told that were not written like that"
-        raise ParserFailure("survives_the_end", message, [text], wanted=list(wanted), got=read)
-    if message := find_lost(text, got):
-        raise ParserFailure("survives_the_end", message, [text], got=got)
+        raise ParserFailure(
+            check, message, [text], tools=written.tools, wanted=list(wanted), got=read
+        )
+    message = find_lost(text, got)
+    if message and subject.claims.damage:
+        raise ParserFailure(check, message, [text], tools=written.tools, got=got)
 
 
-def survives_edits(factory: Factory, format: Format, data: DataObject) -> None:
+def survives_edits(subject: CheckedParser, data: DataObject) -> None:
     """A text that is damaged is read, nothing of it is lost, and nothing told twice."""
-    written = data.draw(wire_texts(format))
-    text = data.draw(mutations(written.text, format.texts))
-    got, _ = listen(factory, written.tools, [text], check="survives_edits")
-    if message := find_lost(text, got, damaged=True, tags=format.structure):
-        raise ParserFailure("survives_edits", message, [text], got=got)
+    check = "survives_edits"
+    written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
+    text = data.draw(mutations(written.text, subject.format.texts))
+    got = _read_damaged(subject, written.tools, text, check=check)
+    if got is None or not subject.claims.damage:
+        return
+    if message := find_lost(text, got, damaged=True, tags=subject.format.structure):
+        raise ParserFailure(check, message, [text], tools=written.tools, got=got)
 
 
-def invents_nothing(factory: Factory, format: Format, data: DataObject) -> None:
+def _read_damaged(
+    subject: CheckedParser, tools: Sequence[Tool], text: str, *, check: str
+) -> Reading | None:
+    """What is read of a damaged text; None where the parser refuses it, as it may if it claims
+    nothing of damage."""
+    try:
+        return read_whole(subject.factory, tools, text, check=check)
+    except ParserFailure as e:
+        if e.is_refusal and not subject.claims.damage:
+            return None
+        raise
+
+
+def invents_nothing(subject: CheckedParser, data: DataObject) -> None:
     """Text without the tags of the format is content, all of it, and no call."""
+    check = "invents_nothing"
     offered = data.draw(tools())
     remarks = st.sampled_from(_REMARKS) | TEXTS
     text = " ".join(["Well:", *data.draw(st.lists(remarks, min_size=1, max_size=3))]).strip()
-    assume(not any(tag in text for tag in _find_tags(format)))
-    got, _ = listen(factory, offered, [text], check="invents_nothing")
+    assume(not any(tag in text for tag in _find_tags(subject.format)))
+    got = read_whole(subject.factory, offered, text, check=check)
     wanted = Reading(text)
-    if not is_same(got, wanted):
-        raise ParserFailure("invents_nothing", "it is plain text", [text], wanted=wanted, got=got)
+    if not is_same(got, wanted, subject.claims):
+        raise ParserFailure(
+            check, "it is plain text", [text], tools=offered, wanted=wanted, got=got
+        )
 
 
-def streams_append(factory: Factory, format: Format, data: DataObject) -> None:
+def streams_append(subject: CheckedParser, data: DataObject) -> None:
     """What is told while the text arrives adds up to what is read, each call once, in order."""
-    if not is_push(factory):
+    if not is_push(subject.factory):
         return
-    written = data.draw(wire_texts(format))
+    check = "streams_append"
+    written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
     pieces = data.draw(chunkings(written.text))
-    got, events = listen(factory, written.tools, pieces, check="streams_append")
+    got, events = listen(subject.factory, written.tools, pieces, check=check)
     fault = _find_fault(events, got) if events else None
     if fault:
-        raise ParserFailure("streams_append", fault, pieces, wanted=got, got=events)
+        raise ParserFailure(
+            check, fault, pieces, tools=written.tools, in_pieces=True, wanted=got, got=events
+        )
 
 
 CHECKS: tuple[Check, ...] = (
     reads_back,
+    reads_tags_in_values,
+    streams_the_same,
     same_in_every_cut,
     survives_the_end,
     survives_edits,
     invents_nothing,
     streams_append,
 )
+
+
+def _wire_texts(subject: CheckedParser, *, tags: bool = True) -> SearchStrategy[Written]:
+    is_raw = isinstance(subject.format.hole, TaggedArguments)
+    return wire_texts(
+        subject.format,
+        tags=tags,
+        reasoning=subject.claims.reasoning,
+        mixed=subject.claims.exact or not is_raw,
+    )
 
 
 def _find_tags(format: Format) -> set[str]:
@@ -163,6 +246,9 @@ def _find_fault(events: Sequence[Event], got: Reading) -> str | None:
         return "the deltas of the text are not the text"
     if opened != list(range(len(opened))) or read != list(range(len(read))):
         return "the calls are not counted from 0"
+    for index in arguments:
+        if index not in opened:
+            return f"there are arguments of a call {index}, which has no name"
     for index in opened:
         if index in arguments and not _spells(arguments[index], got.calls[index][1]):
             return f"the arguments of call {index} add up to something else"

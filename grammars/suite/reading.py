@@ -3,9 +3,12 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+
+from hypothesis.errors import HypothesisException
 
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
@@ -21,6 +24,7 @@ from grammars.turn import (
     Turn,
     decode_arguments,
 )
+from grammars.wire.format import Format
 
 WORDS = ("zorn", "yquil", "woxam", "kvelp", "jinqa")
 """Words that no format writes itself: what goes into a text has to come out of the parser. None
@@ -56,6 +60,49 @@ class Reading:
             yield from _find_texts(arguments)
 
 
+@dataclass(frozen=True)
+class Claims:
+    """What a parser says that it does. What it does not claim is not held against it.
+
+    Args:
+        reasoning: it takes blocks of reasoning apart from content.
+        types: it reads the arguments by the types of the schema; without, 5 and "5" are the same.
+        space: content comes without the white space that a format writes around it.
+        damage: of text that is damaged or cut short, it loses nothing.
+        exact: it tells 1.0 from 1; and where raw text may be of two types, which one is meant.
+    """
+
+    reasoning: bool = True
+    types: bool = True
+    space: bool = True
+    damage: bool = True
+    exact: bool = True
+
+
+ALL_CLAIMS = Claims()
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """What a parser has told in pieces, where all of it is handed over at the end.
+
+    Args:
+        reading: what the pieces add up to.
+        events: the pieces, in order.
+    """
+
+    reading: Reading
+    events: Sequence[Event]
+
+
+class ParserRefusal(Exception):  # noqa: N818  an answer of a parser, and no error of ours
+    """A parser says that it cannot read a text."""
+
+
+class BrokenParser(Exception):  # noqa: N818  as above
+    """A parser does not answer at all, or with what is no answer."""
+
+
 @runtime_checkable
 class PushParser(Protocol):
     """A parser that is fed. What it returns is described at `Factory`."""
@@ -65,10 +112,33 @@ class PushParser(Protocol):
     def close(self) -> object: ...
 
 
+@runtime_checkable
+class WholeParser(PushParser, Protocol):
+    """A parser that reads a whole text in a way of its own, as servers do that also stream."""
+
+    def read(self, text: str, /) -> object: ...
+
+
 Factory: TypeAlias = Callable[[Sequence[Tool]], PushParser | Callable[[str], object]]
 """Makes a parser for the tools on offer (`tool.name`, `tool.schema.source`): a function of the
-whole text, or an object with `feed` and `close`. The function and `close` return a `Reading`, a
-`Turn` or the rest of the events; `feed` returns the events of `grammars.turn`, or nothing."""
+whole text, or an object with `feed` and `close`, and `read` if it reads whole texts in another way.
+The function, `read` and `close` return a `Reading`, a `Turn` or the rest of the events; `feed`
+returns the events of `grammars.turn`, or nothing. `close` may return all of them, as `Streamed`."""
+
+
+@dataclass(frozen=True)
+class CheckedParser:
+    """A parser that is checked.
+
+    Args:
+        factory: makes the parser.
+        format: what it reads.
+        claims: what it says that it does.
+    """
+
+    factory: Factory
+    format: Format
+    claims: Claims = ALL_CLAIMS
 
 
 class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
@@ -78,6 +148,9 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
         check: the name of the check.
         what: what is wrong.
         pieces: what the parser was fed, the smallest text that was found.
+        tools: the tools on offer.
+        in_pieces: the parser was fed, whether in one piece or in several.
+        is_refusal: the parser said so itself, that it cannot read the text.
         wanted, got: what it should have read, and what it did.
     """
 
@@ -87,10 +160,14 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
         what: str,
         pieces: Sequence[str],
         *,
+        tools: Sequence[Tool] = (),
+        in_pieces: bool = False,
+        is_refusal: bool = False,
         wanted: object = None,
         got: object = None,
     ):
         self.check, self.what, self.pieces = check, what, tuple(pieces)
+        self.tools, self.in_pieces, self.is_refusal = tuple(tools), in_pieces, is_refusal
         self.wanted, self.got = wanted, got
         lines = [f"{check}: {what}", f"  text    {self.text!r}"]
         if len(pieces) > 1:
@@ -110,13 +187,13 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
 def listen(
     factory: Factory, tools: Sequence[Tool], pieces: Sequence[str], *, check: str
 ) -> tuple[Reading, list[Event]]:
-    """Returns what a parser reads, and the events on the way.
+    """Returns what a parser reads of a text in pieces, and the events on the way.
 
     Raises:
         ParserFailure: it raised something.
     """
     events: list[Event] = []
-    try:
+    with _failures(check, tools, pieces, in_pieces=True):
         parser = factory(tools)
         if isinstance(parser, PushParser):
             for piece in pieces:
@@ -125,9 +202,39 @@ def listen(
         else:
             end = parser("".join(pieces))
         return as_reading(end, events), events
+
+
+def read_whole(factory: Factory, tools: Sequence[Tool], text: str, *, check: str) -> Reading:
+    """Returns what a parser reads of a text as a whole.
+
+    Raises:
+        ParserFailure: it raised something.
+    """
+    with _failures(check, tools, [text], in_pieces=False):
+        parser = factory(tools)
+        if isinstance(parser, WholeParser):
+            return as_reading(parser.read(text), [])
+        if not isinstance(parser, PushParser):
+            return as_reading(parser(text), [])
+    return listen(factory, tools, [text], check=check)[0]
+
+
+@contextmanager
+def _failures(
+    check: str, tools: Sequence[Tool], pieces: Sequence[str], *, in_pieces: bool
+) -> Generator[None]:
+    try:
+        yield
+    except HypothesisException:  # an example that is left out
+        raise
     except Exception as e:  # the parser is not ours: whatever it raises is its failure
         message = f"raised {type(e).__name__}: {str(e)[:200]}"
-        raise ParserFailure(check, message, pieces) from e
+        if isinstance(e, ParserRefusal | BrokenParser):
+            message = str(e)
+        is_refusal = isinstance(e, ParserRefusal)
+        raise ParserFailure(
+            check, message, pieces, tools=tools, in_pieces=in_pieces, is_refusal=is_refusal
+        ) from e
 
 
 def is_push(factory: Factory) -> bool:
@@ -140,6 +247,9 @@ def as_reading(value: object, events: list[Event]) -> Reading:
     if isinstance(value, Reading):
         calls = [(name, decode_arguments(arguments)) for name, arguments in value.calls]
         return replace(value, calls=calls)
+    if isinstance(value, Streamed):
+        events += value.events
+        return as_reading(value.reading, events)
     if isinstance(value, Turn):
         calls = [(call.name, call.arguments) for call in value.calls]
         return Reading(value.content, value.reasoning, calls=calls, unfinished=value.unfinished)
@@ -159,14 +269,58 @@ def _as_events(value: object) -> list[Event] | None:
     return cast(list[Event], value)
 
 
-def is_same(a: Reading, b: Reading) -> bool:
-    """True if both say the same. To JSON, 1, 1.0 and true are not the same."""
-    return replace(a, calls=()) == replace(b, calls=()) and are_same_calls(a.calls, b.calls)
+def is_same(a: Reading, b: Reading, claims: Claims = ALL_CLAIMS) -> bool:
+    """True if both say the same, as far as a parser claims. To JSON, 1, 1.0 and true are not the
+    same."""
+    if not claims.space:
+        a = replace(a, content=a.content.strip(), reasoning=a.reasoning.strip())
+        b = replace(b, content=b.content.strip(), reasoning=b.reasoning.strip())
+    if replace(a, calls=()) != replace(b, calls=()):
+        return False
+    return are_same_calls(a.calls, b.calls, claims)
 
 
-def are_same_calls(a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]]) -> bool:
+def are_same_calls(
+    a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]], claims: Claims = ALL_CLAIMS
+) -> bool:
     """True if both say the same; the order of members does not matter."""
+    if not claims.exact:
+        a, b = _without_spellings(a), _without_spellings(b)
+    if not claims.types:
+        a, b = _without_types(a), _without_types(b)
     return _spell(a) == _spell(b)
+
+
+def _without_spellings(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(name, _without_spelling(arguments)) for name, arguments in calls]
+
+
+def _without_spelling(value: Json) -> Json:
+    match value:
+        case list():
+            return [_without_spelling(item) for item in cast(list[Json], value)]
+        case dict():
+            members = cast(dict[str, Json], value).items()
+            return {key: _without_spelling(item) for key, item in members}
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def _without_types(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Calls whose arguments are text, each of them."""
+    told: list[tuple[str, Any]] = []
+    for name, arguments in calls:
+        if isinstance(arguments, dict):
+            members = cast(dict[str, Any], arguments).items()
+            arguments = {key: _without_type(value) for key, value in members}
+        told.append((name, arguments))
+    return told
+
+
+def _without_type(value: object) -> str:
+    return json.dumps(decode_arguments(value), sort_keys=True)
 
 
 def _spell(calls: Sequence[tuple[str, Any]]) -> str:

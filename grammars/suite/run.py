@@ -18,12 +18,13 @@ format, and cut and damage the texts; `assert_parser` checks what holds for ever
 Needs Hypothesis: `pip install 'constrained-calls[suite]'`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grammars import PROJECT
 
 try:
-    from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+    from hypothesis import HealthCheck, Phase, Verbosity, given, reject, seed, settings
     from hypothesis import strategies as st
     from hypothesis.errors import Flaky, Unsatisfiable
     from hypothesis.strategies import DataObject
@@ -32,7 +33,15 @@ except ImportError as e:
     raise ImportError(message) from e
 
 from grammars.suite.checks import CHECKS, Check
-from grammars.suite.reading import Factory, ParserFailure, PushParser, Reading
+from grammars.suite.reading import (
+    ALL_CLAIMS,
+    CheckedParser,
+    Claims,
+    Factory,
+    ParserFailure,
+    PushParser,
+    Reading,
+)
 from grammars.suite.strategies import (
     Written,
     calls,
@@ -46,6 +55,7 @@ from grammars.suite.strategies import (
 from grammars.wire.format import Format
 
 __all__ = [
+    "Claims",
     "Factory",
     "Failure",
     "ParserFailure",
@@ -57,6 +67,8 @@ __all__ = [
     "chunkings",
     "find_failures",
     "mutations",
+    "reject",
+    "settings",
     "tools",
     "truncations",
     "turns",
@@ -69,15 +81,30 @@ _IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter
 
 @dataclass(frozen=True)
 class Failure:
-    """A check that fails: its name, what it is about, the smallest text, and a report on it."""
+    """A check that fails.
+
+    Args:
+        check: its name.
+        about: what it is about.
+        text: the smallest text that was found.
+        report: on it.
+        cause: the same in parts.
+    """
 
     check: str
     about: str
     text: str
     report: str
+    cause: ParserFailure
 
 
-def assert_parser(factory: Factory, format: Format, *, settings: settings | None = None) -> None:
+def assert_parser(
+    factory: Factory,
+    format: Format,
+    *,
+    claims: Claims = ALL_CLAIMS,
+    settings: settings | None = None,
+) -> None:
     """Checks a parser of texts in this format.
 
     It reads turns back as they were meant, the same for every chunking; it never raises; it loses
@@ -87,30 +114,43 @@ def assert_parser(factory: Factory, format: Format, *, settings: settings | None
     Args:
         factory: makes the parser, see `Factory`.
         format: the wire format.
+        claims: what the parser says that it does; by default, all of it.
         settings: of Hypothesis, for each check; 100 examples by default.
 
     Raises:
         ParserFailure: the first check that fails, an AssertionError.
     """
+    subject = CheckedParser(factory, format, claims)
     for check in CHECKS:
-        _run(check, factory, format, chosen=settings or DEFAULT)
+        _run(check, subject, chosen=settings or DEFAULT)
 
 
 def find_failures(
-    factory: Factory, format: Format, *, settings: settings | None = None
+    factory: Factory,
+    format: Format,
+    *,
+    claims: Claims = ALL_CLAIMS,
+    settings: settings | None = None,
+    seed: int | None = None,
+    checks: Sequence[Check] = CHECKS,
 ) -> list[Failure]:
-    """Returns what each check finds; an empty list where the parser passes."""
+    """Returns what each check finds; an empty list where the parser passes. The arguments are those
+    of `assert_parser`; a seed makes Hypothesis draw the same examples again, and `checks` are those
+    to make."""
+    subject = CheckedParser(factory, format, claims)
     failures: list[Failure] = []
-    for check in CHECKS:
+    for check in checks:
         try:
-            _run(check, factory, format, chosen=settings or DEFAULT)
+            _run(check, subject, chosen=settings or DEFAULT, number=seed)
         except ParserFailure as e:
             about = (check.__doc__ or "").partition("\n")[0]
-            failures.append(Failure(check.__name__, about, text=e.text, report=str(e)))
+            failures.append(Failure(check.__name__, about, text=e.text, report=str(e), cause=e))
     return failures
 
 
-def _run(check: Check, factory: Factory, format: Format, *, chosen: settings) -> None:
+def _run(
+    check: Check, subject: CheckedParser, *, chosen: settings, number: int | None = None
+) -> None:
     """Runs a check; the failure that it raises is about the smallest text that was found."""
 
     @settings(
@@ -124,8 +164,10 @@ def _run(check: Check, factory: Factory, format: Format, *, chosen: settings) ->
     )
     @given(st.data())
     def examples(data: DataObject) -> None:
-        check(factory, format, data)
+        check(subject, data)
 
+    if number is not None:
+        examples = seed(number)(examples)
     try:
         examples()
     except ParserFailure as e:

@@ -53,20 +53,33 @@ def _make_tool(name: str, schema: str) -> Tool:
     return Tool(name, lower(json.loads(schema)))
 
 
+def _has_text_and_more(schema: dict[str, Any]) -> bool:
+    """Whether a value is text or something else."""
+    return isinstance(schema.get("type"), list) or "anyOf" in schema
+
+
+_UNMIXED = tuple(schema for schema in _PROPERTIES if not _has_text_and_more(schema))
+
+
 @st.composite
-def tools(draw: DrawFn) -> tuple[Tool, ...]:
-    """One to three tools with a few arguments of ordinary types; text most of all."""
+def tools(draw: DrawFn, *, mixed: bool = True) -> tuple[Tool, ...]:
+    """One to three tools with a few arguments of ordinary types; text most of all.
+
+    Args:
+        mixed: a value may be text or something else, which raw text does not always tell.
+    """
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
-    return tuple(_make_tool(name, json.dumps(draw(_tool_schemas()))) for name in names)
+    schemas = _tool_schemas(_PROPERTIES if mixed else _UNMIXED)
+    return tuple(_make_tool(name, json.dumps(draw(schemas))) for name in names)
 
 
 @st.composite
-def _tool_schemas(draw: DrawFn) -> dict[str, Any]:
+def _tool_schemas(draw: DrawFn, kinds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     fewest = draw(st.sampled_from([0, 1, 1]))
     keys = draw(st.lists(st.sampled_from(KEYS), min_size=fewest, max_size=3, unique=True))
     properties: dict[str, Any] = {}
     for key in keys:
-        properties[key] = draw(st.just(_PROPERTIES[0]) | st.sampled_from(_PROPERTIES))
+        properties[key] = draw(st.just(kinds[0]) | st.sampled_from(kinds))
     return {
         "type": "object",
         "properties": properties,
@@ -135,24 +148,41 @@ def _calls_of(tool: Tool, texts: SearchStrategy[str]) -> SearchStrategy[ToolCall
 
 
 @st.composite
-def turns(draw: DrawFn, format: Format, tools: Sequence[Tool]) -> Turn:
-    """A turn of up to three calls; no white space around its content and its reasoning."""
+def turns(
+    draw: DrawFn,
+    format: Format,
+    tools: Sequence[Tool],
+    *,
+    tags: bool = True,
+    reasoning: bool = True,
+) -> Turn:
+    """A turn of up to three calls; no white space around its content and its reasoning.
+
+    Args:
+        format: what it will be written in.
+        tools: those that it calls.
+        tags: values of arguments may have the tags of the format in them.
+        reasoning: it may have a block of reasoning.
+    """
     called: list[ToolCall] = []
     if tools:
-        tags = st.lists(st.sampled_from((*WORDS, *format.texts)), min_size=1, max_size=3)
-        one = calls(tools, TEXTS | tags.map("".join))
+        texts = TEXTS
+        if tags:
+            parts = st.lists(st.sampled_from((*WORDS, *format.texts)), min_size=1, max_size=3)
+            texts = TEXTS | parts.map("".join)
+        one = calls(tools, texts)
         fewest = draw(st.sampled_from([0, 1, 1]))
         called = draw(st.lists(one, min_size=fewest, max_size=1 if format.single else 3))
     reserved = (*format.reserved, *format.markers)
     texts = st.just("") | _PLAIN.filter(lambda text: not any(part in text for part in reserved))
     mixed = format.bare is None and any(content.calls for content in format.contents)
-    content = reasoning = ""
+    content = thought = ""
     if mixed or not called:
         content = draw(texts)
-    if format.reasoning:
-        reasoning = draw(texts)
+    if format.reasoning and reasoning:
+        thought = draw(texts)
     ids = _ids(format)
-    return Turn(content, reasoning, tuple(replace(call, id=draw(ids)) for call in called))
+    return Turn(content, thought, tuple(replace(call, id=draw(ids)) for call in called))
 
 
 def _ids(format: Format) -> SearchStrategy[str | None]:
@@ -174,10 +204,19 @@ class Written:
 
 
 @st.composite
-def wire_texts(draw: DrawFn, format: Format, tools: Sequence[Tool] | None = None) -> Written:
-    """A turn in this format, with calls of `tools`, or of such as the suite draws itself."""
-    offered = tuple(draw(_tools()) if tools is None else tools)
-    turn = draw(turns(format, offered))
+def wire_texts(
+    draw: DrawFn,
+    format: Format,
+    tools: Sequence[Tool] | None = None,
+    *,
+    tags: bool = True,
+    reasoning: bool = True,
+    mixed: bool = True,
+) -> Written:
+    """A turn in this format, with calls of `tools`, or of such as the suite draws itself; the
+    other arguments are those of `turns` and of the strategy `tools`."""
+    offered = tuple(draw(_tools(mixed=mixed)) if tools is None else tools)
+    turn = draw(turns(format, offered, tags=tags, reasoning=reasoning))
     try:
         return Written(turn, text=render(turn, format, offered), tools=offered)
     except RenderError:  # what the format cannot write without being misunderstood

@@ -1,25 +1,25 @@
 """One line for each real failure, with its thread; `expect` is what `constrained check` answers."""
 
-import json
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from constrained.conformance.rows import read_packaged_rows
 from constrained.replay.check import check_rows
 
-ROWS = [
-    json.loads(line)
-    for file in sorted(Path(__file__).parent.glob("*.jsonl"))
-    for line in file.read_text(encoding="utf-8").splitlines()
-]
+ROWS = [row for row in read_packaged_rows() if isinstance(row, Mapping)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["id"] for row in ROWS])
 @pytest.mark.parametrize("markers", ["text", "token"])
-def test_the_failure_stays_mended(row: dict[str, Any], markers: str) -> None:
+def test_the_failure_stays_mended(row: Mapping[str, Any], markers: str) -> None:
     answer = next(check_rows([{**row, "markers": markers}]))
     assert {key: _shorten(answer[key]) for key in row["expect"]} == row["expect"]
+
+
+def test_all_rows_are_read() -> None:
+    assert len(ROWS) == len(list(read_packaged_rows())) > 70
 
 
 def _shorten(value: Any) -> Any:

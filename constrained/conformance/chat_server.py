@@ -1,0 +1,140 @@
+"""Asks a server that speaks Chat Completions, and gives its answers back as they came."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from constrained.errors import DeadlineError, RequestError
+
+TIMEOUT = 300
+"""Seconds for a reply: a model on a small machine takes its time."""
+_MOST_BYTES = 16 * 2**20  # of a reply
+_ENDINGS = ("/chat/completions", "/v1")
+
+Json = Mapping[str, Any]
+
+
+class WrongReply(Exception):  # noqa: N818  what a server did, and no error of ours
+    """A reply is none that Chat Completions have; says what is wrong."""
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """What a server has answered.
+
+    Args:
+        status: of HTTP.
+        text: the body.
+    """
+
+    status: int
+    text: str
+
+    def read_json(self) -> Json:
+        """The body as a JSON object.
+
+        Raises:
+            WrongReply: it is none.
+        """
+        try:
+            value = json.loads(self.text)
+        except (ValueError, RecursionError) as e:
+            raise WrongReply(f"the body is not JSON: {self.text[:200]!r}") from e
+        if not isinstance(value, dict):
+            raise WrongReply(f"the body is not an object: {self.text[:200]!r}")
+        return value
+
+    def read_chunks(self) -> list[Json]:
+        """The chunks of a stream.
+
+        Raises:
+            WrongReply: it is no stream of JSON objects, or does not end with [DONE].
+        """
+        chunks: list[Json] = []
+        is_done = False
+        for line in self.text.splitlines():
+            if not line.startswith("data:"):
+                continue
+            data = line.removeprefix("data:").strip()
+            if is_done:
+                raise WrongReply(f"the stream goes on behind [DONE]: {data[:200]!r}")
+            if data == "[DONE]":
+                is_done = True
+                continue
+            chunks.append(HttpAnswer(self.status, data).read_json())
+        if not is_done:
+            raise WrongReply("the stream does not end with data: [DONE]")
+        return chunks
+
+
+class ChatServer:
+    """A server.
+
+    Args:
+        url: of the server, with or without `/v1` or `/v1/chat/completions`.
+        api_key: for the header Authorization; "" for none.
+        model: as the server calls it; "": the first one that it lists.
+
+    Raises:
+        RequestError: the URL is none of HTTP, or the server does not list its models.
+    """
+
+    def __init__(self, url: str, *, api_key: str = "", model: str = ""):
+        base = url.rstrip("/")
+        for ending in _ENDINGS:
+            base = base.removesuffix(ending)
+        if not base.startswith(("http://", "https://")):
+            hint = "Name a server, such as http://127.0.0.1:8080/v1"
+            raise RequestError(f"{url!r} is not an HTTP URL", hint=hint)
+        self.url = f"{base}/v1/chat/completions"
+        # A connection each: a server may close one that is kept just when it is used again.
+        headers = {"Connection": "close"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        # Without redirects and without the proxy of the environment: the key is for this server.
+        self._client = httpx.Client(headers=headers, timeout=TIMEOUT, trust_env=False)
+        self.model = model or self._find_model(f"{base}/v1/models")
+
+    def __enter__(self) -> "ChatServer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def ask(self, body: Json) -> HttpAnswer:
+        """The answer to a chat completion.
+
+        Raises:
+            RequestError, DeadlineError: there is none.
+        """
+        return self._send("POST", self.url, body)
+
+    def _find_model(self, url: str) -> str:
+        answer = self._send("GET", url)
+        hint = "Name the model by --model"
+        if answer.status in (401, 403):
+            hint = "Give the key by --api-key or LLAMA_API_KEY"
+        if answer.status != httpx.codes.OK:
+            raise RequestError(f"{url}: status {answer.status}: {answer.text[:200]}", hint=hint)
+        try:
+            return answer.read_json()["data"][0]["id"]
+        except (WrongReply, LookupError, TypeError) as e:
+            raise RequestError(f"{url} lists no models", hint=hint) from e
+
+    def _send(self, method: str, url: str, body: Json | None = None) -> HttpAnswer:
+        try:
+            with self._client.stream(method, url, json=body) as response:
+                received = bytearray()
+                for piece in response.iter_bytes():
+                    received += piece
+                    if len(received) > _MOST_BYTES:
+                        raise RequestError(f"{url} answers with more than {_MOST_BYTES} bytes")
+                return HttpAnswer(response.status_code, received.decode("utf-8", "replace"))
+        except httpx.TimeoutException as e:
+            raise DeadlineError(f"{url} took more than {TIMEOUT} s") from e
+        except (httpx.HTTPError, httpx.InvalidURL) as e:
+            hint = "Start the server, and check host and port"
+            raise RequestError(f"{url} cannot be reached: {e}", hint=hint) from e

@@ -1,0 +1,229 @@
+"""Checks a parser behind a pipe: the property tests of `grammars.suite`, and recorded turns."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from constrained.conformance.finding import Json, SuiteFinding, show, write_pipe_line
+from constrained.conformance.parser_process import ParserProcess
+from constrained.conformance.parser_protocol import (
+    ParserAbilities,
+    read_abilities,
+    read_reading,
+    read_stream,
+    write_chunks,
+    write_hello,
+    write_text,
+)
+from constrained.conformance.rows import CorpusRow
+from grammars.suite.checks import CHECKS, Check
+from grammars.suite.reading import (
+    BrokenParser,
+    CheckedParser,
+    ParserFailure,
+    Reading,
+    Streamed,
+    is_same,
+    listen,
+    read_whole,
+)
+from grammars.suite.run import find_failures, reject, settings
+from grammars.turn import Tool
+from grammars.wire.format import Format
+
+MOST_LOST = 30
+"""Seconds that a check loses on answers that do not come; then it looks for nothing smaller."""
+ROW = "recorded turn"
+
+
+@dataclass(frozen=True)
+class ParserReport:
+    """What was found out about a parser.
+
+    Args:
+        abilities: what it says that it can.
+        checks: the names of the checks that were made.
+        rows: how many recorded turns it has read.
+        findings: what is wrong.
+    """
+
+    abilities: ParserAbilities
+    checks: Sequence[str]
+    rows: int
+    findings: Sequence[SuiteFinding]
+
+
+class PipedParser:
+    """Hands the pieces of a text to the process, all at once."""
+
+    def __init__(self, tools: Sequence[Tool], ask: Callable[[Json], Json]):
+        self._tools = tools
+        self._ask = ask
+        self._chunks: list[str] = []
+
+    def read(self, text: str) -> Reading:
+        """What is read of a whole text."""
+        return read_reading(self._ask(write_text(self._tools, text)))
+
+    def feed(self, text: str) -> None:
+        """Takes a chunk."""
+        self._chunks.append(text)
+
+    def close(self) -> Streamed:
+        """What is told of the chunks."""
+        return read_stream(self._ask(write_chunks(self._tools, self._chunks)))
+
+
+class PipedParsers:
+    """Makes parsers for tools, all of which ask one process.
+
+    Args:
+        process: to ask.
+        streams: whether it reads chunks.
+        most_lost: seconds that a check may lose on answers that do not come.
+    """
+
+    def __init__(self, process: ParserProcess, *, streams: bool, most_lost: float):
+        self._process = process
+        self._streams = streams
+        self._most_lost = most_lost
+        self._asked = 0
+        self._lost_before = 0.0
+        self._broken: dict[str, str] = {}
+
+    def __call__(self, tools: Sequence[Tool]) -> "PipedParser | Callable[[str], object]":
+        parser = PipedParser(tools, self._ask)
+        return parser if self._streams else parser.read
+
+    def begin_check(self) -> None:
+        """Gives the time anew that may be lost."""
+        self._lost_before = self._process.lost
+
+    def _ask(self, request: Json) -> Json:
+        known = json.dumps(request)
+        if known not in self._broken:
+            answer = self._try(known, request)
+            if answer is not None:
+                return answer
+        # Raised here alone: Hypothesis takes failures from different places for different ones.
+        raise BrokenParser(self._broken[known])
+
+    def _try(self, known: str, request: Json) -> Json | None:
+        """The answer; None where there is none, which is not tried again: a failure has to be the
+        same the next time."""
+        if self._process.lost - self._lost_before > self._most_lost:
+            reject()
+        self._asked += 1
+        try:
+            return self._process.ask({"id": self._asked, **request})
+        except BrokenParser as e:
+            self._broken[known] = str(e)
+            return None
+
+
+def check_parser(
+    command: str,
+    format: Format,
+    *,
+    rows: Iterable[CorpusRow] = (),
+    checks: Sequence[Check] = CHECKS,
+    examples: int = 100,
+    seed: int = 0,
+    timeout: float = 5,
+    most_lost: float = MOST_LOST,
+    report: Callable[[float, float], None] = lambda done, whole: None,
+) -> ParserReport:
+    """Checks a parser that a command starts.
+
+    Args:
+        command: as a shell splits it.
+        format: the wire format that it reads.
+        rows: recorded turns; those of other formats are left out.
+        checks: those to make.
+        examples: of each property.
+        seed: by which they are drawn.
+        timeout: seconds for each answer.
+        most_lost: seconds that each check may lose on answers that do not come.
+        report: is told how many checks are done, and of how many.
+
+    Raises:
+        RequestError: the process does not start, or does not say what it can.
+    """
+    with ParserProcess(command, write_hello(format.name), timeout=timeout) as process:
+        abilities = read_abilities(process.greeting)
+        parsers = PipedParsers(process, streams=abilities.streams, most_lost=most_lost)
+        subject = CheckedParser(parsers, format, abilities.claims)
+        chosen = settings(max_examples=examples, database=None)
+        findings: list[SuiteFinding] = []
+        for i, check in enumerate(checks):
+            report(i, len(checks) + 1)
+            parsers.begin_check()
+            findings += _find(check, subject, command=command, chosen=chosen, seed=seed)
+        report(len(checks), len(checks) + 1)
+        parsers.begin_check()
+        suited = [row for row in rows if row.format == format.name and row.suits(subject.claims)]
+        for row in suited:
+            findings += _check_row(row, subject, command=command, streams=abilities.streams)
+    names = [check.__name__ for check in checks]
+    return ParserReport(abilities, checks=names, rows=len(suited), findings=findings)
+
+
+def _find(
+    check: Check, subject: CheckedParser, *, command: str, chosen: settings, seed: int
+) -> Iterator[SuiteFinding]:
+    found = find_failures(
+        subject.factory,
+        subject.format,
+        claims=subject.claims,
+        settings=chosen,
+        seed=seed,
+        checks=[check],
+    )
+    for failure in found:
+        yield _make_finding(failure.cause, failure.about, command)
+
+
+def _make_finding(failure: ParserFailure, about: str, command: str) -> SuiteFinding:
+    request: Mapping[str, object] = write_text(failure.tools, failure.text)
+    if failure.in_pieces:
+        request = write_chunks(failure.tools, failure.pieces)
+    return SuiteFinding(
+        failure.check,
+        about,
+        failure.what,
+        request=request,
+        expected=show(failure.wanted),
+        got=show(failure.got),
+        reproduce=write_pipe_line(command, request),
+    )
+
+
+def _check_row(
+    row: CorpusRow, subject: CheckedParser, *, command: str, streams: bool
+) -> Iterator[SuiteFinding]:
+    """What is wrong with how a row is read: as a whole, then character by character."""
+    try:
+        got = read_whole(subject.factory, row.tools, row.text, check=ROW)
+        _compare(row, got, subject, [row.text], in_pieces=False)
+        if streams and row.is_whole:
+            chunks = list(row.text)
+            got, _ = listen(subject.factory, row.tools, chunks, check=ROW)
+            _compare(row, got, subject, chunks, in_pieces=True)
+    except ParserFailure as e:
+        yield _make_finding(e, row.name, command)
+
+
+def _compare(
+    row: CorpusRow, got: Reading, subject: CheckedParser, pieces: Sequence[str], *, in_pieces: bool
+) -> None:
+    wanted = row.complete(got)
+    if not is_same(got, wanted, subject.claims):
+        raise ParserFailure(
+            ROW,
+            "something else is read",
+            pieces,
+            tools=row.tools,
+            in_pieces=in_pieces,
+            wanted=wanted,
+            got=got,
+        )

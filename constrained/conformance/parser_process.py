@@ -1,0 +1,197 @@
+"""A parser in a process of its own, asked a line and answering a line.
+
+Such a process may hang, end, or write what is no answer: each is a finding about what it was asked,
+and the process is started again.
+"""
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from constrained.errors import RequestError
+from grammars.suite.reading import BrokenParser
+
+START_TIMEOUT = 60
+"""Seconds in which a process has to answer its first line: it may import much."""
+_MOST_BYTES = 16 * 2**20  # of a line
+_MOST_SHOWN = 200  # characters of what is no answer
+_PATIENCE = 2  # seconds for a process to end whose pipe is closed
+_CAN_GROUP = sys.platform != "win32"
+
+Json = Mapping[str, Any]
+
+
+class ParserProcess:
+    """A process that reads requests from stdin, and writes an answer to each on stdout.
+
+    Args:
+        command: as a shell splits it; no shell is involved.
+        hello: what it is asked first; the answer is in `greeting`.
+        timeout: seconds for each further answer.
+
+    Raises:
+        RequestError: it cannot be started, or does not answer the first line.
+    """
+
+    def __init__(self, command: str, hello: Json, *, timeout: float):
+        try:
+            self._arguments = shlex.split(command)
+        except ValueError as e:
+            raise RequestError(f"--cmd cannot be split: {e}", hint="Close its quotes") from e
+        if not self._arguments:
+            raise RequestError("--cmd is empty", hint='Name a program: --cmd "python my_parser.py"')
+        self._hello = hello
+        self._timeout = timeout
+        self._runner = asyncio.Runner()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
+        self._process: asyncio.subprocess.Process | None = None
+        self.lost = 0.0
+        """Seconds spent on answers that did not come, and on starting the process again."""
+        try:
+            self.greeting = self._start()
+        except RequestError:
+            self.close()
+            raise
+
+    def __enter__(self) -> "ParserProcess":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def ask(self, request: Json) -> Json:
+        """The answer to a request.
+
+        Raises:
+            BrokenParser: there is none.
+            RequestError: the process had ended before, and does not start any more.
+        """
+        begun = time.monotonic()
+        if self._process is None:
+            self._start()
+            self.lost += time.monotonic() - begun
+            begun = time.monotonic()
+        try:
+            return self._exchange(request, self._timeout)
+        except BrokenParser:
+            self.lost += time.monotonic() - begun
+            raise
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._runner.run(self._stop())
+        self._runner.close()
+        self._errors.close()
+
+    def _start(self) -> Json:
+        try:
+            self._process = self._runner.run(self._spawn())
+        except OSError as e:
+            message = f"--cmd cannot be started: {self._arguments[0]}: {e.strerror}"
+            raise RequestError(message, hint="Check the path of the program") from e
+        try:
+            return self._exchange(self._hello, START_TIMEOUT)
+        except BrokenParser as e:
+            hint = 'Answer {"id": 0, "hello": ...} with {"id": 0, "can": [...]}'
+            raise RequestError(f"the first line to the parser: {e}", hint=hint) from e
+
+    def _exchange(self, request: Json, timeout: float) -> Json:
+        # A line of ASCII: all languages read that, whatever their encoding of stdin is.
+        line = json.dumps(request).encode() + b"\n"
+        try:
+            return _read_answer(self._runner.run(self._ask(line, timeout)), request)
+        except BrokenParser:  # whatever it writes next may belong to this request
+            self._runner.run(self._stop())
+            raise
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self._arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=self._errors,
+            limit=_MOST_BYTES,
+            start_new_session=_CAN_GROUP,
+        )
+
+    async def _ask(self, line: bytes, timeout: float) -> bytes:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(timeout):
+                process.stdin.write(line)
+                await process.stdin.drain()
+                answer = await process.stdout.readline()
+        except TimeoutError as e:
+            raise BrokenParser(f"no answer within {timeout:g} s") from e
+        except ValueError as e:
+            raise BrokenParser(f"the answer has more than {_MOST_BYTES} bytes in a line") from e
+        except (BrokenPipeError, ConnectionResetError):
+            answer = b""
+        if not answer.endswith(b"\n"):
+            raise BrokenParser(await self._tell_end(process))
+        return answer
+
+    async def _tell_end(self, process: asyncio.subprocess.Process) -> str:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                code = await process.wait()
+        except TimeoutError:
+            return "it has closed its stdout"
+        told = f"the process ended with exit code {code}"
+        last = self._read_last_error()
+        return f"{told}: {last}" if last else told
+
+    def _read_last_error(self) -> str:
+        """The last line on stderr, which most languages end with what went wrong."""
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - 4096))
+        lines = self._errors.read().decode("utf-8", "replace").split("\n")
+        for line in reversed(lines):
+            if line.strip():
+                return line.strip()[:_MOST_SHOWN]
+        return ""
+
+    async def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            if _CAN_GROUP:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+        # Reading to the end closes the pipe; a child that has left the group may hold it open.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await process.communicate()
+
+
+def _read_answer(line: bytes, request: Json) -> Json:
+    shown = line.decode("utf-8", "replace").strip()[:_MOST_SHOWN]
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError) as e:
+        raise BrokenParser(f"the answer is not JSON: {shown!r}") from e
+    if not isinstance(answer, dict):
+        raise BrokenParser(f"the answer is not an object: {shown!r}")
+    if answer.get("id") != request["id"]:
+        wanted = request["id"]
+        raise BrokenParser(f"the answer has the id {answer.get('id')!r}, and not {wanted!r}")
+    return answer

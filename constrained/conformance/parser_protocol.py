@@ -1,0 +1,196 @@
+"""What goes through the pipe to a parser: requests and answers, one JSON object a line."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.errors import RequestError
+from constrained.tools.shapes import as_openai
+from grammars.suite.reading import BrokenParser, Claims, ParserRefusal, Reading, Streamed
+from grammars.turn import (
+    ArgumentsDelta,
+    CallOpened,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    Tool,
+    decode_arguments,
+)
+
+VERSION = 1
+STREAM = "stream"
+ABILITIES: Mapping[str, str] = {
+    STREAM: "reads chunks, and answers with deltas",
+    "reasoning": "takes blocks of reasoning apart from content",
+    "types": "reads arguments by the types of the schema",
+    "space": "leaves out the white space that the format writes around content",
+    "damage": "loses nothing of a text that is damaged or cut short",
+}
+"""What a parser may say that it can, and what that means."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ParserAbilities:
+    """What a parser says that it can.
+
+    Args:
+        streams: it reads chunks.
+        claims: the rest.
+        names: all of them, in the order of `ABILITIES`.
+    """
+
+    streams: bool
+    claims: Claims
+    names: tuple[str, ...]
+
+
+def write_hello(format: str) -> Json:
+    """The first line to a parser."""
+    return {"id": 0, "hello": {"version": VERSION, "format": format}}
+
+
+def read_abilities(greeting: Json) -> ParserAbilities:
+    """What a parser has answered to the first line.
+
+    Raises:
+        RequestError: it does not say what it can, or something unknown.
+    """
+    told = greeting.get("can")
+    hint = f"It is a list of: {', '.join(ABILITIES)}"
+    if not isinstance(told, list):
+        message = "the parser does not say what it can do"
+        raise RequestError(message, where="/can", hint=hint)
+    for i, name in enumerate(told):
+        if name not in ABILITIES:
+            message = f"the parser can do something unknown: {name!r}"
+            raise RequestError(message, where=f"/can/{i}", hint=hint)
+    # Languages whose numbers are all of one kind cannot tell 1.0 from 1.
+    claims = {name: name in told for name in ABILITIES if name != STREAM}
+    names = tuple(name for name in ABILITIES if name in told)
+    return ParserAbilities(STREAM in told, claims=Claims(**claims, exact=False), names=names)
+
+
+def write_text(tools: Sequence[Tool], text: str) -> Json:
+    """A request to read a whole text, without its id."""
+    return {"tools": _write_tools(tools), "text": text}
+
+
+def write_chunks(tools: Sequence[Tool], chunks: Sequence[str]) -> Json:
+    """A request to read a text that arrives in chunks, without its id."""
+    return {"tools": _write_tools(tools), "chunks": list(chunks)}
+
+
+def _write_tools(tools: Sequence[Tool]) -> list[Any]:
+    return as_openai([{"name": tool.name, "parameters": tool.schema.source} for tool in tools])
+
+
+def read_reading(answer: Json) -> Reading:
+    """What a parser has read of a whole text.
+
+    Raises:
+        ParserRefusal: it says that it cannot read the text.
+        BrokenParser: the answer is none.
+    """
+    _check_error(answer)
+    calls: list[tuple[str, Any]] = []
+    for i, call in enumerate(_read_list(answer, "calls", "")):
+        where = f"/calls/{i}"
+        if not isinstance(call, dict):
+            raise BrokenParser(f"{where} of the answer is not an object")
+        if "arguments" not in call:
+            raise BrokenParser(f"{where} of the answer has no arguments")
+        calls.append((_read_name(call, where), decode_arguments(call["arguments"])))
+    return Reading(
+        content=_read_text(answer, "content", ""),
+        reasoning=_read_text(answer, "reasoning", ""),
+        calls=calls,
+    )
+
+
+def read_stream(answer: Json) -> Streamed:
+    """What a parser has told of a text in chunks. Calls are in the order of their first delta.
+
+    Raises:
+        ParserRefusal: it says that it cannot read the text.
+        BrokenParser: the answer is none.
+    """
+    _check_error(answer)
+    if "deltas" not in answer:
+        raise BrokenParser("the answer to chunks has no deltas")
+    events: list[Event] = []
+    for i, delta in enumerate(_read_list(answer, "deltas", "")):
+        if not isinstance(delta, dict):
+            raise BrokenParser(f"/deltas/{i} of the answer is not an object")
+        events += _read_delta(delta, f"/deltas/{i}")
+    return Streamed(_add_up(events), events)
+
+
+def _read_delta(delta: Json, where: str) -> list[Event]:
+    events: list[Event] = []
+    if reasoning := _read_text(delta, "reasoning", where):
+        events.append(ReasoningDelta(reasoning))
+    if content := _read_text(delta, "content", where):
+        events.append(ContentDelta(content))
+    for i, call in enumerate(_read_list(delta, "calls", where)):
+        place = f"{where}/calls/{i}"
+        index = call.get("index") if isinstance(call, dict) else None
+        if not isinstance(index, int):
+            raise BrokenParser(f"{place} of the answer has no index")
+        if call.get("name") is not None:
+            events.append(CallOpened(index, _read_name(call, place)))
+        if arguments := _read_text(call, "arguments", place):
+            events.append(ArgumentsDelta(index, arguments))
+    return events
+
+
+def _add_up(events: Sequence[Event]) -> Reading:
+    content = reasoning = ""
+    names: dict[int, str] = {}
+    arguments: dict[int, str] = {}
+    for event in events:
+        match event:
+            case ContentDelta(text):
+                content += text
+            case ReasoningDelta(text):
+                reasoning += text
+            case CallOpened(index, name):
+                names[index] = names.get(index, "") + name
+            case ArgumentsDelta(index, text):
+                arguments[index] = arguments.get(index, "") + text
+            case _:
+                raise AssertionError(f"no delta: {event}")
+    calls = [(name, decode_arguments(arguments.get(i, ""))) for i, name in names.items()]
+    return Reading(content, reasoning, calls=calls)
+
+
+def _check_error(answer: Json) -> None:
+    error = answer.get("error")
+    if error is not None:
+        raise ParserRefusal(f"it answers with an error: {str(error)[:200]}")
+
+
+def _read_text(answer: Json, key: str, where: str) -> str:
+    value = answer.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BrokenParser(f"{where}/{key} of the answer is not text: {value!r:.100}")
+    return value
+
+
+def _read_list(answer: Json, key: str, where: str) -> list[Any]:
+    value = answer.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BrokenParser(f"{where}/{key} of the answer is not a list: {value!r:.100}")
+    return value
+
+
+def _read_name(call: Json, where: str) -> str:
+    name = call.get("name")
+    if not isinstance(name, str):
+        raise BrokenParser(f"{where}/name of the answer is not text: {name!r:.100}")
+    return name

@@ -1,0 +1,175 @@
+"""What is true of each reply of Chat Completions, whichever model has written it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jsonschema_rs import validator_for
+
+from constrained.conformance.chat_server import WrongReply
+from grammars.formats import FORMATS
+
+Json = Mapping[str, Any]
+
+_REASONS = ("stop", "length", "tool_calls", "content_filter")
+CUT = "length"
+
+
+def _find_markers() -> tuple[str, ...]:
+    """What begins a call in the wire formats, where it is a special token."""
+    openers = {format.opener.text.strip() for format in FORMATS if format.opener is not None}
+    return tuple(sorted(text for text in openers if text.startswith(("<", "["))))
+
+
+MARKERS = _find_markers()
+
+
+@dataclass(frozen=True)
+class CallOfReply:
+    """A call as a reply tells it.
+
+    Args:
+        id, name: as told.
+        arguments: JSON text.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class ReplyOfServer:
+    """What a reply says.
+
+    Args:
+        content: its text.
+        calls: its calls.
+        reason: why it has ended (`finish_reason`).
+        message: as it goes back into the history.
+    """
+
+    content: str
+    calls: tuple[CallOfReply, ...]
+    reason: str
+    message: Json
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the tokens ran out."""
+        return self.reason == CUT
+
+    def show(self) -> Json:
+        """It as JSON."""
+        calls = [{"name": call.name, "arguments": call.arguments} for call in self.calls]
+        return {"content": self.content, "calls": calls, "finish_reason": self.reason}
+
+
+def read_whole_reply(body: Json) -> ReplyOfServer:
+    """A reply that was not streamed.
+
+    Raises:
+        WrongReply: it has another form.
+    """
+    try:
+        choice = body["choices"][0]
+        message = choice["message"]
+        calls: list[CallOfReply] = []
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            calls.append(CallOfReply(call["id"], function["name"], function["arguments"]))
+        reply = ReplyOfServer(
+            message.get("content") or "", tuple(calls), choice["finish_reason"], message
+        )
+    except (LookupError, TypeError, AttributeError) as e:
+        told = f"{type(e).__name__}: {e}"
+        raise WrongReply(f"the reply has another form ({told}): {json.dumps(body)[:300]}") from e
+    return reply
+
+
+def read_streamed_reply(chunks: Sequence[Json]) -> ReplyOfServer:
+    """What the chunks of a stream add up to.
+
+    Raises:
+        WrongReply: they do not add up.
+    """
+    content = ""
+    reasons: list[str] = []
+    calls: list[CallOfReply] = []
+    for i, chunk in enumerate(chunks):
+        try:
+            choices = chunk["choices"]
+            delta = choices[0]["delta"] if choices else {}
+            content += delta.get("content") or ""
+            for call in delta.get("tool_calls") or ():
+                _add_call(calls, call)
+            if choices and choices[0].get("finish_reason"):
+                reasons.append(choices[0]["finish_reason"])
+        except (LookupError, TypeError, AttributeError) as e:
+            told = f"{type(e).__name__}: {e}"
+            shown = json.dumps(chunk)[:300]
+            raise WrongReply(f"chunk {i} has another form ({told}): {shown}") from e
+    if len(reasons) != 1:
+        raise WrongReply(f"the stream tells {len(reasons)} finish_reasons: {reasons}")
+    return ReplyOfServer(content, tuple(calls), reasons[0], {})
+
+
+def _add_call(calls: list[CallOfReply], delta: Json) -> None:
+    index, function = delta["index"], delta.get("function") or {}
+    arguments = function.get("arguments") or ""
+    if index == len(calls):
+        if not function.get("name") or not delta.get("id"):
+            raise WrongReply(f"call {index} begins without a name or an id: {json.dumps(delta)}")
+        calls.append(CallOfReply(delta["id"], function["name"], arguments))
+        return
+    if index != len(calls) - 1:
+        raise WrongReply(f"index {index} comes where {len(calls)} calls have begun")
+    last = calls[-1]
+    if function.get("name") or delta.get("id") not in (None, "", last.id):
+        raise WrongReply(f"call {index} begins twice: {json.dumps(delta)}")
+    calls[-1] = CallOfReply(last.id, last.name, last.arguments + arguments)
+
+
+def find_faults(reply: ReplyOfServer, tools: Sequence[Json]) -> Iterator[str]:
+    """What is wrong with a reply, whatever was asked: ids, names, arguments, what is left in the
+    content. The last call of a reply that was cut may be cut, too."""
+    if reply.reason not in _REASONS:
+        yield f"finish_reason is {reply.reason!r}"
+    if reply.calls and reply.reason == "content_filter":
+        yield "finish_reason is 'content_filter', beside calls"
+    if not reply.calls and reply.reason == "tool_calls":
+        yield "finish_reason is 'tool_calls', without any call"
+    for marker in MARKERS:
+        if marker in reply.content:
+            yield f"the content has {marker!r} in it, which begins a call"
+    ids = [call.id for call in reply.calls]
+    if len(set(ids)) < len(ids) or not all(isinstance(id, str) and id for id in ids):
+        yield f"the ids of the calls are not texts that differ: {ids}"
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    for i, call in enumerate(reply.calls):
+        if reply.is_cut and i == len(reply.calls) - 1:
+            continue
+        fault = _find_fault_of_call(call, schemas)
+        if fault:
+            yield f"call {i}: {fault}"
+
+
+def _find_fault_of_call(call: CallOfReply, schemas: Mapping[str, Json]) -> str | None:
+    if call.name not in schemas:
+        return f"there is no tool {call.name!r}"
+    if not isinstance(call.arguments, str):
+        return f"its arguments are not JSON text: {call.arguments!r}"
+    try:
+        value = json.loads(call.arguments)
+    except (ValueError, RecursionError) as e:
+        return f"its arguments are not JSON: {e}: {call.arguments[:200]!r}"
+    return find_unfit(value, schemas[call.name])
+
+
+def find_unfit(value: object, schema: Json) -> str | None:
+    """Why a value does not fit a schema; None if it does."""
+    for error in validator_for(dict(schema)).iter_errors(value):
+        pointer = "".join(f"/{part}" for part in error.instance_path)
+        return f"{error.message} (at {pointer or '/'})"
+    return None

