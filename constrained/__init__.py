@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from constrained.schedule.worker import AsyncStream, Stream
     from constrained.tools.functions import FunctionTool, tool
     from constrained.tools.reports import ToolReport, report_tools
+    from constrained.tools.search import ToolSearch
     from grammars.errors import Error, SchemaError, ToolError
     from grammars.turn import (
         ArgumentEnd,
@@ -72,6 +73,7 @@ _NAMES = {
     "constrained.tools.functions": ("FunctionTool", "tool"),
     "constrained.isolation.isolated_call": ("Isolation",),
     "constrained.tools.reports": ("ToolReport", "report_tools"),
+    "constrained.tools.search": ("ToolSearch",),
     "grammars.errors": ("Error", "SchemaError", "ToolError"),
     "grammars.turn": (
         "ArgumentEnd",
@@ -134,6 +136,7 @@ __all__ = [
     "ToolCall",
     "ToolError",
     "ToolReport",
+    "ToolSearch",
     "Usage",
     "from_llama",
     "load",

@@ -96,6 +96,8 @@ class Job:
             by those that have none.
         cache_prompt: what was computed of the prompt is taken over from earlier turns, and kept
             for later ones; False: neither.
+        hidden_tools: tools that may be called beside `tools` but are not in the prompt: the
+            conversation has told of them. The prompt is the same with them as without.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -121,6 +123,7 @@ class Job:
     breakpoints: tuple[int, ...] = ()
     cache_salt: str | None = None
     cache_prompt: bool = True
+    hidden_tools: Sequence[Any] = ()
 
     @property
     def grammar_scope(self) -> str:

@@ -7,16 +7,23 @@ from grammars.spelling.python import is_word
 from grammars.wire.format import Format, Name, PythonArguments, is_taggable
 
 
-def check_names(names: Sequence[str]) -> None:
+def check_names(names: Sequence[str], places: Sequence[str] | None = None) -> None:
     """Refuses two tools of one name.
+
+    Args:
+        names: of all tools.
+        places: the JSON pointers of the tools; None: those of a list `/tools`.
 
     Raises:
         ToolError: `where` is the second one.
     """
+    known: set[str] = set()
     for i, name in enumerate(names):
-        if name in names[:i]:
+        if name in known:
+            where = f"/tools/{i}" if places is None else places[i]
             hint = "Rename one of them"
-            raise ToolError(f"two tools are called {name!r}", where=f"/tools/{i}", hint=hint)
+            raise ToolError(f"two tools are called {name!r}", where=where, hint=hint)
+        known.add(name)
 
 
 def check_name(format: Format, name: str) -> None:

@@ -51,7 +51,7 @@ class EarlyCalls:
             self._is_over = True
             return
         if await self._decide(event.index, event.call) is True:
-            self.begun[event.index] = self._actions.begin(event.call, self._loop.tools)
+            self.begun[event.index] = self._actions.begin(event.call, self._loop.callable_tools)
 
     def cancel(self) -> None:
         """Ends the calls that are still under way."""

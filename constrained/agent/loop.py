@@ -22,6 +22,7 @@ from constrained.messages import normalise
 from constrained.reply import Reply
 from constrained.tools.functions import FunctionTool, as_tool, find_tool, read_isolation
 from constrained.tools.offer import read_offer
+from constrained.tools.search import ToolSearch
 from constrained.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
 
@@ -74,7 +75,12 @@ class AgentLoop:
         tools: functions, and all else that `read_tools` reads.
         options: of each turn.
         limits: of the run.
+        search: of further tools, which can be called once they are found.
         clock: in seconds.
+
+    Attributes:
+        tools: those of the prompt, which stay the same.
+        options: of the next turn.
 
     Raises:
         Error: the tools cannot be offered, or not isolated.
@@ -87,12 +93,21 @@ class AgentLoop:
         options: Mapping[str, Any],
         *,
         limits: RunLimits,
+        search: ToolSearch | None = None,
         clock: Clock = time.monotonic,
     ):
+        hidden = options.get("hidden_tools", ())
         # Refuses what cannot be offered, and says where.
-        read_offer(tools, drop=options.get("drop_tools", True))
+        offer = read_offer(tools, hidden=hidden, drop=options.get("drop_tools", True))
         # So that signatures are read once.
-        self.tools = [_isolate(as_tool(tool), limits.isolate) for tool in tools]
+        self.tools = _isolate_all(tools, limits.isolate)
+        self._hidden = _isolate_all(hidden, limits.isolate)
+        self._found: list[Any] = []
+        self._search = search
+        if search is not None:
+            search.check_names(offer.names)
+            _isolate_all(search.tools, limits.isolate)  # refuses what cannot be isolated
+            self.tools.append(search.tool)
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         self.options = dict(options)
@@ -129,6 +144,11 @@ class AgentLoop:
         return self._context.messages
 
     @property
+    def callable_tools(self) -> list[Any]:
+        """The tools that the next turn may call: those of the prompt, and what was found."""
+        return [*self.tools, *self._hidden, *self._found]
+
+    @property
     def elapsed(self) -> float:
         """Seconds so far."""
         return self._clock() - self._started
@@ -140,13 +160,13 @@ class AgentLoop:
         # There are no answers at all where the calls are left to the caller.
         for number, answer in enumerate(self._answers):
             call = self._replies[-1].calls[number]
-            if answer is None and (tool := find_tool(call.name, self.tools)):
+            if answer is None and (tool := find_tool(call.name, self.callable_tools)):
                 found.append(OpenCall(number, call, tool))
         return found
 
     def find_function(self, call: ToolCall) -> FunctionTool | None:
         """The tool of a call, if it has a function."""
-        tool = find_tool(call.name, self.tools)
+        tool = find_tool(call.name, self.callable_tools)
         if tool is None or tool.function is None:
             return None
         return tool
@@ -160,6 +180,10 @@ class AgentLoop:
             self._last_turn = _LastTurn(Reason.BUDGET, f"{spent} is spent")
         if self._last_turn is not None:
             self.options["tool_choice"] = "none"
+        if self._search is not None:
+            found = self._search.list_found(self.whole_messages)
+            self._found = _isolate_all(found, self._limits.isolate)
+            self.options["hidden_tools"] = [*self._hidden, *self._found]
         excluded = list(self._excluded)
         for call in self._refused.values():
             if self._history.find_repetition(call):
@@ -265,7 +289,7 @@ class AgentLoop:
         return f"{call.name}: {repetition.text}" if repetition else call.name
 
     def _price(self, call: ToolCall) -> float:
-        tool = find_tool(call.name, self.tools)
+        tool = find_tool(call.name, self.callable_tools)
         if tool is None or tool.cost is None:
             return 0.0
         cost = tool.cost(call) if callable(tool.cost) else tool.cost
@@ -331,6 +355,10 @@ class AgentLoop:
             dropped=tuple(self._context.dropped),
             id=id,
         )
+
+
+def _isolate_all(tools: Sequence[Any], isolate: bool | Isolation) -> list[Any]:
+    return [_isolate(as_tool(tool), isolate) for tool in tools]
 
 
 def _isolate(tool: Any, isolate: bool | Isolation) -> Any:

@@ -11,6 +11,7 @@ from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, V
 from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
 from constrained.agent.outcome import CallResult, Run, decline, lose
 from constrained.reply import Reply
+from constrained.tools.search import ToolSearch, read_search
 from grammars.turn import ToolCall
 
 OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
@@ -25,6 +26,7 @@ class RunSettings:
         approve: see `RunOptions`.
         doubt: what happens to calls that the model is not sure of.
         on_interrupted: see `RunOptions`.
+        search: see `search_tools` of `RunOptions`.
         journal: keeps what happens.
     """
 
@@ -32,7 +34,17 @@ class RunSettings:
     approve: Approve | None = None
     doubt: Doubt = field(default_factory=Doubt)
     on_interrupted: OnInterrupted | None = None
+    search: ToolSearch | None = None
     journal: Journal = field(default_factory=NoJournal)
+
+    def make_loop(
+        self,
+        messages: Sequence[Mapping[str, Any]] | str,
+        tools: Sequence[Any],
+        options: Mapping[str, Any],
+    ) -> AgentLoop:
+        """The loop of such a run; `options` are those of its turns."""
+        return AgentLoop(messages, tools, options, limits=self.limits, search=self.search)
 
 
 def split_options(
@@ -52,6 +64,7 @@ def split_options(
         approve=approve,
         doubt=read_doubt(min_confidence, unsure, has_approve=approve is not None),
         on_interrupted=rest.pop("on_interrupted", None),
+        search=read_search(rest.pop("search_tools", None)),
         journal=journal,
     )
     if min_confidence is not None:
@@ -81,7 +94,7 @@ def run(
     settings, turn_options = split_options(options, journal or NoJournal())
     actions = Blocking(model)
     try:
-        loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+        loop = settings.make_loop(messages, tools, turn_options)
         return complete(drive(loop, actions, settings))
     finally:
         actions.close()
@@ -99,7 +112,7 @@ async def arun(
     `approve` may be async. It is asked about one call after the other.
     """
     settings, turn_options = split_options(options, journal or NoJournal())
-    loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+    loop = settings.make_loop(messages, tools, turn_options)
     return await drive(loop, Concurrent(model), settings)
 
 
@@ -161,7 +174,7 @@ class _Turn:
         # Neither how sure the model is of a call nor which is the best one is known before the turn
         # is over.
         waits = doubt.min_confidence is not None or loop.options.get("best_of", 1) != 1
-        has_early = any(getattr(tool, "read_only", False) for tool in loop.tools)
+        has_early = any(getattr(tool, "read_only", False) for tool in loop.callable_tools)
         note = self.early.note if has_early and not waits else None
         reply = await self._actions.generate(loop, note)
         unsure = doubt.find_unsure(reply)
@@ -229,7 +242,7 @@ class _Turn:
         if is_lost and not await self._may_repeat(place.call):
             return lose(place.call)
         self._journal.begin_call(place)
-        return await self._actions.execute(open_call.call, self._loop.tools)
+        return await self._actions.execute(open_call.call, self._loop.callable_tools)
 
     async def _may_repeat(self, call: ToolCall) -> bool:
         """Whether a call that was under way when the process ended is executed once more."""

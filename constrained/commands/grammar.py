@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
     choice = shared.read_choice(options)
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
     policy = replace(policy, key_order=KeyOrder(options.key_order))
-    state = context.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.given))
+    state = context.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.shown))
     turn = build_turn(context.format, offer.tools, policy=policy, state=state, markers=context.ids)
     grammar = emit(turn, options.emit)
     print_notes(map(str, offer.refused))

@@ -190,6 +190,7 @@ def _read_functions(path: str, run: "RecordedRun") -> list[Any]:
     Raises:
         RequestError: the file cannot be imported.
     """
+    from constrained.runs.recorded_tools import find_name, list_entries
     from constrained.tools.functions import as_tool
 
     spec = importlib.util.spec_from_file_location("functions_of_run", path)
@@ -202,7 +203,6 @@ def _read_functions(path: str, run: "RecordedRun") -> list[Any]:
     except Exception as e:  # the file is the user's, and may raise anything
         message = f"--functions: {path!r} cannot be imported: {type(e).__name__}: {e}"
         raise RequestError(message) from e
-    names = [entry["tool"]["function"]["name"] for entry in run.request["tools"]]
     given = getattr(module, "TOOLS", None)
     if given is None:
         own = [value for value in vars(module).values() if callable(value)]
@@ -211,8 +211,8 @@ def _read_functions(path: str, run: "RecordedRun") -> list[Any]:
     for tool in map(as_tool, given):
         found[tool.name] = tool
     tools: list[Any] = []
-    for name, entry in zip(names, run.request["tools"], strict=True):
-        if name in found:
+    for entry in list_entries(run):
+        if (name := find_name(entry)) in found:
             tools.append(found[name])
         elif not entry["has_function"]:
             tools.append(entry["tool"])

@@ -155,7 +155,7 @@ def _name_grammar(job: Job) -> bytes | None:
     answer: Any = None
     match job.answer:
         case None:
-            if not job.tools:
+            if not job.tools and not job.hidden_tools:
                 return _NO_GRAMMAR
         case JsonAnswer(schema):
             answer = "json", schema.source
@@ -166,7 +166,8 @@ def _name_grammar(job: Job) -> bytes | None:
         case GrammarAnswer(lark):
             answer = "grammar", lark
     options = (str(job.think), str(job.key_order), job.parallel, job.require_nonempty)
-    packed = pack_json([job.tools, job.tool_choice, answer, options, job.grammar_scope])
+    tools = (job.tools, job.hidden_tools)
+    packed = pack_json([tools, job.tool_choice, answer, options, job.grammar_scope])
     return None if packed is None else hashlib.blake2b(packed, digest_size=16).digest()
 
 
@@ -292,6 +293,7 @@ class Compiler:
         check_text(prefill.content + prefill.reasoning, self.vocabulary, self._context_length)
         offer = read_offer(
             job.tools,
+            hidden=job.hidden_tools,
             drop=job.drop_tools,
             nonempty=job.require_nonempty,
             room=self._room,
@@ -411,7 +413,7 @@ class Compiler:
         policy.select(offer.tools)
         teaching = self._taught if offer.tools else self._plain
         format = teaching.format
-        prompt = self.prompts.compose(job, offer.given, teaching)
+        prompt = self.prompts.compose(job, offer.shown, teaching)
         budget = self._budget(job, format, policy)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
@@ -573,7 +575,7 @@ class Compiler:
             self._compile_grammar(alone.build(self.markers).lark, None)
         except GrammarError as e:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {e.message}"
-            error = SchemaError(message, where=f"/tools/{offered.index}", hint="Simplify it")
+            error = SchemaError(message, where=offered.where, hint="Simplify it")
             raise _RefusedError(Refusal(tool.name, error)) from e
         except (SchemaError, ToolError) as e:
             raise _RefusedError(Refusal(tool.name, e)) from e

@@ -22,6 +22,7 @@ from constrained.isolation.isolated_call import Isolation
 from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
 from constrained.reply import Reply
+from constrained.tools.search import ToolSearch
 from grammars.turn import KeyOrder, Think, ToolCall
 
 MOST_LOGPROBS = 20
@@ -55,6 +56,9 @@ class Options(TurnOptions, total=False):
     """Options of a request, besides its messages and tools.
 
     Attributes:
+        hidden_tools: tools that may be called beside `tools`, but are not in the prompt: messages
+            have told the model of them. The prompt stays the same, and cached, whatever they are.
+            Default: none.
         tool_choice: "auto" (the default), "none", "required", or one tool, in the form of OpenAI or
             Anthropic. The mask enforces it; the prompt stays the same.
         parallel: allow several calls in one turn. Default: True.
@@ -120,6 +124,7 @@ class Options(TurnOptions, total=False):
             prompt is processed in small pieces. It may wait forever. Default: False.
     """
 
+    hidden_tools: Sequence[Any]
     tool_choice: Any
     parallel: bool
     max_calls: int | None
@@ -148,6 +153,9 @@ class RunOptions(Options, total=False):
     """Options of `Model.run`: these, and those of a call (`Options`).
 
     Attributes:
+        search_tools: tools that the model finds by a search, as a list or a `ToolSearch`: hundreds
+            of them. The prompt has a tool `search_tools`; what it finds can be called from then on,
+            and the prompt stays cached. Default: None.
         max_steps: maximum number of turns. The calls of the last one are still executed.
             Default: 8.
         max_repeats: after this many repetitions, a call is not executed again, and the model is
@@ -174,6 +182,7 @@ class RunOptions(Options, total=False):
             `resume` continues from there, also after a crash. Default: None, no record.
     """
 
+    search_tools: ToolSearch | Sequence[Any] | None
     max_steps: int
     max_repeats: int
     approve: Approve | None
@@ -189,6 +198,7 @@ class ResumeOptions(TypedDict, total=False):
     """Options of `Model.resume`; everything else is in the record of the run.
 
     Attributes:
+        search_tools: as in `RunOptions`. Default: those of the record, from among the tools given.
         approve: as in `RunOptions`. Without it, calls of a run that had it wait for a decision.
         on_interrupted: a function that is asked about a call that was being executed when the
             process ended, unless its tool is read-only. True: execute it again. Otherwise the model
@@ -199,6 +209,7 @@ class ResumeOptions(TypedDict, total=False):
         timeout: replaces that of the record.
     """
 
+    search_tools: ToolSearch | Sequence[Any] | None
     approve: Approve | None
     on_interrupted: OnInterrupted | None
     max_steps: int
@@ -336,8 +347,9 @@ def read_call(
     if target:
         answer = target.answer
     # Copies: the request may wait in the queue while its owner goes on.
-    if "breakpoints" in given:
-        given["breakpoints"] = copy_json(given["breakpoints"])
+    for name in ("breakpoints", "hidden_tools"):
+        if name in given:
+            given[name] = copy_json(given[name])
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
     read = read_call_options(turn_options, defaults)
     return ModelCall(job, replace(read, best_of=best_of))

@@ -336,7 +336,8 @@ class Model:
         Args:
             record: the file.
             id: the id of the run, or its first characters.
-            tools: the tools that the run began with; functions are not recorded.
+            tools: the tools that the run began with, also those that were hidden or searched;
+                functions are not recorded.
             options: listed below.
 
         Returns:
@@ -346,7 +347,8 @@ class Model:
             Error: as for `run`; `RequestError` if there is no such run, or a tool is missing.
         """
         with go_on(record, id, tools, options) as recorded:
-            return agent.run(self, recorded.messages, tools, recorded.journal, **recorded.options)
+            journal, given = recorded.journal, recorded.options
+            return agent.run(self, recorded.messages, recorded.tools, journal, **given)
 
     @explain_options
     async def aresume(
@@ -359,7 +361,7 @@ class Model:
         """Like `resume`, for asyncio; functions may be async, as in `arun`."""
         with go_on(record, id, tools, options) as recorded:
             journal, given = recorded.journal, recorded.options
-            return await agent.arun(self, recorded.messages, tools, journal, **given)
+            return await agent.arun(self, recorded.messages, recorded.tools, journal, **given)
 
     def _identify(self) -> ModelIdentity:
         template = self.compiler.template

@@ -15,7 +15,8 @@ from constrained.replay.replay_context import (
     read_field,
     read_option,
 )
-from constrained.tools.shapes import as_openai, read_policy, read_tools
+from constrained.tools.offer import HIDDEN
+from constrained.tools.shapes import TOOLS, as_openai, read_policy, read_tools
 from constrained.vocabulary.vocabulary import Tokenizer
 from grammars.build.turn import build_grammar
 from grammars.byte_cache import MIB, keep_results
@@ -31,7 +32,7 @@ def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, 
     """Checks recorded turns.
 
     Args:
-        rows: `{id, template | format | model, tools, text, messages?, tool_choice?,
+        rows: `{id, template | format | model, tools, hidden_tools?, text, messages?, tool_choice?,
             parallel_tool_calls?, response_format?, chat_template_kwargs?, reasoning_format?,
             tool_format?, markers?, bos_token?, eos_token?}`; `text` is what the model wrote
             bfter the generation prompt. An error stands for a row that could not be read.
@@ -60,10 +61,10 @@ def _check(row: Any) -> dict[str, Any]:
     context = read_context(row)
     format = context.format
     text = text[: _find_end(text, context)]
-    raw, tools, error = _read_tools(row.get("tools"))
+    tools, shown, error = _read_row_tools(row)
     count, complete, state = 0, False, State()
     try:
-        state = context.find_state(row, as_openai(raw))
+        state = context.find_state(row, as_openai(shown))
         grammar = build_grammar(format, tools, _read_policy(row), state, context.ids)
         count, complete = _match(text, grammar, context)
     except Error as e:
@@ -97,10 +98,10 @@ def build_row_grammar(row: Mapping[str, Any], context: ReplayContext) -> RowGram
     Raises:
         Error: its tools, its choice, its answer or its messages cannot be.
     """
-    raw, tools, error = _read_tools(row.get("tools"))
+    tools, shown, error = _read_row_tools(row)
     if error is not None:
         raise error
-    state = context.find_state(row, as_openai(raw))
+    state = context.find_state(row, as_openai(shown))
     grammar = build_grammar(context.format, tools, _read_policy(row), state, context.ids)
     return RowGrammar(grammar, state)
 
@@ -122,10 +123,18 @@ def read_text(row: Mapping[str, Any]) -> str:
     return text
 
 
-def _read_tools(given: Any) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
+def _read_row_tools(row: Mapping[str, Any]) -> tuple[tuple[Tool, ...], list[Any], Error | None]:
+    """The tools of a row that can be read, those of the prompt as they stand, and why not all of
+    them can be read."""
+    shown, tools, error = _read_tools(row.get("tools"), TOOLS)
+    _, hidden, other_error = _read_tools(row.get("hidden_tools"), HIDDEN)
+    return (*tools, *hidden), shown, error or other_error
+
+
+def _read_tools(given: Any, where: str) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
     """The tools that can be read, as they stand and as `Tool`s, and why not all of them can."""
     try:
-        read = read_tools([] if given is None else given)
+        read = read_tools([] if given is None else given, where)
         return list(given or ()), read, None
     except Error as e:
         error = e

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.runs.json_form import read_reply
+from constrained.runs.recorded_tools import read_run_tools
 from constrained.runs.replay import Replayed, replay
 from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
+from constrained.tools.shapes import as_openai
 from grammars.turn import ToolCall
 
 _TEST = '''"""A recorded run goes the same way with what the model said and the tools returned."""
@@ -32,6 +34,10 @@ def export_rows(run: RecordedRun, events: Sequence[RecordedEvent]) -> list[dict[
     """A row of `constrained check` for each turn that was not cut: its prompt, its text, and the
     calls that have to be read in it."""
     messages = replay(run, events).messages
+    tools = read_run_tools(run)
+    shown = as_openai(tools.shown)
+    if tools.search is not None:
+        shown.append(tools.search.tool.to_json())
     turns = [number for number, one in enumerate(messages) if one["role"] == "assistant"]
     replies = [event for event in events if event.kind is EventKind.REPLY]
     rows: list[dict[str, Any]] = []
@@ -44,7 +50,8 @@ def export_rows(run: RecordedRun, events: Sequence[RecordedEvent]) -> list[dict[
             "id": f"run {run.id}, turn {event.turn + 1}",
             "template": run.request["template"],
             **run.request["tokens"],
-            "tools": [entry["tool"] for entry in run.request["tools"]],
+            "tools": shown,
+            "hidden_tools": as_openai(tools.list_hidden(messages[:number])),
             "messages": messages[:number],
             "text": reply.text,
             "expect": {"accepted": True, "tool_calls": [_show(call) for call in reply.calls]},

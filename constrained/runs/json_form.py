@@ -20,8 +20,8 @@ from constrained.tools.shapes import as_openai
 from grammars.schema.nodes import Unfit
 from grammars.turn import CallConfidence, ToolCall
 
-UNRECORDED = ("approve", "on_interrupted")
-"""Options that are given anew where a run is resumed."""
+UNRECORDED = ("approve", "on_interrupted", "hidden_tools", "search_tools")
+"""Options that are given anew where a run is resumed, or noted with the tools."""
 _VALUES = {"sampling": Sampling, "budget": Budget, "isolate": Isolation}
 
 

@@ -16,11 +16,10 @@ from constrained.runs.json_form import (
     read_options,
     write_messages,
     write_options,
-    write_tools,
 )
+from constrained.runs.recorded_tools import assign_tools, check_rank, write_run_tools
 from constrained.runs.recorder import Recorder
 from constrained.runs.store import EventKind, RecordedRun, RunStore
-from constrained.tools.functions import FunctionTool, as_tool
 from grammars.turn import ToolCall
 
 
@@ -49,11 +48,12 @@ class RecordedRequest:
 
     Args:
         journal: of the run.
-        messages, options: as of `constrained.agent.run.run`.
+        messages, tools, options: as of `constrained.agent.run.run`.
     """
 
     journal: Recorder
     messages: Any
+    tools: Sequence[Any]
     options: dict[str, Any]
 
 
@@ -79,7 +79,7 @@ def begin(
         given["sampling"] = draw_seed(given.get("sampling") or model.sampling)
         request = {
             "messages": write_messages(messages),
-            "tools": write_tools(tools),
+            **write_run_tools(tools, given),
             "options": write_options(given),
             "has_approve": given.get("approve") is not None,
             "model": model.name,
@@ -88,7 +88,7 @@ def begin(
             "format": model.format,
         }
         id = store.create(request)
-        yield RecordedRequest(Recorder(id, (), store), messages, given)
+        yield RecordedRequest(Recorder(id, (), store), messages, tools, given)
 
 
 def draw_seed(sampling: Sampling) -> Sampling:
@@ -119,36 +119,20 @@ def go_on(
     """
     with RunStore(path, create=False) as store:
         run = store.find(id)
-        check_tools(run, tools)
-        whole = read_options(run.request["options"]) | dict(options)
+        given = dict(options)
+        search = given.pop("search_tools", None)
+        check_rank(run, search)
+        assigned = assign_tools(run, tools, search)
+        whole = read_options(run.request["options"]) | given | assigned.options
         if run.request["has_approve"] and whole.get("approve") is None:
             whole["approve"] = decide_later
         journal = Recorder(run.id, store.read_events(run.id), store)
-        yield RecordedRequest(journal, run.request["messages"], whole)
+        yield RecordedRequest(journal, run.request["messages"], assigned.shown, whole)
 
 
 def decide_later(call: ToolCall) -> Approval:
     """The verdict about every call: somebody will decide later."""
     return LATER
-
-
-def check_tools(run: RecordedRun, tools: Sequence[Any]) -> None:
-    """Refuses tools that are not those of a run.
-
-    Raises:
-        RequestError: one is missing, or has no function any more.
-    """
-    given: dict[str, bool] = {}
-    for tool, entry in zip(map(as_tool, tools), write_tools(tools), strict=True):
-        name = entry["tool"]["function"]["name"]
-        given[name] = isinstance(tool, FunctionTool) and tool.function is not None
-    for entry in run.request["tools"]:
-        name = entry["tool"]["function"]["name"]
-        if name not in given:
-            message = f"the run has the tool {name!r}, which is not given"
-            raise RequestError(message, where="/tools", hint="Give the tools that it began with")
-        if entry["has_function"] and not given[name]:
-            raise RequestError(f"the tool {name!r} has no function", where="/tools")
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from constrained.agent.outcome import CallResult, Run
 from constrained.agent.run import drive, split_options
 from constrained.reply import Reply
 from constrained.runs.json_form import read_options, read_reply, read_result
-from constrained.runs.recorded_run import check_tools, decide_later
+from constrained.runs.recorded_run import decide_later
+from constrained.runs.recorded_tools import assign_tools, read_run_tools
 from constrained.runs.recorder import Recorder
 from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
 from constrained.tools.execution import call_function, format_result
 from constrained.tools.functions import FunctionTool, as_tool
-from constrained.tools.shapes import read_tools
+from constrained.tools.shapes import read_entries
 from grammars.turn import ToolCall
 
 
@@ -97,16 +98,16 @@ def replay(
     Raises:
         RequestError: a tool of the run is missing.
     """
+    run_tools, given = read_run_tools(run), list[Any]()
     if tools is not None:
-        check_tools(run, tools)
-    given = [as_tool(tool) for tool in tools or ()]
-    shown = given if tools is not None else _read_recorded(run)
-    options = read_options(run.request["options"])
+        run_tools = assign_tools(run, tools)
+        given = list(map(as_tool, run_tools.repeatable))
+    options = read_options(run.request["options"]) | run_tools.options
     if run.request["has_approve"]:
         options["approve"] = decide_later
     options["on_interrupted"] = _allow  # to be executed, where the record ends
     recorder = Recorder(run.id, [event for event in events if event.kind is not EventKind.END])
-    loop, finished = _go_through(run.request["messages"], shown, options, recorder)
+    loop, finished = _go_through(run.request["messages"], run_tools.shown, options, recorder)
     differences = [*_compare_calls(events, given), *_compare_end(events, finished)]
     return Replayed(loop.whole_messages, finished, tuple(differences))
 
@@ -115,52 +116,29 @@ def _go_through(
     messages: Any, tools: Sequence[Any], options: dict[str, Any], recorder: Recorder
 ) -> tuple[AgentLoop, Run | None]:
     settings, turn_options = split_options(options, recorder)
-    loop = AgentLoop(messages, tools, turn_options, limits=settings.limits)
+    loop = settings.make_loop(messages, tools, turn_options)
     try:
         return loop, complete(drive(loop, _Recorded(), settings))
     except RecordEndedError:
         return loop, None
 
 
-def _read_recorded(run: RecordedRun) -> list[Any]:
-    """The tools of a record; their functions are not called."""
-    tools: list[Any] = []
-    for entry in run.request["tools"]:
-        function = entry["tool"]["function"]
-        if entry["has_function"]:
-            tool = FunctionTool.from_schema(
-                function["name"],
-                function["parameters"],
-                _refuse,
-                description=function.get("description", ""),
-                strict=function.get("strict"),
-            )
-            tools.append(tool)
-        else:
-            tools.append(entry["tool"])
-    return tools
-
-
 def _allow(call: ToolCall) -> bool:
     return True
-
-
-def _refuse(**arguments: Any) -> NoReturn:
-    raise RecordEndedError
 
 
 def _compare_calls(events: Sequence[RecordedEvent], tools: Sequence[Any]) -> list[Difference]:
     """The calls and results that differ with the tools of today."""
     by_name = {tool.name: tool for tool in tools if isinstance(tool, FunctionTool)}
-    schemas = {tool.name: tool.schema for tool in read_tools(tools)}
+    entries = {entry.name: entry for entry in read_entries(tools, most=len(tools))}
     replies: dict[int, Reply] = {}
     found: list[Difference] = []
     for event in events:
         if event.kind is EventKind.REPLY:
             replies[event.turn] = read_reply(event.body["reply"])
             for number, call in enumerate(replies[event.turn].calls):
-                schema = schemas.get(call.name)
-                if schema is not None and not schema.admits(call.arguments):
+                entry = entries.get(call.name)
+                if entry is not None and not entry.lower().schema.admits(call.arguments):
                     now = f"{call.name}: the arguments do not fit its schema"
                     found.append(Difference(event.turn, number, "a valid call", now))
         elif event.kind is EventKind.RESULT and event.call is not None:

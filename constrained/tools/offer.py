@@ -16,6 +16,8 @@ from grammars.names import check_names
 from grammars.schema.nodes import Json
 from grammars.turn import Policy, Tool
 
+HIDDEN = "/hidden_tools"
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -50,11 +52,16 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Offered:
-    """A tool that is offered: as it came, as it is read, and its index in the request."""
+    """A tool that is offered: as it came, as it is read, and its JSON pointer in the request.
+
+    Args:
+        is_hidden: the prompt does not have it; the conversation has told of it.
+    """
 
     given: Any
     tool: Tool
-    index: int
+    where: str
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,14 +72,20 @@ class Offer:
     refused: tuple[Refusal, ...] = ()
 
     @property
-    def given(self) -> tuple[Any, ...]:
-        """The tools that are offered, as they came."""
-        return tuple(offered.given for offered in self.kept)
+    def shown(self) -> tuple[Any, ...]:
+        """The tools of the prompt, as they came."""
+        return tuple(offered.given for offered in self.kept if not offered.is_hidden)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that are offered."""
+        """The tools of the grammar: those that may be called."""
         return tuple(offered.tool for offered in self.kept)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools of the request."""
+        kept = [offered.tool.name for offered in self.kept]
+        return (*kept, *(refusal.name for refusal in self.refused))
 
     def without(self, refusal: Refusal) -> "Offer":
         """The offer without this tool.
@@ -103,6 +116,7 @@ class Offer:
 def read_offer(
     given: Any,
     *,
+    hidden: Any = (),
     drop: bool = True,
     nonempty: bool = False,
     room: int | None = None,
@@ -112,6 +126,7 @@ def read_offer(
 
     Args:
         given: whatever `read_tools` reads.
+        hidden: the same, of tools that may be called but are not in the prompt.
         drop: leave tools out whose schemas cannot be enforced; else they are an error.
         nonempty: a required string has at least one character.
         room: characters that the context has room for; None: any number.
@@ -123,8 +138,8 @@ def read_offer(
     """
     kept: list[Offered] = []
     refused: list[Refusal] = []
-    entries = read_entries(given)
-    for index, entry in enumerate(entries):
+    entries = [*read_entries(given), *read_entries(hidden, HIDDEN)]
+    for index, (entry, tool_given) in enumerate(zip(entries, [*given, *hidden], strict=True)):
         try:
             tool = entry.lower(nonempty=nonempty, scope=scope)
             entry.check_length(tool.schema, room)
@@ -133,8 +148,9 @@ def read_offer(
                 raise
             refused.append(Refusal(entry.name, e))
             continue
-        kept.append(Offered(given[index], tool, index))
-    check_names([entry.name for entry in entries])
+        is_hidden = index >= len(given)
+        kept.append(Offered(tool_given, tool, entry.place, is_hidden=is_hidden))
+    check_names([entry.name for entry in entries], [entry.place for entry in entries])
     if refused and not kept:
         raise refused[0].error
     return Offer(tuple(kept), tuple(refused))

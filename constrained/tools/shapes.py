@@ -20,6 +20,8 @@ from grammars.schema.nodes import Schema
 from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
+TOOLS = "/tools"
 MOST_TOOLS = 1000  # in one request
 SCHEMAS, TEXTS = 64 * MIB, 16 * MIB  # of tools: 5 to 30 kB and 1 to 2 kB each, mostly
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
@@ -31,15 +33,23 @@ class Entry:
 
     Args:
         body: the object that has the name and the schema.
-        where: the JSON pointer of the body.
+        place: the JSON pointer of the tool.
+        where: that of the body.
         text: the whole tool as JSON.
     """
 
     name: str
     body: Mapping[str, Any]
     strict: bool
+    place: str
     where: str
     text: str
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of its arguments, not read yet."""
+        key = _find_key(self.body)
+        return NO_ARGUMENTS if key is None else self.body[key]
 
     def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
         """The tool.
@@ -80,23 +90,31 @@ class Entry:
         )
 
 
-def read_tools(tools: Any) -> tuple[Tool, ...]:
+def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
     """Reads a list of tools, each in one of these shapes.
 
     JSON of OpenAI (nested or flat), Anthropic or MCP, an MCP tool as an object, a function or
     other callable, a pydantic model or dataclass, or a `FunctionTool`.
 
+    Args:
+        where: the JSON pointer of the list.
+
     Raises:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
         SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
     """
-    read = tuple(entry.lower() for entry in read_entries(tools))
-    check_names([tool.name for tool in read])
+    entries = read_entries(tools, where)
+    read = tuple(entry.lower() for entry in entries)
+    check_names([entry.name for entry in entries], [entry.place for entry in entries])
     return read
 
 
-def read_entries(tools: Any) -> list[Entry]:
+def read_entries(tools: Any, where: str = TOOLS, *, most: int = MOST_TOOLS) -> list[Entry]:
     """Reads a list of tools, but not their schemas; two may have the same name.
+
+    Args:
+        where: the JSON pointer of the list.
+        most: tools that it may have.
 
     Raises:
         ToolError: not a list, or not a tool; `where` is the pointer.
@@ -104,14 +122,15 @@ def read_entries(tools: Any) -> list[Entry]:
     if not isinstance(tools, list | tuple):
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
         kind = type(tools).__name__
-        raise ToolError(f"tools have to be a list, not {kind}", where="/tools", hint=hint)
-    if len(tools) > MOST_TOOLS:
-        message = f"there are {len(tools):,} tools, the limit is {MOST_TOOLS:,}"
-        raise ToolError(message, where="/tools", hint="Offer fewer tools")
-    return [_read_entry(tool, f"/tools/{i}") for i, tool in enumerate(tools)]
+        raise ToolError(f"tools have to be a list, not {kind}", where=where, hint=hint)
+    if len(tools) > most:
+        message = f"there are {len(tools):,} tools, the limit is {most:,}"
+        raise ToolError(message, where=where, hint="Offer fewer tools")
+    return [_read_entry(tool, f"{where}/{i}") for i, tool in enumerate(tools)]
 
 
-def _read_entry(given: Any, where: str) -> Entry:
+def _read_entry(given: Any, place: str) -> Entry:
+    where = place
     tool = _as_json(given, where)
     try:
         text = _encode(tool)
@@ -134,7 +153,7 @@ def _read_entry(given: Any, where: str) -> Entry:
         message = f"tool {name!r}: its parameters are not a JSON Schema object"
         hint = 'Write {"type": "object", "properties": {...}}'
         raise ToolError(message, where=f"{where}/{key}", hint=hint)
-    return Entry(name=name, body=body, strict=strict, where=where, text=text)
+    return Entry(name, body, strict, place=place, where=where, text=text)
 
 
 def _encode(tool: Any) -> str:
@@ -173,10 +192,7 @@ def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
     """The schema of a tool; the same tools come again with each request of a scope."""
     body, _ = _body(json.loads(text), "")
     key = _find_key(body)
-    document = {"type": "object", "properties": {}}
-    if key is not None:
-        document = body[key]
-    schema = lower(document)
+    schema = lower(NO_ARGUMENTS if key is None else body[key])
     if not strict:
         schema = loosen(schema)
     if nonempty:

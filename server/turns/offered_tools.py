@@ -6,9 +6,9 @@ the format of the tool. What only OpenAI itself or a client's own machinery can 
 `web_search`, is left out, and the reply names it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from constrained.errors import Error
@@ -58,12 +58,38 @@ class OfferedTools:
         forms: by the names of functions, those that the client knows in another way.
         skipped: what is left out.
         places: JSON pointers to each of the functions in the request.
+        hidden: functions that may be called, but are not in the prompt.
+        hidden_places: JSON pointers to each of these.
     """
 
     functions: tuple[Any, ...] = ()
     forms: Mapping[str, ToolForm] = field(default_factory=dict[str, ToolForm])
     skipped: tuple[SkippedTool, ...] = ()
     places: tuple[str, ...] = ()
+    hidden: tuple[Any, ...] = ()
+    hidden_places: tuple[str, ...] = ()
+
+    def defer(self, deferred: Collection[str], found: Collection[str]) -> "OfferedTools":
+        """The same, but some tools are not in the prompt.
+
+        Args:
+            deferred: their names.
+            found: the names of those that may be called nevertheless.
+        """
+        shown: list[tuple[Any, str]] = []
+        hidden: list[tuple[Any, str]] = []
+        for function, place in zip(self.functions, self.places, strict=True):
+            if function.get("name") not in deferred:
+                shown.append((function, place))
+            elif function.get("name") in found:
+                hidden.append((function, place))
+        return replace(
+            self,
+            functions=tuple(function for function, _ in shown),
+            places=tuple(place for _, place in shown),
+            hidden=tuple(function for function, _ in hidden),
+            hidden_places=tuple(place for _, place in hidden),
+        )
 
     def find_form(self, name: str) -> ToolForm:
         """How the client knows the function of this name."""
@@ -125,13 +151,13 @@ class OfferedTools:
 
     def locate(self, where: str | None) -> str | None:
         """The place in the request of what is wrong with a function; others stay as they are."""
-        _, _, rest = (where or "").partition("/tools/")
-        if not rest or not (where or "").startswith("/tools/"):
-            return where
+        _, _, pointer = (where or "").partition("/")
+        list_name, _, rest = pointer.partition("/")
+        places = {"tools": self.places, "hidden_tools": self.hidden_places}.get(list_name, ())
         number, slash, below = rest.partition("/")
-        if not number.isdecimal() or int(number) >= len(self.places):
+        if not number.isdecimal() or int(number) >= len(places):
             return where
-        place = self.places[int(number)]
+        place = places[int(number)]
         if place.endswith("/format"):  # of a custom tool: the function is not the client's
             return place
         return f"{place}{slash}{below}"

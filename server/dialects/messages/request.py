@@ -16,6 +16,7 @@ from constrained.errors import Error, ReplyError
 from constrained.job import Job, limit_identical
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
+from server.dialects.messages.deferred_tools import read_deferred
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.common_fields import CacheFields, RepetitionFields
@@ -92,7 +93,8 @@ class CountRequest(CacheFields, RepetitionFields):
     system: str | Objects | None = None
     """What stands in front of the conversation: a text, or blocks of text."""
     tools: Objects | None = None
-    """What the model may call, with a JSON schema of the input."""
+    """What the model may call, with a JSON schema of the input; one with `defer_loading` once a
+    `tool_reference` in a result names it."""
     tool_choice: ToolChoice | None = None
     """Whether a tool is to be called, and which."""
     stop_sequences: Texts | None = None
@@ -121,13 +123,16 @@ class CountRequest(CacheFields, RepetitionFields):
             HttpError, Error: something in it cannot be; says where.
         """
         tools = _read_tools(self.tools or (), service.settings)
-        conversation = read_conversation(self.system, self.messages)
+        deferred = read_deferred(self.tools or (), self.messages)
+        tools = tools.defer(deferred.names, deferred.found)
+        conversation = read_conversation(self.system, deferred.messages)
         keep = service.settings.keep_volatile
         messages, normalised = normalise_messages(conversation.messages, keep=keep)
         breakpoints = self._find_breakpoints(conversation)
         job = Job(
             messages=messages,
             tools=tools.functions,
+            hidden_tools=tools.hidden,
             tool_choice=self._read_choice(),
             max_identical_calls=limit_identical(self._asks_for_parallel()),
             max_repetition=self.read_max_repetition(service.settings),

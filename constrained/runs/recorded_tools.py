@@ -1,0 +1,205 @@
+"""The tools of a recorded run: noted as it begins, given again where it is resumed.
+
+The record has them as JSON; functions are given anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from constrained.errors import RequestError
+from constrained.runs.json_form import write_tools
+from constrained.runs.store import RecordedRun
+from constrained.tools.functions import FunctionTool, as_tool
+from constrained.tools.search import SEARCH_TOOLS, ToolSearch, read_search
+
+
+@dataclass(frozen=True)
+class RunTools:
+    """The tools of a run.
+
+    Args:
+        shown: those of the prompt, without the one that searches.
+        hidden: see `hidden_tools` of `Options`.
+        search: see `search_tools` of `RunOptions`.
+    """
+
+    shown: Sequence[Any]
+    hidden: Sequence[Any] = ()
+    search: ToolSearch | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a run that these are."""
+        options: dict[str, Any] = {}
+        if self.hidden:
+            options["hidden_tools"] = self.hidden
+        if self.search is not None:
+            options["search_tools"] = self.search
+        return options
+
+    def list_hidden(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """The tools that may be called behind these messages and are not in the prompt."""
+        found: list[Any] = []
+        if self.search is not None:
+            found = self.search.list_found(messages)
+        return [*self.hidden, *found]
+
+    @property
+    def repeatable(self) -> list[Any]:
+        """All whose calls can be made again; a search by a function of the user cannot."""
+        tools = [*self.shown, *self.hidden]
+        if self.search is not None:
+            tools += self.search.tools
+            if self.search.rank is None:
+                tools.append(self.search.tool)
+        return tools
+
+
+def write_run_tools(tools: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record has of the tools of a run, which are in part among its options."""
+    written: dict[str, Any] = {
+        "tools": write_tools(tools),
+        "hidden_tools": write_tools(options.get("hidden_tools", ())),
+    }
+    search = read_search(options.get("search_tools"))
+    if search is not None:
+        written["search"] = {
+            "name": search.tool.name,
+            "description": search.tool.description,
+            "top": search.top,
+            "has_rank": search.rank is not None,
+            "tools": write_tools(search.tools),
+        }
+    return written
+
+
+def list_entries(run: RecordedRun) -> list[Mapping[str, Any]]:
+    """What a record has of each tool, but of the one that searches."""
+    request = run.request
+    entries = [*request["tools"], *request.get("hidden_tools", ())]
+    if "search" in request:
+        entries += request["search"]["tools"]
+    return entries
+
+
+def read_run_tools(run: RecordedRun) -> RunTools:
+    """The tools of a run as its record has them; their functions are not called."""
+    tools: list[Any] = []
+    for entry in list_entries(run):
+        function = entry["tool"]["function"]
+        if not entry["has_function"]:
+            tools.append(entry["tool"])
+            continue
+        tool = FunctionTool.from_schema(
+            function["name"],
+            function["parameters"],
+            _refuse,
+            description=function.get("description", ""),
+            strict=function.get("strict"),
+        )
+        tools.append(tool)
+    return assign_tools(run, tools)
+
+
+def _refuse(**arguments: Any) -> NoReturn:
+    raise AssertionError("a tool of a record was called")
+
+
+def find_name(entry: Mapping[str, Any]) -> str:
+    """The name of a tool in a record."""
+    return entry["tool"]["function"]["name"]
+
+
+def assign_tools(
+    run: RecordedRun, given: Sequence[Any], search: ToolSearch | Sequence[Any] | None = None
+) -> RunTools:
+    """The tools of a run that is resumed: each in its role, as the record has it.
+
+    Args:
+        run: that was recorded.
+        given: tools, in any order; those that the record does not know are shown to the model.
+        search: that of the run; None: made of the tools given.
+
+    Raises:
+        RequestError: a tool of the run is missing, or has no function any more.
+    """
+    anew = read_search(search)
+    searched = [] if anew is None else list(anew.tools)
+    check_tools(run, [*given, *searched])
+    recorded = run.request.get("search")
+    hidden_names = set(map(find_name, run.request.get("hidden_tools", ())))
+    searched_names: set[str] = set()
+    if recorded is not None and anew is None:
+        searched_names.update(map(find_name, recorded["tools"]))
+    shown: list[Any] = []
+    hidden: list[Any] = []
+    for tool in given:
+        name = _read_name(tool)
+        if name in searched_names:
+            searched.append(tool)
+        elif name in hidden_names:
+            hidden.append(tool)
+        else:
+            shown.append(tool)
+    if recorded is not None and anew is None:
+        anew = _search_as_recorded(recorded, searched)
+    elif recorded is not None and anew is not None and anew.tool.name != recorded["name"]:
+        message = f"the tool that searches was called {recorded['name']!r}"
+        raise RequestError(message, where=SEARCH_TOOLS, hint="Give it that name")
+    return RunTools(shown, hidden, anew)
+
+
+def check_rank(run: RecordedRun, search: ToolSearch | Sequence[Any] | None) -> None:
+    """Refuses to go on with a search whose function is not there.
+
+    Raises:
+        RequestError: the run searched with `rank`, which is not given.
+    """
+    recorded = run.request.get("search")
+    if recorded is None or not recorded["has_rank"]:
+        return
+    given = read_search(search)
+    if given is None or given.rank is None:
+        hint = "Give search_tools again, with its rank"
+        where = f"{SEARCH_TOOLS}/rank"
+        raise RequestError("functions are not in the record", where=where, hint=hint)
+
+
+def _search_as_recorded(recorded: Mapping[str, Any], tools: Sequence[Any]) -> ToolSearch:
+    rank = _find_nothing if recorded["has_rank"] else None
+    return ToolSearch(
+        tools,
+        top=recorded["top"],
+        rank=rank,
+        name=recorded["name"],
+        description=recorded["description"],
+    )
+
+
+def _find_nothing(query: str) -> Sequence[str]:
+    """Stands for a function of the user, where the results of the searches are in the record."""
+    return ()
+
+
+def check_tools(run: RecordedRun, tools: Sequence[Any]) -> None:
+    """Refuses tools that are not those of a run.
+
+    Raises:
+        RequestError: one is missing, or has no function any more.
+    """
+    given: dict[str, bool] = {}
+    for tool in map(as_tool, tools):
+        given[_read_name(tool)] = isinstance(tool, FunctionTool) and tool.function is not None
+    for entry in list_entries(run):
+        name = find_name(entry)
+        if name not in given:
+            message = f"the run has the tool {name!r}, which is not given"
+            raise RequestError(message, where="/tools", hint="Give the tools that it began with")
+        if entry["has_function"] and not given[name]:
+            raise RequestError(f"the tool {name!r} has no function", where="/tools")
+
+
+def _read_name(tool: Any) -> str:
+    (written,) = write_tools([tool])
+    return find_name(written)

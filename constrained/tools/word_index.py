@@ -1,0 +1,112 @@
+"""Tools ranked by the words of a query: Okapi BM25 over names, descriptions and parameters.
+
+A word of the name counts more than one of a description (as in BM25F, each field has a weight).
+Equal scores keep the order of the documents, so the same query always has the same answer.
+"""
+
+import math
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+SATURATION, LENGTH = 1.2, 0.75  # k1 and b of BM25
+_ACCENTS = range(0x300, 0x370)
+_UNSPACED = (range(0x0E00, 0x0F00), range(0x1000, 0x10A0), range(0x1780, 0x1800))  # Thai to Khmer
+
+
+class WordIndex:
+    """An index of documents.
+
+    Args:
+        documents: each as texts with the weights of their words.
+    """
+
+    def __init__(self, documents: Sequence[Sequence[tuple[str, float]]]):
+        self._postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self._lengths: list[float] = []
+        for number, fields in enumerate(documents):
+            counts: dict[str, float] = defaultdict(float)
+            for text, weight in fields:
+                for word, count in Counter(split_words(text)).items():
+                    counts[word] += weight * count
+            for word, count in counts.items():
+                self._postings[word].append((number, count))
+            self._lengths.append(sum(counts.values()))
+        self._mean_length = sum(self._lengths) / max(1, len(documents)) or 1.0
+
+    def rank(self, query: str) -> list[int]:
+        """The numbers of the documents that have a word of the query, the best first."""
+        scores: dict[int, float] = defaultdict(float)
+        for word, count in Counter(split_words(query)).items():
+            postings = self._postings.get(word, [])
+            rarity = self._measure_rarity(len(postings))
+            for number, frequency in postings:
+                length = self._lengths[number] / self._mean_length
+                room = SATURATION * (1 - LENGTH + LENGTH * length)
+                scores[number] += count * rarity * frequency / (frequency + room)
+        return sorted(scores, key=lambda number: (-scores[number], number))
+
+    def _measure_rarity(self, documents: int) -> float:
+        others = len(self._lengths) - documents
+        return math.log(1 + (others + 0.5) / (documents + 0.5))
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text, of whatever language, without case, accents and plural endings.
+
+    `getUserByID`, `get_user_by_id` and `get.user-by id` have the same words. Scripts that write no
+    spaces between words give pairs of characters.
+    """
+    if not text.isascii():
+        decomposed = unicodedata.normalize("NFKD", text)
+        plain = "".join(character for character in decomposed if ord(character) not in _ACCENTS)
+        text = unicodedata.normalize("NFC", plain)
+    words: list[str] = []
+    for run in _split_runs(text):
+        if _is_unspaced(run[0]):
+            pairs = [run[place : place + 2] for place in range(len(run) - 1)]
+            words += pairs or [run]
+        else:
+            words.append(_drop_plural(run.casefold()))
+    return words
+
+
+def _split_runs(text: str) -> list[str]:
+    """The text cut where words end: at all but letters and digits, where a capital begins a word,
+    and between scripts with spaces and without."""
+    runs: list[str] = []
+    is_inside = False
+    for place, character in enumerate(text):
+        is_part = character.isalnum() or unicodedata.category(character).startswith("M")
+        if is_part and is_inside and not _begins_word(text, place):
+            runs[-1] += character
+        elif is_part:
+            runs.append(character)
+        is_inside = is_part
+    return runs
+
+
+def _begins_word(text: str, place: int) -> bool:
+    """True if a word begins at a character that stands behind another one of a word."""
+    before, character, after = text[place - 1], text[place], text[place + 1 : place + 2]
+    if _is_unspaced(character) != _is_unspaced(before):
+        return not unicodedata.category(character).startswith("M")
+    if not character.isupper():
+        return False
+    return not before.isupper() or after.islower()  # userID, IDCard
+
+
+def _is_unspaced(character: str) -> bool:
+    if ord(character) < _UNSPACED[0].start:
+        return False
+    if unicodedata.east_asian_width(character) in ("W", "F"):
+        return True
+    return any(ord(character) in block for block in _UNSPACED)
+
+
+def _drop_plural(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+        return word[:-1]
+    return word

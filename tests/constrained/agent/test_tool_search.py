@@ -1,0 +1,191 @@
+"""Runs that find their tools: what was found may be called, the prompt stays cached, and a record
+knows of it."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constrained.agent.outcome import Outcome, Reason
+from constrained.agent.run import arun, run
+from constrained.engine.protocol import Sampling
+from constrained.errors import RequestError
+from constrained.replay.check import check_rows
+from constrained.runs.export import export_rows
+from constrained.runs.replay import replay
+from constrained.runs.store import RunStore
+from constrained.tools.search import NOTHING_FOUND, ToolSearch
+from grammars.errors import ToolError
+from tests.scripted_model import scripted
+from tests.templates import HERMES, PING, QWEN3_CODER, hermes_call
+
+GREEDY = Sampling(temperature=0)
+
+
+def get_weather(city: str) -> str:
+    """The weather forecast of a city."""
+    return f"rain in {city}"
+
+
+def send_mail(to: str) -> str:
+    """Sends a mail."""
+    return f"sent to {to}"
+
+
+def search_for(query: str) -> str:
+    return hermes_call("search_tools", json.dumps({"query": query}))
+
+
+WEATHER = hermes_call("get_weather", '{"city": "Rome"}')
+MAIL = hermes_call("send_mail", '{"to": "Ann"}')
+SCRIPTS = (search_for("weather"), WEATHER, search_for("send mail"), MAIL, "Done.")
+
+
+def test_a_run_finds_its_tools_and_keeps_its_prompt() -> None:
+    search = ToolSearch([get_weather, send_mail])
+    ran = run(scripted(*SCRIPTS), "Go.", [], search_tools=search, sampling=GREEDY)
+    assert (ran.reason, ran.content, ran.steps) == (Reason.STOP, "Done.", 5)
+    assert [made.outcome for made in ran.calls] == [Outcome.DONE] * 4
+    assert [made.content for made in ran.calls][1::2] == ["rain in Rome", "sent to Ann"]
+    again = asyncio.run(arun(scripted(*SCRIPTS), "Go.", [], search_tools=search, sampling=GREEDY))
+    assert again.messages == ran.messages
+    before = run(scripted(*SCRIPTS), "Go.", [], search_tools=search, sampling=GREEDY, max_steps=4)
+    read = before.reply.usage  # in the last turn, all but the last result and what opens the turn
+    assert read.prompt_tokens - read.cached_tokens < read.prompt_tokens / 4
+
+
+def test_only_what_was_found_may_be_called() -> None:
+    options: dict[str, Any] = {"sampling": GREEDY, "search_tools": [get_weather, send_mail]}
+    ran = run(scripted(WEATHER), "Go.", [], **options, max_tokens=100)
+    assert "get_weather" not in ran.reply.text
+    assert {made.call.name for made in ran.calls} <= {"search_tools"}
+    messages = run(scripted(*SCRIPTS), "Go.", [], **options, max_steps=1).messages
+    found = run(scripted(WEATHER), messages, [], **options, max_steps=1)
+    assert found.calls[0].content == "rain in Rome"
+    missed = run(scripted(MAIL), messages, [], **options, max_steps=1)
+    assert "send_mail" not in {call.name for call in missed.reply.calls}
+
+
+def test_tools_that_are_always_there_stand_beside() -> None:
+    ping = hermes_call("ping")
+    ran = run(scripted(ping), "Go.", [PING], search_tools=[get_weather], sampling=GREEDY)
+    assert [call.name for call in ran.pending] == ["ping"]
+    for tools in ([get_weather], [ToolSearch([]).tool]):
+        with pytest.raises(ToolError, match="two tools are called"):
+            run(scripted("Hi."), "Go.", tools, search_tools=[get_weather])
+    with pytest.raises(ToolError) as no_list:
+        run(scripted("Hi."), "Go.", [], search_tools=3)
+    assert no_list.value.where == "/search_tools"
+
+
+def test_a_search_that_finds_nothing_is_answered() -> None:
+    ran = run(
+        scripted(search_for("xyz"), "I cannot."), "Go.", [], search_tools=[PING], sampling=GREEDY
+    )
+    assert (ran.reason, ran.content) == (Reason.STOP, "I cannot.")
+    assert json.loads(ran.calls[0].content) == {"tools": [], "note": NOTHING_FOUND}
+    stuck = run(scripted(search_for("xyz")), "Go.", [], search_tools=[PING], sampling=GREEDY)
+    assert stuck.reason is Reason.REPEATED
+
+
+def test_found_tools_stay_where_old_results_are_dropped() -> None:
+    ran = run(
+        scripted(search_for("weather"), search_for("mail"), search_for("xyz"), WEATHER, "Done."),
+        "Go.",
+        [],
+        search_tools=[get_weather, send_mail],
+        sampling=GREEDY,
+        max_context=10,
+    )
+    assert ran.dropped
+    assert ran.calls[3].content == "rain in Rome"
+
+
+def test_hidden_tools_of_a_run_are_executed() -> None:
+    ran = run(scripted(WEATHER, "Done."), "Go.", [], hidden_tools=[get_weather], sampling=GREEDY)
+    assert ran.calls[0].content == "rain in Rome"
+
+
+@pytest.mark.parametrize("source", [HERMES, QWEN3_CODER])
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_recorded_run_goes_on_with_what_was_found(
+    tmp_path: Path, steps: int, source: str
+) -> None:
+    record = tmp_path / "runs.db"
+    scripts = _write_scripts(source)
+    search = ToolSearch([get_weather, send_mail], top=1, name="search_tools")
+    options: dict[str, Any] = {"sampling": GREEDY, "search_tools": search}
+    model = scripted(*scripts, source=source)
+    began = model.run("Go.", [PING], record=record, max_steps=steps, **options)
+    assert began.reason == Reason.MAX_STEPS
+    assert began.id
+    model = scripted(*scripts, source=source)
+    with pytest.raises(RequestError, match="'send_mail', which is not given"):
+        model.resume(record, began.id, [PING, get_weather])
+    resumed = model.resume(record, began.id, [send_mail, PING, get_weather], max_steps=8)
+    whole = scripted(*scripts, source=source).run("Go.", [PING], **options)
+    assert (resumed.reason, resumed.steps) == (Reason.STOP, 5)
+    assert resumed.messages == whole.messages
+
+
+@pytest.mark.parametrize("source", [HERMES, QWEN3_CODER])
+def test_a_recorded_run_is_replayed_and_exported(tmp_path: Path, source: str) -> None:
+    record = tmp_path / "runs.db"
+    model = scripted(*_write_scripts(source), source=source)
+    options: dict[str, Any] = {"sampling": GREEDY, "hidden_tools": [PING]}
+    ran = model.run("Go.", [], record=record, search_tools=[get_weather, send_mail], **options)
+    assert ran.id
+    with RunStore(record) as store:
+        recorded, events = store.find(ran.id), store.read_events(ran.id)
+    for tools in (None, [send_mail, PING, get_weather]):
+        assert replay(recorded, events, tools).differences == ()
+    rows = export_rows(recorded, events)
+    assert [len(row["hidden_tools"]) for row in rows] == [1, 2, 2, 3, 3]
+    for answer in check_rows(rows):
+        assert answer["accepted"], answer["error"]
+        assert answer["valid"], answer["error"]
+    rows[1]["hidden_tools"] = []
+    assert not list(check_rows(rows))[1]["accepted"]
+
+
+def _write_scripts(source: str) -> list[str]:
+    if source == QWEN3_CODER:
+        return [_tag(text) for text in SCRIPTS]
+    return [*SCRIPTS]
+
+
+def _tag(text: str) -> str:
+    """A call of Hermes in the format of Qwen3-Coder."""
+    if "<tool_call>" not in text:
+        return text
+    body = json.loads(text.removeprefix("<tool_call>").removesuffix("</tool_call>"))
+    parameters = "".join(
+        f"<parameter={name}>\n{value}\n</parameter>\n" for name, value in body["arguments"].items()
+    )
+    return f"<tool_call>\n<function={body['name']}>\n{parameters}</function>\n</tool_call>"
+
+
+def test_a_search_by_a_function_is_given_again(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+
+    def rank(query: str) -> list[str]:
+        return ["get_weather"]
+
+    search = ToolSearch([send_mail, get_weather], rank=rank)
+    options: dict[str, Any] = {"sampling": GREEDY, "search_tools": search, "record": record}
+    began = scripted(*SCRIPTS).run("Go.", [], max_steps=1, **options)
+    assert began.id
+    with pytest.raises(RequestError) as missing:
+        scripted(*SCRIPTS).resume(record, began.id, [send_mail, get_weather])
+    assert missing.value.where == "/search_tools/rank"
+    named = ToolSearch([send_mail, get_weather], rank=rank, name="find")
+    with pytest.raises(RequestError, match="was called 'search_tools'"):
+        scripted(*SCRIPTS).resume(record, began.id, [], search_tools=named)
+    ran = scripted(*SCRIPTS).resume(record, began.id, [], search_tools=search, max_steps=2)
+    assert ran.calls[1].content == "rain in Rome"
+    with RunStore(record) as store:
+        recorded, events = store.find(began.id), store.read_events(began.id)
+    differences = replay(recorded, events, [send_mail, get_weather]).differences
+    assert [one.call for one in differences] == [None]  # the limit is not that of the record
