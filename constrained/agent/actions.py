@@ -5,19 +5,21 @@ of `Blocking` never wait, and so a sync run is a coroutine that is done at its f
 """
 
 import asyncio
-import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from constrained.agent.begun_call import BegunCall
 from constrained.agent.journal import Verdict
 from constrained.agent.outcome import CallResult, Outcome, fail
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import RequestError
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream, Stream
-from constrained.tools.execution import acall_function, call_function, format_result
+from constrained.tools.execution import acall_function, call_function, format_result, is_async
+from constrained.tools.functions import find_tool
 from grammars.turn import ToolCall
 
 T = TypeVar("T")
@@ -144,14 +146,17 @@ class Blocking:
             raise RequestError("approve is async", where="/approve", hint="Use arun")
         return verdict
 
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Future[CallResult]:
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> BegunCall[CallResult]:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(thread_name_prefix="tool")
-        context = contextvars.copy_context()
-        return self._pool.submit(context.run, _execute, call, tools)
+        tool = find_tool(call.name, tools)
+        execute = _execute
+        if tool is not None and is_async(tool.function):
+            execute = _aexecute
+        return BegunCall(self._pool, partial(execute, call, tools))
 
     async def finish(self, execution: Execution) -> CallResult:
-        assert isinstance(execution, Future)
+        assert isinstance(execution, BegunCall)
         return execution.result()
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
@@ -171,6 +176,14 @@ class Blocking:
 def _execute(call: ToolCall, tools: Sequence[Any]) -> CallResult:
     try:
         result = call_function(call, tools)
+        return CallResult(call, Outcome.DONE, format_result(result), result=result)
+    except Exception as e:  # the function is the user's, and may raise anything
+        return fail(call, e)
+
+
+async def _aexecute(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+    try:
+        result = await acall_function(call, tools)
         return CallResult(call, Outcome.DONE, format_result(result), result=result)
     except Exception as e:  # the function is the user's, and may raise anything
         return fail(call, e)
@@ -209,11 +222,7 @@ class Concurrent:
         return await execution
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        try:
-            result = await acall_function(call, tools)
-            return CallResult(call, Outcome.DONE, format_result(result), result=result)
-        except Exception as e:  # the function is the user's, and may raise anything
-            return fail(call, e)
+        return await _aexecute(call, tools)
 
     async def gather(
         self, works: Sequence[Coroutine[Any, Any, CallResult]]
