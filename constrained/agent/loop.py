@@ -5,9 +5,9 @@ one and the same.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from constrained.agent.budget import NO_BUDGET, Budget, Spent, check_cost
 from constrained.agent.context import Context
@@ -23,6 +23,14 @@ from constrained.tools.functions import FunctionTool, as_tool, find_tool, read_i
 from constrained.tools.offer import read_offer
 from constrained.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
+
+RunTools: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
+"""The tools of a run, or a function that is asked for them in front of each turn."""
+
+
+def list_tools(tools: RunTools) -> Sequence[Any]:
+    """The tools as they are now."""
+    return tools() if callable(tools) else tools
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class AgentLoop:
 
     Args:
         messages: the conversation, or the text of a user message.
-        tools: functions, and all else that `read_tools` reads.
+        tools: functions, and all else that `read_tools` reads; or a function that lists them.
         options: of each turn.
         limits: of the run.
         clock: in seconds.
@@ -82,16 +90,18 @@ class AgentLoop:
     def __init__(
         self,
         messages: Sequence[Mapping[str, Any]] | str,
-        tools: Sequence[Any],
+        tools: RunTools,
         options: Mapping[str, Any],
         *,
         limits: RunLimits,
         clock: Clock = time.monotonic,
     ):
-        # Refuses what cannot be offered, and says where.
-        read_offer(tools, drop=options.get("drop_tools", True))
-        # So that signatures are read once.
-        self.tools = [_isolate(as_tool(tool), limits.isolate) for tool in tools]
+        self._source = tools
+        self._limits = limits
+        self._given: list[Any] = []
+        self.tools: list[Any] = []
+        self._gone: list[FunctionTool] = []
+        self._read_tools(options)
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         self.options = dict(options)
@@ -99,7 +109,6 @@ class AgentLoop:
         self.reason: Reason | None = None
         self.detail = ""
         self._context = Context(messages)
-        self._limits = limits
         self._clock = clock
         self._started = clock()
         self._spent = Spent()
@@ -139,19 +148,47 @@ class AgentLoop:
         # There are no answers at all where the calls are left to the caller.
         for number, answer in enumerate(self._answers):
             call = self._replies[-1].calls[number]
-            if answer is None and (tool := find_tool(call.name, self.tools)):
+            if answer is None and (tool := self.find_function(call)):
                 found.append(OpenCall(number, call, tool))
         return found
 
     def find_function(self, call: ToolCall) -> FunctionTool | None:
         """The tool of a call, if it has a function."""
-        tool = find_tool(call.name, self.tools)
+        tool = find_tool(call.name, [*self.tools, *self._gone])
         if tool is None or tool.function is None:
             return None
         return tool
 
+    def _read_tools(self, options: Mapping[str, Any]) -> None:
+        """Reads the tools, if they are others than before."""
+        given = list_tools(self._source)
+        is_list = isinstance(given, list | tuple)
+        if is_list and self._given and list(given) == self._given:
+            return
+        # Refuses what cannot be offered, and says where.
+        read_offer(given, drop=options.get("drop_tools", True))
+        self._given = list(given)
+        # So that signatures are read once.
+        self.tools = [_isolate(as_tool(tool), self._limits.isolate) for tool in given]
+
+    @property
+    def has_live_tools(self) -> bool:
+        """True if a turn may have other tools than the one before."""
+        return callable(self._source)
+
+    def remember(self, tools: Sequence[Any]) -> None:
+        """This turn was recorded with these tools; its calls are read with those that are gone,
+        too."""
+        names = {tool.name for tool in self.tools if isinstance(tool, FunctionTool)}
+        for tool in tools:
+            if isinstance(tool, FunctionTool) and tool.name not in names:
+                self._gone.append(tool)
+
     def prepare(self, seconds: float) -> None:
         """A turn is about to begin, so many seconds after the run did."""
+        self._gone = []
+        if self.has_live_tools:
+            self._read_tools(self.options)
         self._started = self._clock() - seconds
         self._spent = replace(self._spent, seconds=seconds)
         spent = self._limits.budget.find_spent(self._spent)

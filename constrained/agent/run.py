@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Concurrent, complete
 from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
-from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
+from constrained.agent.loop import AgentLoop, OpenCall, RunLimits, RunTools
 from constrained.agent.outcome import CallResult, Run, decline, lose
 from constrained.errors import RequestError
 from constrained.reply import Reply
@@ -64,7 +64,7 @@ def split_options(
 def run(
     model: ChatModel,
     messages: Sequence[Mapping[str, Any]] | str,
-    tools: Sequence[Any],
+    tools: RunTools,
     journal: Journal | None = None,
     **options: Any,
 ) -> Run:
@@ -92,7 +92,7 @@ def run(
 async def arun(
     model: ChatModel,
     messages: Sequence[Mapping[str, Any]] | str,
-    tools: Sequence[Any],
+    tools: RunTools,
     journal: Journal | None = None,
     **options: Any,
 ) -> Run:
@@ -149,8 +149,12 @@ class _Turn:
             note = None
             if has_early and self._settings.min_confidence is None:
                 note = self.early.note
+            if loop.has_live_tools:
+                journal.note_tools(self._number, loop.tools)
             known = await self._actions.generate(loop, note), loop.elapsed
             journal.note_reply(self._number, *known)
+        else:
+            loop.remember(journal.find_tools(self._number))
         reply, seconds = known
         loop.take(reply, seconds, self._list_begun(reply))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.runs.json_form import read_reply
+from constrained.runs.recorded_tools import find_entries
 from constrained.runs.replay import Replayed, replay
 from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
 from grammars.turn import ToolCall
@@ -44,7 +45,7 @@ def export_rows(run: RecordedRun, events: Sequence[RecordedEvent]) -> list[dict[
             "id": f"run {run.id}, turn {event.turn + 1}",
             "template": run.request["template"],
             **run.request["tokens"],
-            "tools": [entry["tool"] for entry in run.request["tools"]],
+            "tools": [entry["tool"] for entry in find_entries(run, events, event.turn)],
             "messages": messages[:number],
             "text": reply.text,
             "expect": {"accepted": True, "tool_calls": [_show(call) for call in reply.calls]},

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.agent.journal import LATER, Approval, CallPlace
+from constrained.agent.loop import RunTools, list_tools
 from constrained.agent.outcome import Reason
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import RequestError
@@ -18,6 +19,7 @@ from constrained.runs.json_form import (
     write_options,
     write_tools,
 )
+from constrained.runs.recorded_tools import find_entries
 from constrained.runs.recorder import Recorder
 from constrained.runs.store import EventKind, RecordedRun, RunStore
 from constrained.tools.functions import FunctionTool, as_tool
@@ -61,7 +63,7 @@ class RecordedRequest:
 def begin(
     path: str | os.PathLike[str],
     messages: Sequence[Mapping[str, Any]] | str,
-    tools: Sequence[Any],
+    tools: RunTools,
     options: Mapping[str, Any],
     *,
     model: ModelIdentity,
@@ -79,7 +81,7 @@ def begin(
         given["sampling"] = draw_seed(given.get("sampling") or model.sampling)
         request = {
             "messages": write_messages(messages),
-            "tools": write_tools(tools),
+            "tools": write_tools(list_tools(tools)),
             "options": write_options(given),
             "has_approve": given.get("approve") is not None,
             "model": model.name,
@@ -87,8 +89,8 @@ def begin(
             "tokens": dict(model.tokens),
             "format": model.format,
         }
-        id = store.create(request)
-        yield RecordedRequest(Recorder(id, (), store), messages, given)
+        run = store.find(store.create(request))
+        yield RecordedRequest(Recorder(run, (), store), messages, given)
 
 
 def draw_seed(sampling: Sampling) -> Sampling:
@@ -102,7 +104,7 @@ def draw_seed(sampling: Sampling) -> Sampling:
 def go_on(
     path: str | os.PathLike[str],
     id: str,
-    tools: Sequence[Any],
+    tools: RunTools,
     options: Mapping[str, Any],
 ) -> Iterator[RecordedRequest]:
     """Goes on with a run.
@@ -119,11 +121,12 @@ def go_on(
     """
     with RunStore(path, create=False) as store:
         run = store.find(id)
-        check_tools(run, tools)
+        events = store.read_events(run.id)
+        check_tools(find_entries(run, events), list_tools(tools))
         whole = read_options(run.request["options"]) | dict(options)
         if run.request["has_approve"] and whole.get("approve") is None:
             whole["approve"] = decide_later
-        journal = Recorder(run.id, store.read_events(run.id), store)
+        journal = Recorder(run, events, store)
         yield RecordedRequest(journal, run.request["messages"], whole)
 
 
@@ -132,8 +135,12 @@ def decide_later(call: ToolCall) -> Approval:
     return LATER
 
 
-def check_tools(run: RecordedRun, tools: Sequence[Any]) -> None:
+def check_tools(entries: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> None:
     """Refuses tools that are not those of a run.
+
+    Args:
+        entries: those of the run, as `write_tools` has written them.
+        tools: those that are given.
 
     Raises:
         RequestError: one is missing, or has no function any more.
@@ -142,7 +149,7 @@ def check_tools(run: RecordedRun, tools: Sequence[Any]) -> None:
     for tool, entry in zip(map(as_tool, tools), write_tools(tools), strict=True):
         name = entry["tool"]["function"]["name"]
         given[name] = isinstance(tool, FunctionTool) and tool.function is not None
-    for entry in run.request["tools"]:
+    for entry in entries:
         name = entry["tool"]["function"]["name"]
         if name not in given:
             message = f"the run has the tool {name!r}, which is not given"
@@ -201,7 +208,7 @@ def decide(
             chosen.append(waiting)
     if not chosen:
         raise RequestError(f"no such call of the run {run.id} waits for approval", where="/call")
-    recorder = Recorder(run.id, store.read_events(run.id), store)
+    recorder = Recorder(run, store.read_events(run.id), store)
     for waiting in chosen:
         recorder.note_verdict(waiting.place, verdict)
     return [waiting.call for waiting in chosen]

@@ -16,6 +16,7 @@ from constrained.agent.run import drive, split_options
 from constrained.reply import Reply
 from constrained.runs.json_form import read_options, read_reply, read_result
 from constrained.runs.recorded_run import check_tools, decide_later
+from constrained.runs.recorded_tools import find_entries, read_tool
 from constrained.runs.recorder import Recorder
 from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
 from constrained.tools.execution import call_function, format_result
@@ -98,14 +99,16 @@ def replay(
         RequestError: a tool of the run is missing.
     """
     if tools is not None:
-        check_tools(run, tools)
+        check_tools(find_entries(run, events), tools)
     given = [as_tool(tool) for tool in tools or ()]
-    shown = given if tools is not None else _read_recorded(run)
+    shown = given
+    if tools is None:
+        shown = [read_tool(entry) for entry in run.request["tools"]]
     options = read_options(run.request["options"])
     if run.request["has_approve"]:
         options["approve"] = decide_later
     options["on_interrupted"] = _allow  # to be executed, where the record ends
-    recorder = Recorder(run.id, [event for event in events if event.kind is not EventKind.END])
+    recorder = Recorder(run, [event for event in events if event.kind is not EventKind.END])
     loop, finished = _go_through(run.request["messages"], shown, options, recorder)
     differences = [*_compare_calls(events, given), *_compare_end(events, finished)]
     return Replayed(loop.whole_messages, finished, tuple(differences))
@@ -122,31 +125,8 @@ def _go_through(
         return loop, None
 
 
-def _read_recorded(run: RecordedRun) -> list[Any]:
-    """The tools of a record; their functions are not called."""
-    tools: list[Any] = []
-    for entry in run.request["tools"]:
-        function = entry["tool"]["function"]
-        if entry["has_function"]:
-            tool = FunctionTool.from_schema(
-                function["name"],
-                function["parameters"],
-                _refuse,
-                description=function.get("description", ""),
-                strict=function.get("strict"),
-            )
-            tools.append(tool)
-        else:
-            tools.append(entry["tool"])
-    return tools
-
-
 def _allow(call: ToolCall) -> bool:
     return True
-
-
-def _refuse(**arguments: Any) -> NoReturn:
-    raise RecordEndedError
 
 
 def _compare_calls(events: Sequence[RecordedEvent], tools: Sequence[Any]) -> list[Difference]:
