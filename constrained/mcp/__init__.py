@@ -4,3 +4,11 @@ Needs `model`, `tools` and the event loop of `remote`. Start with `servers`: it 
 to each server that `sources` and `config_file` describe; `tool_names` says what the model calls
 their tools, `results` what it reads. `model_server` is the other direction.
 """
+
+from importlib.util import find_spec
+
+from constrained.own_packages import install_command
+
+if find_spec("mcp") is None:
+    message = f"MCP needs the package mcp. Run: {install_command('mcp')}"
+    raise ModuleNotFoundError(message, name="mcp")

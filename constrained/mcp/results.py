@@ -92,6 +92,7 @@ def _says(text: str, value: Any) -> bool:
         case list():
             return all(_says(text, part) for part in value)
         case str():
-            return value.strip() in text or json.dumps(value)[1:-1] in text
+            spelled = [json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (True, False)]
+            return any(spelling in text for spelling in (value.strip(), *spelled))
         case _:
             return json.dumps(value) in text or str(value) in text
