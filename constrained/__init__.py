@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     )
     from constrained.isolation.isolated_call import Isolation
     from constrained.logits import TokenDrawn
+    from constrained.mcp.connection import McpError
+    from constrained.mcp.elicitation import Elicitation
+    from constrained.mcp.results import McpResult
+    from constrained.mcp.servers import McpServers, connect_mcp
     from constrained.model.loading import from_llama, load
     from constrained.model.model import Model
     from constrained.reply import Reply
@@ -63,6 +67,10 @@ _NAMES = {
         "TemplateError",
     ),
     "constrained.logits": ("TokenDrawn",),
+    "constrained.mcp.connection": ("McpError",),
+    "constrained.mcp.elicitation": ("Elicitation",),
+    "constrained.mcp.results": ("McpResult",),
+    "constrained.mcp.servers": ("McpServers", "connect_mcp"),
     "constrained.model.loading": ("from_llama", "load"),
     "constrained.model.model": ("Model",),
     "constrained.reply": ("Reply",),
@@ -105,11 +113,15 @@ __all__ = [
     "ContentDelta",
     "ContextError",
     "DeadlineError",
+    "Elicitation",
     "Error",
     "Exhausted",
     "FunctionTool",
     "GrammarError",
     "Isolation",
+    "McpError",
+    "McpResult",
+    "McpServers",
     "Model",
     "ModelError",
     "Outcome",
@@ -132,6 +144,7 @@ __all__ = [
     "ToolError",
     "ToolReport",
     "Usage",
+    "connect_mcp",
     "from_llama",
     "load",
     "report_tools",

@@ -150,9 +150,9 @@ class Blocking:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(thread_name_prefix="tool")
         tool = find_tool(call.name, tools)
-        execute = _execute
+        execute = execute_call
         if tool is not None and is_async(tool.function):
-            execute = _aexecute
+            execute = aexecute_call
         return BegunCall(self._pool, partial(execute, call, tools))
 
     async def finish(self, execution: Execution) -> CallResult:
@@ -160,7 +160,7 @@ class Blocking:
         return execution.result()
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        return _execute(call, tools)
+        return execute_call(call, tools)
 
     async def gather(
         self, works: Sequence[Coroutine[Any, Any, CallResult]]
@@ -173,7 +173,8 @@ class Blocking:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _execute(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+def execute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+    """The result of a call; what its function raises is in it."""
     try:
         result = call_function(call, tools)
         return CallResult(call, Outcome.DONE, format_result(result), result=result)
@@ -181,7 +182,8 @@ def _execute(call: ToolCall, tools: Sequence[Any]) -> CallResult:
         return fail(call, e)
 
 
-async def _aexecute(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+async def aexecute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+    """Like `execute_call`, for asyncio."""
     try:
         result = await acall_function(call, tools)
         return CallResult(call, Outcome.DONE, format_result(result), result=result)
@@ -222,7 +224,7 @@ class Concurrent:
         return await execution
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        return await _aexecute(call, tools)
+        return await aexecute_call(call, tools)
 
     async def gather(
         self, works: Sequence[Coroutine[Any, Any, CallResult]]

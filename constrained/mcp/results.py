@@ -26,6 +26,10 @@ class McpMedia:
 class McpResult:
     """The result of a call, or the contents of a resource. As a text it is what the model reads.
 
+    Args:
+        blocks: what the server has sent (`content`).
+        structured: its structured value (`structuredContent`); None: there is none.
+
     Attributes:
         text: the texts, each image and file described in a line, and what the structured value says
             beyond them.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = sys.argv[1] if len(sys.argv) > 1 else "raw"
-TOOLS = ["echo", "Odd-name/é", "question", "more", "where", "structured", "hang", "die"]
+TOOLS = ["echo", "look", "Odd-name/é", "question", "more", "where", "structured", "hang", "die"]
 
 
 def send(message: dict[str, Any]) -> None:
@@ -29,7 +29,10 @@ def list_tools(cursor: str | None) -> dict[str, Any]:
     """A page has four tools."""
     first = int(cursor or 0)
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
-    tools: list[Any] = [{"name": name, "inputSchema": schema} for name in TOOLS[first : first + 4]]
+    tools: list[Any] = []
+    for name in TOOLS[first : first + 4]:
+        hints = {"readOnlyHint": name == "look"}
+        tools.append({"name": name, "inputSchema": schema, "annotations": hints})
     more = {"nextCursor": str(first + 4)} if len(TOOLS) > first + 4 else {}
     return {"tools": tools, **more}
 
