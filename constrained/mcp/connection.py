@@ -17,6 +17,7 @@ from constrained.errors import Error, RequestError
 from constrained.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.mcp.results import McpResult
 from constrained.mcp.server import McpServer, ServerCommand
+from constrained.mcp.watched_transport import notice_end
 
 T = TypeVar("T")
 
@@ -88,13 +89,16 @@ class McpConnection:
             McpError: it is not ready in time, or ends.
         """
         ready = asyncio.get_running_loop().create_future()
-        self._end = asyncio.Event()
-        self._keeper = asyncio.create_task(self._keep(ready, self._end))
+        self._end = end = asyncio.Event()
+        self._keeper = asyncio.create_task(self._keep(ready, end))
         try:
-            self._client = await ready
+            client = await ready
         except asyncio.CancelledError:
             self._keeper.cancel()
             raise
+        if end.is_set():
+            raise McpError(f"the MCP server {self.name} has ended at once")
+        self._client = client
 
     async def close(self) -> None:
         """Ends the connection, and a server that was started."""
@@ -109,7 +113,7 @@ class McpConnection:
             try:
                 async with AsyncExitStack() as stack:
                     async with asyncio.timeout(self._settings.connect_timeout):
-                        client = await self._connect(stack, log)
+                        client = await self._connect(stack, log, end)
                     ready.set_result(client)
                     watching = asyncio.create_task(self._watch(client))
                     try:
@@ -125,7 +129,7 @@ class McpConnection:
                 if not ready.done():
                     ready.cancel()
 
-    async def _connect(self, stack: AsyncExitStack, log: IO[str]) -> Client:
+    async def _connect(self, stack: AsyncExitStack, log: IO[str], end: asyncio.Event) -> Client:
         server = self._server
         if isinstance(server, ServerCommand):
             parameters = StdioServerParameters(
@@ -139,7 +143,7 @@ class McpConnection:
             await stack.enter_async_context(http)
             transport = streamable_http_client(server.url, http_client=http)
         client = Client(
-            transport,
+            notice_end(transport, lambda: self._leave(end)),
             elicitation_callback=self._elicit,
             message_handler=self._take_message,
             cache=None,
@@ -242,13 +246,15 @@ class McpConnection:
             McpError: the server refuses it, ends, or does not answer in time.
         """
         client = await self._find_client()
+        end = self._end
         try:
             async with self._within_time(what):
                 answered = await request(client)
         except MCPError as e:
-            if e.code != types.CONNECTION_CLOSED:
-                raise McpError(f"{self.name}: {e.message}") from e
-            raise await self._note_end(client, what) from e
+            if e.code == types.CONNECTION_CLOSED:
+                self._leave(end)
+                raise self._explain_end(what) from e
+            raise McpError(f"{self.name}: {e.message}") from e
         self._may_reopen = True
         return answered
 
@@ -266,11 +272,13 @@ class McpConnection:
             assert self._client is not None
             return self._client
 
-    async def _note_end(self, client: Client, what: str) -> McpError:
-        """The server has ended in the middle of a request."""
-        if self._client is client:  # else another request has noticed it
+    def _leave(self, end: asyncio.Event) -> None:
+        """The connection of this event has ended, in a request or between two."""
+        end.set()
+        if self._end is end:
             self._client = None
-            self._end.set()
+
+    def _explain_end(self, what: str) -> McpError:
         message = f"the MCP server {self.name} has ended during {what}; whether that had an effect"
         return McpError(f"{message} is not known. The next call starts it again")
 

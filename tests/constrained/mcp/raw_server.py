@@ -51,7 +51,8 @@ def call(name: str, arguments: Any) -> dict[str, Any]:
             send({"method": "notifications/tools/list_changed"})
             text = "there is more"
         case "where":
-            text = json.dumps({"cwd": os.getcwd(), "env": dict(os.environ)})
+            told = {"cwd": os.getcwd(), "env": dict(os.environ), "process": os.getpid()}
+            text = json.dumps(told)
         case "structured":
             block = {"type": "text", "text": "It is warm."}
             return {"content": [block], "structuredContent": {"degrees": 31}}

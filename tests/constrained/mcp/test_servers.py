@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -224,6 +226,19 @@ def test_a_server_that_ends_is_started_once_more() -> None:
         assert "has ended during die; whether that had an effect" in ran.calls[0].content
         assert "has ended during die" in made(servers, "die").content
         assert "is not started any more" in made(servers, "echo", text="b").content
+
+
+def test_a_server_that_has_ended_between_two_calls_is_started_for_the_next_one() -> None:
+    with connect_mcp(raw()) as servers:
+        for _ in range(2):
+            process = json.loads(made(servers, "where").content)["process"]
+            os.kill(process, signal.SIGTERM)
+            end = time.monotonic() + WAIT
+            while servers._connections[0]._client is not None:
+                assert time.monotonic() < end, "nobody notices that it has ended"
+                time.sleep(0.005)
+            again = json.loads(made(servers, "where").content)["process"]
+            assert again != process
 
 
 def test_several_servers_have_name_spaces() -> None:
