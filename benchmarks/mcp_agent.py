@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from constrained import McpServers, Model, Run, Sampling, connect_mcp, load
-from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.engine.scripted import Logits, ScriptedEngine, scripted_logits
 from constrained.mcp.server import ServerCommand
 from constrained.runs.replay import replay
 from constrained.runs.store import RunStore
@@ -46,6 +46,7 @@ from constrained.vocabulary.vocabulary import byte_vocabulary
 ROOT = Path(__file__).parent.parent
 TEMPLATE = ROOT / "examples" / "templates" / "hermes.jinja"
 OPENER = rb"<\|im_start\|>assistant\n"
+LONGEST_TURN = 4000  # bytes, the opener included
 GREEDY = Sampling(temperature=0)
 FILES = "@modelcontextprotocol/server-filesystem"
 
@@ -184,9 +185,15 @@ def make_model(turns: Sequence[Sequence[Asked]]) -> Model:
         scripts.append("\n".join(texts))
     scripts.append("Done.")
 
+    writers: dict[int, Logits] = {}  # of each turn, by the place where it begins
+
     def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
-        starts = [found.end() for found in re.finditer(OPENER, vocabulary.text(tokens))]
-        return scripted_logits(vocabulary, scripts[len(starts) - 1], starts[-1])(sequence, tokens)
+        passed = max(0, len(tokens) - LONGEST_TURN)
+        found = list(re.finditer(OPENER, vocabulary.text(tokens[passed:])))
+        start = passed + found[-1].end()  # a token is a byte
+        if start not in writers:
+            writers[start] = scripted_logits(vocabulary, scripts[len(writers)], start)
+        return writers[start](sequence, tokens)
 
     engine = ScriptedEngine(vocabulary, logits, context_length=100_000)
     return Model(engine, ChatTemplate(TEMPLATE.read_text("utf-8")))
