@@ -9,8 +9,8 @@ forces are taken in both. What is written is imposed, as in `benchmarks.forced`,
 forward passes depends on the vocabulary alone; without a model, that of Qwen. `--demo`: what the
 demo model writes by itself, greedily, when it is asked the questions of its evaluation; how many of
 the texts differ is told, too. `cpu` is the ratio of forward passes if one over several tokens costs
-what `constrained.decode.speculation.find_cost` says (see `benchmarks.passes`). Times are those
-after the prompt, medians, measured in turn.
+what `find_cost` says (`benchmarks.passes` measures it). Times are those after the prompt, medians,
+measured in turn.
 """
 
 import argparse
@@ -28,8 +28,8 @@ from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed, make_model
 from benchmarks.tool_sets import SAMPLE
 from constrained import embedded
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.decode.drafts.draft_budget import find_cost
 from constrained.decode.request import DecodeInput, DecodeOptions, Generation, Request
-from constrained.decode.speculation import find_cost
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Sampling
 from constrained.errors import Error, GrammarError

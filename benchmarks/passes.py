@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.forced import make_model
-from constrained.decode.speculation import find_cost
+from constrained.decode.drafts.draft_budget import find_cost
 from constrained.engine.llamacpp import load
 from constrained.engine.protocol import Chunk
 

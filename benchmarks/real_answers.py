@@ -48,6 +48,7 @@ class Outcome:
         tokens: that the model wrote.
         text: the content of a server's answer; of a grammar, all of it.
         error: why there is no answer; "" if there is one.
+        measures: what else a benchmark has measured, by name.
     """
 
     calls: Sequence[Call] | None
@@ -56,6 +57,7 @@ class Outcome:
     tokens: int
     text: str = ""
     error: str = ""
+    measures: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from constrained.agent.budget import Budget, Spent
     from constrained.agent.journal import LATER
     from constrained.agent.outcome import CallResult, Outcome, Reason, Run
+    from constrained.decode.drafts.draft_options import DraftOptions
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
     from constrained.engine.protocol import Sampling
@@ -53,6 +54,7 @@ _NAMES = {
     "constrained.agent.budget": ("Budget", "Spent"),
     "constrained.agent.journal": ("LATER",),
     "constrained.agent.outcome": ("CallResult", "Outcome", "Reason", "Run"),
+    "constrained.decode.drafts.draft_options": ("DraftOptions",),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
     "constrained.engine.protocol": ("Sampling",),
@@ -113,6 +115,7 @@ __all__ = [
     "ContentDelta",
     "ContextError",
     "DeadlineError",
+    "DraftOptions",
     "Elicitation",
     "Error",
     "Exhausted",

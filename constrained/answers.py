@@ -85,6 +85,8 @@ def read_response_format(value: Any) -> Answer | None:
             return _lower(schema, f"{_WHERE}/schema")
         case type():
             return _read_type(value).answer
+        case RegexAnswer():  # as a run asks for a question
+            return value
         case _:
             raise RequestError(
                 f"response_format {reprlib.repr(value)} is not known",

@@ -16,7 +16,7 @@ from constrained.decode.request import Finish, Generation, RemoteNote, Usage
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from constrained.tools.offer import Refusal
-from constrained.trace.confidence import measure_confidence
+from constrained.trace.confidence import measure_call_probability, measure_confidence
 from constrained.trace.turn_trace import TurnTrace, make_trace
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
@@ -27,6 +27,19 @@ FinishReason: TypeAlias = Literal["tool_calls", "stop", "length", "cancelled"]
 LONGEST_SHOWN = 500  # characters of a call in an error
 ID_LETTERS = string.ascii_letters + string.digits
 ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the turns that `best_of` chose among.
+
+    Args:
+        calls: of the turn.
+        likelihood: the probability of its names and listed values, among what the mask allowed.
+    """
+
+    calls: tuple[ToolCall, ...]
+    likelihood: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,10 +64,17 @@ class Reply:
         logprobs: the sampled tokens and their probabilities, up to the stop text; empty without
             the option `logprobs`.
         barred_calls: calls that the model began, and that `excluded_calls` did not allow.
+        unsure_calls: calls that a run has taken back because the model was not sure of them; see
+            `unsure` of `Model.run`.
         ended_values: values that repeated themselves and were ended.
         remote: the engine that drew the tokens and what it cannot do; None: the local one.
         resumed: numbers of tokens after which another process continued the turn, because the one
             before had ended.
+        call_probability: how likely the model found a call, from 0 to 1, at the place of the first
+            one; without calls, where the output begins. Among what the mask allowed, with the
+            option `trace`; otherwise None, or if the turn can have none. Ignored by `==`.
+        candidates: the turns that `best_of` chose among, this one first; () without the option.
+            Ignored by `==`.
         timings: how long the turn took. Ignored by `==`.
         trace: what decided about each token; None without the option `trace`. Ignored by `==`.
     """
@@ -71,9 +91,12 @@ class Reply:
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
     barred_calls: tuple[ToolCall, ...] = ()
+    unsure_calls: tuple[ToolCall, ...] = ()
     ended_values: tuple[EndedValue, ...] = ()
     remote: RemoteNote | None = None
     resumed: tuple[int, ...] = ()
+    call_probability: float | None = field(default=None, compare=False)
+    candidates: tuple[Candidate, ...] = field(default=(), compare=False)
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
 
@@ -162,10 +185,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
     calls = _mark(read.calls, generation, turn)
     for call in calls:
         _check(call, turn.tools)
-    trace = make_trace(generation, turn) if generation.trace else None
-    if trace is not None:
-        calls = _add_confidence(calls, trace)
-    return Reply(
+    reply = Reply(
         content=read.content,
         reasoning=read.reasoning,
         calls=calls,
@@ -182,14 +202,18 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         remote=generation.remote,
         resumed=generation.resumed,
         timings=generation.timings,
-        trace=trace,
     )
+    return add_trace(reply, make_trace(generation, turn)) if generation.trace else reply
 
 
-def _add_confidence(calls: Sequence[ToolCall], trace: TurnTrace) -> tuple[ToolCall, ...]:
-    """The calls, each with how sure the model was of it."""
+def add_trace(reply: Reply, trace: TurnTrace) -> Reply:
+    """The reply with its trace, and with how sure the model was of it."""
     measured = measure_confidence(trace.tokens, trace.places)
-    return tuple(replace(call, confidence=one) for call, one in zip(calls, measured, strict=False))
+    calls: list[ToolCall] = []
+    for call, confidence in zip(reply.calls, measured, strict=False):
+        calls.append(replace(call, confidence=confidence))
+    probability = measure_call_probability(trace.tokens, trace.places)
+    return replace(reply, calls=tuple(calls), trace=trace, call_probability=probability)
 
 
 def _explain_end(finish: Finish, calls: Sequence[ToolCall]) -> FinishReason:

@@ -345,6 +345,7 @@ def find_models(options: argparse.Namespace) -> "list[ModelSource]":
     demo model, if they name none."""
     from constrained.model.hub_cache import list_cached
     from constrained.model.local_models import measure_files
+    from constrained.model.packaged import find_file
     from server.models.model_files import find_sources, load_model
     from server.models.source import ModelSource
 
@@ -368,6 +369,8 @@ def find_models(options: argparse.Namespace) -> "list[ModelSource]":
         known = read_address(str(path)).kind
     name, *aliases = (options.alias or known).split(",")
     path = path or str(embedded.PATH)
+    if not is_address(path):
+        find_file(path)  # what is not there shows before anybody can ask
     first = ModelSource(
         name,
         load,

@@ -17,6 +17,7 @@ from server.store.shared_store import StoreError
 
 RETRY_AFTER = 1  # seconds
 INTERNAL = "internal_error"
+UNSUPPORTED_ENCODING = "unsupported_encoding"
 LOG = logging.getLogger("constrained.server")
 OPENAI_TYPES = {
     400: "invalid_request_error",
@@ -64,6 +65,8 @@ class HttpError(Error):
             return {"WWW-Authenticate": "Bearer"}
         if self.code == INTERNAL:  # uvicorn closes the connection, and the client has to know
             return {"Connection": "close"}
+        if self.code == UNSUPPORTED_ENCODING:  # RFC 9110, 15.5.16: it says what would be read
+            return {"Accept-Encoding": "identity"}
         if self.status == 503:
             return {"Retry-After": str(RETRY_AFTER)}
         return {}

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from constrained.agent.budget import NO_BUDGET, Budget, Spent, check_cost
 from constrained.agent.context import Context
+from constrained.agent.doubt import explain_doubt
 from constrained.agent.outcome import CallResult, Outcome, Reason, Run, refuse
 from constrained.agent.repetition import CallHistory, identify_call
 from constrained.assistant_prefill import read_message
@@ -234,6 +235,9 @@ class AgentLoop:
             self.reason = Reason.STOP
             if self._last_turn is not None:
                 self.reason, self.detail = self._last_turn.reason, self._last_turn.detail
+            elif reply.unsure_calls:
+                self.reason = Reason.UNSURE
+                self.detail = explain_doubt(reply.unsure_calls)
             elif reply.barred_calls:
                 self.reason = Reason.REPEATED
                 self.detail = self._explain_repetition(reply.barred_calls[0])

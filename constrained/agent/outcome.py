@@ -26,6 +26,7 @@ class Reason(StrEnum):
         BUDGET: a budget was spent, and the model had to answer.
         DECLINED: the model repeated a call that was declined.
         TOOL_CALLS: the model called a tool that has no function; see `Run.pending`.
+        UNSURE: the model was not sure of a call, and asked or answered instead; see `unsure`.
         WAITING: a call waits for approval; `Model.resume` continues the run.
     """
 
@@ -36,6 +37,7 @@ class Reason(StrEnum):
     BUDGET = "budget"
     DECLINED = "declined"
     TOOL_CALLS = "tool_calls"
+    UNSURE = "unsure"
     WAITING = "waiting"
 
 

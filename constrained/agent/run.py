@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Concurrent, complete
+from constrained.agent.doubt import Doubt, Unsure, read_doubt, take_back
 from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
 from constrained.agent.loop import AgentLoop, OpenCall, RunLimits, RunTools
 from constrained.agent.outcome import CallResult, Run, decline, lose
-from constrained.errors import RequestError
 from constrained.reply import Reply
 from grammars.turn import ToolCall
 
@@ -22,14 +22,15 @@ class RunSettings:
 
     Args:
         limits: where it ends.
-        approve, min_confidence: see `RunOptions`.
+        approve: see `RunOptions`.
+        doubt: what happens to calls that the model is not sure of.
         on_interrupted: see `RunOptions`.
         journal: keeps what happens.
     """
 
     limits: RunLimits = field(default_factory=RunLimits)
     approve: Approve | None = None
-    min_confidence: float | None = None
+    doubt: Doubt = field(default_factory=Doubt)
     on_interrupted: OnInterrupted | None = None
     journal: Journal = field(default_factory=NoJournal)
 
@@ -43,20 +44,17 @@ def split_options(
     for name in RunLimits.__annotations__:
         if name in rest:
             limits[name] = rest.pop(name)
+    approve = rest.pop("approve", None)
+    min_confidence = rest.pop("min_confidence", None)
+    unsure = rest.pop("unsure", Unsure.APPROVE)
     settings = RunSettings(
         limits=RunLimits(**limits),
-        approve=rest.pop("approve", None),
-        min_confidence=rest.pop("min_confidence", None),
+        approve=approve,
+        doubt=read_doubt(min_confidence, unsure, has_approve=approve is not None),
         on_interrupted=rest.pop("on_interrupted", None),
         journal=journal,
     )
-    if settings.min_confidence is not None:
-        if not 0 <= settings.min_confidence <= 1:
-            message = f"it is {settings.min_confidence!r}, must be from 0 to 1"
-            raise RequestError(message, where="/min_confidence")
-        if settings.approve is None:
-            hint = "Give `approve`, which is asked about calls below it"
-            raise RequestError("nobody is asked", where="/min_confidence", hint=hint)
+    if min_confidence is not None:
         rest["trace"] = True
     return settings, rest
 
@@ -120,6 +118,15 @@ async def drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run
     return finished
 
 
+@dataclass
+class _TurnInstead:
+    """What the model is asked in place of a turn that is taken back."""
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: list[Any]
+    options: dict[str, Any]
+
+
 class _Turn:
     """One turn of a run.
 
@@ -144,19 +151,29 @@ class _Turn:
         loop.prepare(journal.begin_turn(self._number, loop.elapsed))
         known = journal.find_reply(self._number)
         if known is None:
-            # How sure the model is of a call is not known before the turn is over.
-            has_early = any(getattr(tool, "read_only", False) for tool in loop.tools)
-            note = None
-            if has_early and self._settings.min_confidence is None:
-                note = self.early.note
             if loop.has_live_tools:
                 journal.note_tools(self._number, loop.tools)
-            known = await self._actions.generate(loop, note), loop.elapsed
+            known = await self._generate(), loop.elapsed
             journal.note_reply(self._number, *known)
         else:
             loop.remember(journal.find_tools(self._number))
         reply, seconds = known
         loop.take(reply, seconds, self._list_begun(reply))
+
+    async def _generate(self) -> Reply:
+        loop, doubt = self._loop, self._settings.doubt
+        # Neither how sure the model is of a call nor which is the best one is known before the turn
+        # is over.
+        waits = doubt.min_confidence is not None or loop.options.get("best_of", 1) != 1
+        has_early = any(getattr(tool, "read_only", False) for tool in loop.tools)
+        note = self.early.note if has_early and not waits else None
+        reply = await self._actions.generate(loop, note)
+        unsure = doubt.find_unsure(reply)
+        if not unsure:
+            return reply
+        options = doubt.change_options(loop.options)
+        turn = _TurnInstead(loop.messages, loop.tools, options)
+        return take_back(unsure, reply, await self._actions.generate(turn, None))
 
     def _list_begun(self, reply: Reply) -> list[int]:
         """The numbers of the calls that the journal has."""
@@ -188,16 +205,11 @@ class _Turn:
         verdict = self._journal.find_verdict(place)
         if verdict is None:
             verdict = True
-            if self._settings.approve is not None and not self._is_sure(call):
+            if self._settings.approve is not None and not self._settings.doubt.is_sure(call):
                 verdict = await self._actions.ask(self._settings.approve, call)
                 self._journal.note_verdict(place, verdict)
         self._verdicts[number] = verdict
         return verdict
-
-    def _is_sure(self, call: ToolCall) -> bool:
-        """True if the model was so sure of a call that nobody is asked."""
-        least = self._settings.min_confidence
-        return least is not None and call.confidence is not None and call.confidence.lowest >= least
 
     async def _execute(self, open_call: OpenCall) -> CallResult:
         """The result of a call."""

@@ -110,8 +110,16 @@ class CompiledTurn:
             endless=None if self.max_repetition is None else self.end_values,
             watch=self.watch,
             call_limits=self.call_limits,
+            openings=self.openings,
             scope=self.scope,
         )
+
+    @property
+    def openings(self) -> tuple[str, ...]:
+        """The texts that a call begins with; () if the turn can have none."""
+        if not self.policy.select(self.tools):
+            return ()
+        return tuple(self.format.openings) or self.format.bare_start[:1]
 
     def parser(self) -> Parser:
         """A new parser for the text of this turn."""

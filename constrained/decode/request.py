@@ -1,7 +1,7 @@
 """One turn to decode, and what was decoded."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from constrained.cache_scope import COMMON, CacheScope
@@ -46,6 +46,7 @@ class DecodeInput:
         call_limits: how many calls the turn may have, and how often the same one.
         prefix: the assistant prefill; the matcher is behind its tokens.
         breakpoints: numbers of first tokens whose KV cache is kept longest.
+        openings: the texts that a call begins with; () where there can be none.
         scope: of requests that may have computed a part of the prompt, and may go on from it.
     """
 
@@ -61,6 +62,7 @@ class DecodeInput:
     call_limits: CallLimits = NO_LIMITS
     prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS
+    openings: tuple[str, ...] = ()
     scope: CacheScope = COMMON
 
 
@@ -171,6 +173,17 @@ class Usage:
     cached_tokens: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+
+    def add_discarded(self, other: "Usage") -> "Usage":
+        """The same, with the tokens of a turn behind the same prompt that was thrown away."""
+        return replace(
+            self,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            forward_passes=self.forward_passes + other.forward_passes,
+            discarded_tokens=self.discarded_tokens + other.completion_tokens,
+            drafted_tokens=self.drafted_tokens + other.drafted_tokens,
+            accepted_tokens=self.accepted_tokens + other.accepted_tokens,
+        )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ class SequenceInput:
         prompt: token ids.
 
     Attributes:
+        number: of the sequence.
         cached: the number of tokens of the prompt that the sequence had at first.
         position: the number of tokens that the model has seen and the turn has.
         passes: decodes that the sequence took part in.
@@ -27,7 +28,7 @@ class SequenceInput:
 
     def __init__(self, sequences: Sequences, match: PrefixMatch, prompt: Sequence[int]):
         self._sequences = sequences
-        self._number = match.sequence
+        self.number = match.sequence
         self._pending = list(prompt[match.length :])
         self._certain = match.length  # the position behind the certain tokens of the last chunk
         self.prompt = list(prompt)
@@ -57,10 +58,10 @@ class SequenceInput:
         """True if the prompt is read, and the model could forget a token drafted in vain."""
         if self.unread:
             return False
-        return self._sequences.engine.can_cut(self._number, self._count_computed() - 1)
+        return self._sequences.engine.can_cut(self.number, self._count_computed() - 1)
 
     def _count_computed(self) -> int:
-        return len(self._sequences.tokens(self._number))
+        return len(self._sequences.tokens(self.number))
 
     def next_chunk(self, most: int, draft: Sequence[int]) -> Chunk:
         """The tokens that the model has to see next.
@@ -70,9 +71,9 @@ class SequenceInput:
             draft: follows those that are certain, if these fit; then it has to fit as well.
         """
         if most < len(self._pending):
-            return Chunk(self._number, self._pending[:most], self.position, wanted=0)
+            return Chunk(self.number, self._pending[:most], self.position, wanted=0)
         tokens = [*self._pending, *draft]
-        return Chunk(self._number, tokens, self.position, wanted=1 + len(draft))
+        return Chunk(self.number, tokens, self.position, wanted=1 + len(draft))
 
     def note_decoded(self, chunk: Chunk) -> int:
         """The model has seen the chunk; returns how many tokens of it were drafted."""
@@ -88,7 +89,7 @@ class SequenceInput:
     def append(self, token: int) -> bool:
         """The turn has a token more; true if the model has seen it already, in the draft."""
         if not self._pending:
-            computed = self._sequences.tokens(self._number)
+            computed = self._sequences.tokens(self.number)
             if self.position < len(computed) and computed[self.position] == token:
                 self.position += 1
                 self.accepted += 1
@@ -104,11 +105,11 @@ class SequenceInput:
         """
         if self._count_computed() == self.position:
             return
-        if self._sequences.rollback(self._number, self.position):
+        if self._sequences.rollback(self.number, self.position):
             return
         # It could forget when that was asked, but the draft has moved a sliding window on: all is
         # computed again.
-        self._sequences.release(self._number)
+        self._sequences.release(self.number)
         self.position = 0
         self._pending = [*self.prompt, *tokens]
 
@@ -123,7 +124,7 @@ class SequenceInput:
         wanted = [*self.prompt, *tokens]
         position = min(self.position, len(wanted) - 1)
         if position < self.position:
-            kept = self._sequences.go_back(self._number, position)
+            kept = self._sequences.go_back(self.number, position)
             if kept is None:
                 return False
             position = kept

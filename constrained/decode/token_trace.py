@@ -59,6 +59,9 @@ class Observation:
         log_total: that constant.
         alternatives: the most likely tokens, best first.
         steered_by: the rules beside the grammar that forbade something here.
+        rivals: see `TracedToken`.
+        call_share: see `TracedToken`.
+        opening: the tokens that it is the share of.
     """
 
     allowed: int
@@ -67,6 +70,9 @@ class Observation:
     log_total: float
     alternatives: tuple[Alternative, ...]
     steered_by: tuple[str, ...] = ()
+    rivals: tuple[Alternative, ...] = ()
+    call_share: float | None = None
+    opening: frozenset[int] = frozenset()
 
     def find_probability(self, token: int) -> float:
         """Of a token, before the mask."""
@@ -90,6 +96,11 @@ class TracedToken:
         probability: of the token, before the mask; None: the model was not asked.
         masked_probability: of the token among those that were allowed, at temperature 1.
         alternatives: the most likely tokens here, before the mask, best first.
+        rivals: the most likely of those that were allowed, this token among them, best first; each
+            with its probability among these.
+        call_share: the probability, among what was allowed, of tokens that a call begins with here,
+            goes on to open with; None: no call can open here, or nobody looked.
+        is_opening: the token is one of those.
     """
 
     token: int
@@ -104,6 +115,9 @@ class TracedToken:
     probability: float | None = None
     masked_probability: float | None = None
     alternatives: tuple[Alternative, ...] = ()
+    rivals: tuple[Alternative, ...] = ()
+    call_share: float | None = None
+    is_opening: bool = False
 
     @property
     def wanted(self) -> Alternative | None:
@@ -139,41 +153,61 @@ class Position:
             self._steered.append(rule)
         self._left = left
 
-    def observe(self, logits: np.ndarray, vocabulary: Vocabulary, count: int) -> Observation:
+    def observe(
+        self,
+        logits: np.ndarray,
+        vocabulary: Vocabulary,
+        count: int,
+        opening: np.ndarray | None = None,
+    ) -> Observation:
         """What is known of the position once all have had their say.
 
         Args:
             logits: as the sampler gets them.
             vocabulary: what tokens spell.
             count: of alternatives.
+            opening: the tokens that a call begins with here; None: none can begin.
         """
         is_allowed = logits > -np.inf
         total = float(self._weights.sum())
-        best = self._find_best(count)
+        weight = float(self._weights @ is_allowed.astype(np.float32))  # of the allowed ones
         alternatives: list[Alternative] = []
-        for token in best.tolist():
+        for token in _find_best(self._logits, count).tolist():
             share = float(self._weights[token]) / total
             text = vocabulary.tokens[token]
             alternatives.append(Alternative(token, text, share, bool(is_allowed[token])))
+        rivals: list[Alternative] = []
+        call_share = None
+        if weight:
+            for token in _find_best(np.where(is_allowed, self._logits, -np.inf), count).tolist():
+                share = float(self._weights[token]) / weight
+                rivals.append(Alternative(token, vocabulary.tokens[token], share, is_allowed=True))
+            if opening is not None:
+                allowed = opening[is_allowed[opening]]
+                call_share = min(1.0, float(self._weights[allowed].sum()) / weight)
         return Observation(
             allowed=int(np.count_nonzero(is_allowed)),
-            mass=float(self._weights @ is_allowed.astype(np.float32)) / total,
+            mass=weight / total,
             logits=self._logits,
             log_total=self._most + float(np.log(total)),
             alternatives=tuple(alternatives),
             steered_by=tuple(self._steered),
+            rivals=tuple(rivals),
+            call_share=call_share,
+            opening=frozenset() if opening is None else frozenset(opening.tolist()),
         )
 
-    def _find_best(self, count: int) -> np.ndarray:
-        """The most likely tokens, best first."""
-        # A sort of all tokens would take longer than the mask. Only likely ones are looked at, and
-        # where the model is undecided these are most.
-        likely = np.flatnonzero(self._logits > self._most - NEGLIGIBLE)
-        values = self._logits[likely]
-        if len(likely) > count:
-            chosen = np.sort(np.argpartition(-values, count)[:count])
-            likely, values = likely[chosen], values[chosen]
-        return likely[np.argsort(-values, kind="stable")]
+
+def _find_best(logits: np.ndarray, count: int) -> np.ndarray:
+    """The most likely tokens, best first."""
+    # A sort of all tokens would take longer than the mask. Only likely ones are looked at, and
+    # where the model is undecided these are most.
+    likely = np.flatnonzero(logits > logits.max() - NEGLIGIBLE)
+    values = logits[likely]
+    if len(likely) > count:
+        chosen = np.sort(np.argpartition(-values, count)[:count])
+        likely, values = likely[chosen], values[chosen]
+    return likely[np.argsort(-values, kind="stable")]
 
 
 class TokenTrace:
@@ -222,6 +256,9 @@ class TokenTrace:
                 probability=probability,
                 masked_probability=min(1.0, masked),
                 alternatives=observation.alternatives,
+                rivals=observation.rivals,
+                call_share=observation.call_share,
+                is_opening=token in observation.opening,
             )
         if not is_end:
             self._live.append(len(self.tokens))

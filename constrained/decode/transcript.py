@@ -127,6 +127,10 @@ class Transcript:
         start = self._parser.output_start
         return 0 if start <= self._prefix_length else bisect_left(self._ends, start) + 1
 
+    def find_behind_text(self) -> bytes:
+        """What is written behind the last reasoning or content."""
+        return self._vocabulary.text(self.tokens[self.text_end :])
+
     def find_place(self) -> str:
         """JSON pointer into the reply: to the argument under way, else to the content."""
         if not self.is_in_call:

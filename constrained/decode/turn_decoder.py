@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from constrained.deadline import Clock
+from constrained.decode.drafts.draft_model import DraftModel, ModelDrafter
+from constrained.decode.drafts.speculation import Speculation
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
-from constrained.decode.speculation import Speculation
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.token_trace import Position
 from constrained.decode.transcript import DRAWN, FORCED, INSERTED, ONLY, WRITTEN
@@ -24,6 +25,7 @@ from constrained.decode.turn_writer import TurnWriter
 from constrained.engine.protocol import Chunk
 from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.logits import Scores, find_unavoidable
+from constrained.vocabulary.call_openings import CallOpenings
 
 
 class TurnDecoder(TurnWriter):
@@ -36,6 +38,7 @@ class TurnDecoder(TurnWriter):
         sequences: of the engine.
         match: the sequence, and how many tokens of the prompt it has already.
         request: for this turn.
+        draft_model: drafts for all turns; None: there is none.
         clock: for the timings of the turn.
 
     Raises:
@@ -48,6 +51,7 @@ class TurnDecoder(TurnWriter):
         match: PrefixMatch,
         request: Request,
         *,
+        draft_model: DraftModel | None = None,
         clock: Clock = time.monotonic,
     ):
         engine = sequences.engine
@@ -68,9 +72,17 @@ class TurnDecoder(TurnWriter):
             self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
         if request.turn.endless is not None and request.turn.matcher is not None:
             self._endless = request.turn.endless()
+        self._openings = None
+        if request.options.trace is not None and request.turn.openings:
+            self._openings = CallOpenings(request.turn.openings, state.vocabulary)
         self._speculation = None
         if request.options.draft and request.options.logprobs is None:
-            self._speculation = Speculation(state.input.prompt, state.vocabulary)
+            drafter = None
+            if draft_model is not None:
+                drafter = ModelDrafter(draft_model, match.sequence, self._ends)
+            self._speculation = Speculation(
+                state.input.prompt, state.vocabulary, drafter, clock=clock
+            )
         self._parts = self._list_parts()
         state.send_progress()
         if self._take_written():
@@ -116,7 +128,8 @@ class TurnDecoder(TurnWriter):
         if not was_read:
             self._state.send_progress()
         if self._speculation is not None:
-            self._speculation.begin(drafted)
+            decoded = len(chunk.tokens) if was_read else None
+            self._speculation.begin(drafted, decoded=decoded)
 
     def prepare(self) -> None:
         """Computes the mask of the next token; also in another thread, while the model decodes.
@@ -158,7 +171,8 @@ class TurnDecoder(TurnWriter):
         observation = None
         if position is not None:
             count = self._request.options.trace or 0
-            observation = position.observe(logits, self._state.vocabulary, count)
+            vocabulary = self._state.vocabulary
+            observation = position.observe(logits, vocabulary, count, self._find_openings())
         origin = ONLY
         if token is None:
             assert self._state.sampler is not None
@@ -170,6 +184,13 @@ class TurnDecoder(TurnWriter):
             self._take_end(token, origin)
         elif self._take([token], origin):
             self._follow()
+
+    def _find_openings(self) -> np.ndarray | None:
+        """The tokens that a call would begin with, or go on to its name with; None: none can."""
+        transcript = self._state.transcript
+        if self._openings is None or transcript.is_reasoning or transcript.is_in_call:
+            return None
+        return self._openings.find(transcript.find_behind_text())
 
     def _mask(self, logits: np.ndarray, position: Position | None) -> int | None:
         """Forbids tokens, in place; returns the one that need not be drawn, if there is one."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 from constrained.agent.actions import Approve
 from constrained.agent.budget import Budget
+from constrained.agent.doubt import Unsure
 from constrained.agent.run import OnInterrupted
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
@@ -24,12 +25,14 @@ from constrained.reply import Reply
 from grammars.turn import KeyOrder, Think, ToolCall
 
 MOST_LOGPROBS = 20
+MOST_BRANCHES = 16
 TRACED = 5  # likely tokens of each position in a trace
 Method = TypeVar("Method", bound=Callable[..., Any])
 Messages = Sequence[Mapping[str, Any]] | str
 ThinkName = Literal["optional", "required", "forbidden"]
 KeyOrderName = Literal["any", "schema"]
 RecallName = Literal["auto", "keep", "drop"]
+UnsureName = Literal["approve", "ask", "decline"]
 """What users may write in place of the enumerations."""
 
 
@@ -108,6 +111,10 @@ class Options(TurnOptions, total=False):
         cache_salt: share cached prompts, turns and grammars only with requests of the same salt, so
             that other clients cannot find out by timing what was asked. Default: None: share with
             all requests without a salt.
+        best_of: write so many turns (1 to 16) where there are calls, and return the likeliest: the
+            turn itself, and its likeliest branches, which differ in a name or a listed value
+            (enum, boolean, the name of an argument). They run as one batch on models with as many
+            sequences. Not in streams, nor with `logprobs`. Default: 1.
         cache_prompt: reuse what is cached of the prompt, and cache it. Default: True.
         background: low priority: other requests are admitted first, and while they run, this
             prompt is processed in small pieces. It may wait forever. Default: False.
@@ -134,6 +141,7 @@ class Options(TurnOptions, total=False):
     breakpoints: Sequence[int]
     cache_salt: str | None
     cache_prompt: bool
+    best_of: int
 
 
 class RunOptions(Options, total=False):
@@ -150,7 +158,11 @@ class RunOptions(Options, total=False):
             model makes a declined call again, the run ends. With `LATER` the run ends, and resumes
             when the decision is there. May be async in `arun`.
         min_confidence: ask `approve` only about calls whose `confidence.lowest` is below this, from
-            0 to 1. No call starts early then. Default: None: ask about all calls.
+            0 to 1; see `unsure`. No call starts early then. Default: None: ask about all calls.
+        unsure: what happens to calls below `min_confidence`: "approve" (the default), or instead of
+            the turn, before any of its calls is made: "ask": the model asks the user a question;
+            "decline": it answers without a call. The run then ends with reason `unsure`, and
+            `reply.unsure_calls` has the calls.
         budget: the tokens, seconds, calls and cost that may be spent. After that, the model has one
             last turn to answer without calls. Default: None, no limit.
         max_context: maximum number of prompt tokens. Beyond it, the oldest tool results are
@@ -166,6 +178,7 @@ class RunOptions(Options, total=False):
     max_repeats: int
     approve: Approve | None
     min_confidence: float | None
+    unsure: Unsure | UnsureName
     budget: Budget
     max_context: int | None
     isolate: bool | Isolation
@@ -220,12 +233,13 @@ class GeneratedTextOptions(Options, total=False):
 @dataclass(frozen=True)
 class CallOptions:
     """The options of decoding a turn, its timeout in seconds from when the call is made, who asks,
-    and whether they are in no hurry."""
+    whether they are in no hurry, and how many turns the best one is chosen of."""
 
     decode: DecodeOptions
     timeout: float | None = None
     owner: Hashable | None = None
     background: bool = False
+    best_of: int = 1
 
 
 def read_call_options(
@@ -317,6 +331,7 @@ def read_call(
     for name in TurnOptions.__annotations__:
         if name in given:
             turn_options[name] = given.pop(name)
+    best_of = _check_best_of(given.pop("best_of", 1))
     answer = read_response_format(given.pop("response_format", None))
     if target:
         answer = target.answer
@@ -324,7 +339,15 @@ def read_call(
     if "breakpoints" in given:
         given["breakpoints"] = copy_json(given["breakpoints"])
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
-    return ModelCall(job, read_call_options(turn_options, defaults))
+    read = read_call_options(turn_options, defaults)
+    return ModelCall(job, replace(read, best_of=best_of))
+
+
+def _check_best_of(count: Any) -> int:
+    if type(count) is not int or not 1 <= count <= MOST_BRANCHES:
+        message = f"best_of is {count!r}, must be from 1 to {MOST_BRANCHES}"
+        raise RequestError(message, where="/best_of")
+    return count
 
 
 def read_value(target: Target, reply: Reply, job: Job) -> Any:

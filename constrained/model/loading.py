@@ -6,17 +6,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained import embedded
+from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
-from constrained.errors import ModelError, RequestError
+from constrained.errors import RequestError
 from constrained.kv.snapshots import Cache
 from constrained.model.construction import make_model, read_format
 from constrained.model.model import Model
-from constrained.model.packaged import find_packaged, suggest_source
+from constrained.model.packaged import find_file
 from constrained.remote.address import is_address
 from grammars.wire.format import Format
+
+if TYPE_CHECKING:
+    from constrained.decode.drafts.draft_model import DraftModel
+    from constrained.engine.llamacpp import LlamaEngine
 
 HUB = "hf:"
 
@@ -30,6 +35,7 @@ def load(
     cache_ram: int = CACHE_RAM,
     cache_dir: str | os.PathLike[str] | None = None,
     draft: bool = True,
+    draft_model: str | os.PathLike[str] | DraftOptions | None = None,
     max_waiting: int = MOST_WAITING,
     tokenizer: str | os.PathLike[str] | None = None,
     api_key: str | None = None,
@@ -58,6 +64,9 @@ def load(
             can read the folder can read the prompts. None: no folder.
         draft: speculative decoding where a turn repeats a text of the prompt (prompt lookup). The
             reply is the same.
+        draft_model: a GGUF file of a small model of the same vocabulary. It drafts the texts that
+            repeat nothing, and the model verifies several tokens at once; the reply is the same.
+            `DraftOptions` says more.
         max_waiting: maximum number of waiting requests; further ones fail with a `BusyError`.
         tokenizer: for the address of an engine: a GGUF file of the model that it runs, with or
             without weights. A llama-server on this machine names its own.
@@ -83,6 +92,10 @@ def load(
     """
     given = source or os.environ.get("LLAMA_ARG_MODEL")
     if is_address(given):
+        if draft_model is not None:
+            message = "an engine elsewhere cannot have a draft model here"
+            hint = "Give that engine the draft model, and leave it out here"
+            raise RequestError(message, where="/draft_model", hint=hint)
         from constrained.model.remote_loading import load_remote
 
         return load_remote(
@@ -104,11 +117,18 @@ def load(
     step = read_options(options).batch_size  # what is wrong shows before a download
     cache = _read_cache(cache_ram, cache_dir)
     format = read_format(tool_format)
+    drafts = _read_drafts(draft_model, draft=draft, deterministic=deterministic)
     source = given or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
+    try:
+        drafting = _load_draft_model(engine, drafts, options)
+    except BaseException:
+        engine.close()
+        raise
     build = partial(
         Model,
+        draft_model=drafting,
         deterministic=deterministic,
         step=step,
         cache=cache,
@@ -166,6 +186,45 @@ def from_llama(
     )
 
 
+def _read_drafts(
+    given: str | os.PathLike[str] | DraftOptions | None, *, draft: bool, deterministic: bool
+) -> DraftOptions | None:
+    """How a draft model is asked; None: there is none."""
+    if given is None:
+        return None
+    if deterministic or not draft:
+        message = "a draft model is given, and drafts are off"
+        hint = "Leave out deterministic=True and draft=False (--deterministic, --no-draft)"
+        raise RequestError(message, where="/draft_model", hint=hint)
+    if isinstance(given, DraftOptions):
+        return given
+    return DraftOptions(given)
+
+
+def _load_draft_model(
+    engine: "LlamaEngine", drafts: DraftOptions | None, options: LoadOptions
+) -> "DraftModel | None":
+    """The draft model, with as many sequences as the engine, and as long ones."""
+    if drafts is None:
+        return None
+    from constrained.decode.drafts.draft_model import DraftModel
+    from constrained.engine.llamacpp import load as load_engine
+
+    of_draft = LoadOptions(**options)
+    of_draft["context_length"] = engine.context_length
+    of_draft["sequences"] = engine.max_sequences
+    of_draft["gpu_layers"] = drafts.gpu_layers
+    of_draft["tensor_split"] = ()
+    small = load_engine(find_file(drafts.path), **of_draft)
+    try:
+        made = DraftModel(small, engine.vocabulary, drafts)
+    except BaseException:
+        small.close()
+        raise
+    engine.memory_bytes += small.memory_bytes  # they live and go together
+    return made
+
+
 def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
     if ram < -1:
         raise RequestError(f"cache_ram is {ram}, must be -1 or more")
@@ -191,11 +250,7 @@ def _find(
         if progress is not None:
             report = partial(_report_part, progress)
         return fetch(source, token=token, offline=offline, progress=report)
-    packaged = find_packaged(source)
-    if packaged is None and not Path(source).exists():
-        hint = suggest_source(str(source))
-        raise ModelError(f"{source} cannot be read: No such file or directory", hint=hint)
-    return packaged or Path(source)
+    return find_file(source)
 
 
 def _report_part(progress: Callable[[float], None], done: int, whole: int) -> None:

@@ -16,6 +16,7 @@ from constrained.answers import Target, read_target
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
 from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
+from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import DecodeOptions, Finish, Generation, Request
 from constrained.engine.options import MOST_WAITING
@@ -24,6 +25,7 @@ from constrained.errors import GrammarError, ModelError
 from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
+from constrained.model.best_of import check_best_of, generate_best
 from constrained.model.call_options import (
     CallOptions,
     GeneratedTextOptions,
@@ -38,12 +40,12 @@ from constrained.model.call_options import (
     read_call_options,
     read_value,
 )
+from constrained.model.runners import make_runner
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Reply, TurnCallIds, has_own_ids, make_reply
 from constrained.runs.recorded_run import ModelIdentity, begin, go_on
-from constrained.schedule.runner import Runner, TurnRunner
-from constrained.schedule.scheduler import STEP, Schedule
+from constrained.schedule.scheduler import STEP
 from constrained.schedule.worker import (
     AsyncStream,
     Sink,
@@ -87,6 +89,7 @@ class Model:
         clock: measures timeouts, in seconds.
         cache: where prompts and replies are kept that no longer fit into the KV cache.
         draft: speculative decoding where a turn repeats a text of the prompt.
+        draft_model: a small model that drafts other texts; it is closed with this one.
         max_waiting: maximum number of waiting requests; further ones fail with a `BusyError`.
 
     Attributes:
@@ -112,6 +115,7 @@ class Model:
         clock: Clock = time.monotonic,
         cache: Cache = NO_CACHE,
         draft: bool = True,
+        draft_model: DraftModel | None = None,
         max_waiting: int = MOST_WAITING,
     ):
         self.engine = engine
@@ -131,14 +135,15 @@ class Model:
         self._workers = Workers("compile", max_waiting)
         self._clock = clock
         self._end: Deadline | None = None  # of the process
-        self._runner: TurnRunner
-        if isinstance(engine, RemoteEngine):
-            self._runner = engine.make_runner(clock=clock, most_waiting=max_waiting)
-        else:
-            schedule = Schedule(
-                engine, step=step, deterministic=deterministic, clock=clock, cache=cache
-            )
-            self._runner = Runner(schedule, "decode", most_waiting=max_waiting)
+        self._runner = make_runner(
+            engine,
+            step=step,
+            deterministic=deterministic,
+            clock=clock,
+            cache=cache,
+            draft_model=draft_model,
+            most_waiting=max_waiting,
+        )
 
     def __repr__(self) -> str:
         engine = self.engine
@@ -482,13 +487,7 @@ class Model:
         Returns:
             What the function returns.
         """
-        deadline = set_deadline(timeout, self._clock)
-
-        def start(is_wanted: Wanted) -> Future[T]:
-            check = partial(self._check, is_wanted, deadline)
-            return self._workers.submit(read, Order(client, is_known=quick, check=check))
-
-        return await arun(start)
+        return await arun(self._queue(read, timeout, client, is_known=quick))
 
     def complete(
         self, turns: Sequence[CompiledTurn], *, force: bool = True, **options: Unpack[TurnOptions]
@@ -551,16 +550,16 @@ class Model:
 
     def _queue(
         self,
-        work: Callable[[], CompiledTurn],
+        work: Callable[[], T],
         timeout: float | None,
         client: Hashable,
         *,
         is_known: bool,
-    ) -> Callable[[Wanted], Future[CompiledTurn]]:
+    ) -> Callable[[Wanted], Future[T]]:
         check_timeout(timeout)
         deadline = set_deadline(timeout, self._clock)
 
-        def start(is_wanted: Wanted) -> Future[CompiledTurn]:
+        def start(is_wanted: Wanted) -> Future[T]:
             check = partial(self._check, is_wanted, deadline)
             return self._workers.submit(work, Order(client, is_known=is_known, check=check))
 
@@ -584,9 +583,14 @@ class Model:
 
     def _start(self, call: ModelCall, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
         deadline = set_deadline(call.options.timeout, self._clock)
+        if call.options.best_of > 1:
+            check_best_of(call.options, self.engine, is_stream=sink is not _ignore)
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)
+            if call.options.best_of > 1:
+                launch = partial(self._launch, turn, is_wanted, _ignore, deadline=deadline)
+                return generate_best(launch, turn, call.options)
             named = TurnCallIds(turn).name_calls(sink)
             return self._launch(turn, is_wanted, named, options=call.options, deadline=deadline)
 

@@ -76,3 +76,16 @@ def find_packaged(
     raise ModelError(
         f"the model {source} is not available: {problem}", hint=f"Install it: {model.install}"
     )
+
+
+def find_file(source: str | os.PathLike[str]) -> Path:
+    """Returns the file of a model, given by its path or by the name of a packaged model.
+
+    Raises:
+        ModelError: there is none.
+    """
+    packaged = find_packaged(source)
+    if packaged is None and not Path(source).exists():
+        hint = suggest_source(str(source))
+        raise ModelError(f"{source} cannot be read: No such file or directory", hint=hint)
+    return packaged or Path(source)

@@ -110,22 +110,24 @@ def read_call(written: Mapping[str, Any]) -> ToolCall:
 
 _REPLY_TEXTS = ("content", "reasoning", "finish_reason", "unfinished", "text", "stop_sequence")
 
+_REPLY_CALLS = ("calls", "barred_calls", "unsure_calls")
+
 
 def write_reply(reply: Reply) -> dict[str, Any]:
     """A reply as JSON: what the turn was, not how likely its tokens were."""
     written: dict[str, Any] = {name: getattr(reply, name) for name in _REPLY_TEXTS}
-    written["calls"] = [write_call(call) for call in reply.calls]
     written["usage"] = dataclasses.asdict(reply.usage)
     written["parsed"] = reply.parsed
-    written["barred_calls"] = [write_call(call) for call in reply.barred_calls]
+    for name in _REPLY_CALLS:
+        written[name] = [write_call(call) for call in getattr(reply, name)]
     return written
 
 
 def read_reply(written: Mapping[str, Any]) -> Reply:
     """The reply that `write_reply` has written."""
     fields = dict(written)
-    fields["calls"] = tuple(map(read_call, written["calls"]))
-    fields["barred_calls"] = tuple(map(read_call, written["barred_calls"]))
+    for name in _REPLY_CALLS:
+        fields[name] = tuple(map(read_call, written.get(name, ())))  # older records lack some
     fields["usage"] = Usage(**written["usage"])
     return Reply(**fields)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from constrained.deadline import Clock, Deadline
+from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.turn_decoder import TurnDecoder
 from constrained.engine.protocol import Chunk, Engine
@@ -53,6 +54,7 @@ class Schedule:
             later one: one turn a step, its prompt in blocks, then token by token. It is slower.
         clock: for the deadlines of the requests and the timings of the turns.
         cache: the room for the states of sequences that others take over.
+        draft_model: drafts for all turns, with as many sequences; None: there is none.
 
     Attributes:
         end: what is not done by then fails; None: there is no end in sight.
@@ -69,12 +71,14 @@ class Schedule:
         deterministic: bool = False,
         clock: Clock = time.monotonic,
         cache: Cache = NO_CACHE,
+        draft_model: DraftModel | None = None,
     ):
         self._sequences = Sequences(engine, BLOCK if deterministic else 1, cache)
         self._masks = MaskPrefetch(engine.offloads)
         self._step = step
         self._deterministic = deterministic
         self._clock = clock
+        self._draft_model = draft_model
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
         self.end: Deadline | None = None
@@ -127,6 +131,12 @@ class Schedule:
         self._fail_all(error)
         self._sequences.clear()
         self._masks.close()
+
+    def close(self, error: Exception) -> None:
+        """Does what `clear` does, and closes the draft model."""
+        self.clear(error)
+        if self._draft_model is not None:
+            self._draft_model.close()
 
     def _fail_all(self, error: Exception) -> None:
         for number in list(self._running):
@@ -218,7 +228,9 @@ class Schedule:
             self._sequences.pin(
                 number, len(prompt), boundaries=breakpoints.places, closed=breakpoints.closed
             )
-            turn = TurnDecoder(self._sequences, match, request, clock=self._clock)
+            turn = TurnDecoder(
+                self._sequences, match, request, draft_model=self._draft_model, clock=self._clock
+            )
         except Exception as error:  # it is in no queue any more: nobody else would report this
             seat.result.set_exception(error)
             return

@@ -55,6 +55,27 @@ def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
     return outer
 
 
+def gather(futures: Sequence[Future[T]]) -> Future[list[T]]:
+    """A future of the results of all."""
+    outer = Future[list[T]]()
+    outer.set_running_or_notify_cancel()
+    left = set(range(len(futures)))
+    lock = threading.Lock()
+
+    def note(index: int) -> None:
+        with lock:
+            left.discard(index)
+            if left or outer.done():
+                return
+            resolve(outer, lambda: outer.set_result([future.result() for future in futures]))
+
+    for index, future in enumerate(futures):
+        future.add_done_callback(lambda _, index=index: note(index))
+    if not futures:
+        outer.set_result([])
+    return outer
+
+
 def run(start: Callable[[Wanted], Future[T]]) -> T:
     """Starts work and waits for it; if the wait is interrupted, the work is, too."""
     cancelled = threading.Event()

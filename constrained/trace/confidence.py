@@ -5,6 +5,7 @@ these: what the grammar forces says nothing about the model. The lowest one coun
 a long text has many choices, and is not less certain for that.
 """
 
+import math
 from collections.abc import Sequence
 
 from constrained.decode.token_trace import TokenSource, TracedToken
@@ -25,7 +26,11 @@ def measure_confidence(
     arguments: list[dict[str, float]] = []
     rests: list[float] = []
     opening = 1.0  # of the tokens behind the last call or text, which may open the next call
-    for token, place in zip(tokens, places, strict=True):
+    name_ends: dict[int, int] = {}  # the index of the last token of the name of each call
+    for index, place in enumerate(places):
+        if place is not None and place.call is not None and place.part is TracedPart.TOOL_NAME:
+            name_ends[place.call] = index
+    for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
         if place is None:
             continue
         sureness = _read(token)
@@ -33,11 +38,13 @@ def measure_confidence(
             opening = 1.0
         elif place.call is None:
             opening = min(opening, sureness)
-        elif place.call == len(names):  # its name is complete
+        elif place.call == len(names):
             names.append(min(opening, sureness))
             arguments.append({})
             rests.append(1.0)
             opening = 1.0
+        elif index <= name_ends.get(place.call, -1):
+            names[place.call] = min(names[place.call], sureness)
         elif place.pointer:
             name = _read_name(place.pointer)
             values = arguments[place.call]
@@ -48,6 +55,41 @@ def measure_confidence(
     for name, values, rest in zip(names, arguments, rests, strict=True):
         found.append(CallConfidence(min(name, rest, *values.values()), name, values))
     return found
+
+
+def measure_call_probability(
+    tokens: Sequence[TracedToken], places: Sequence[TokenPlace | None]
+) -> float | None:
+    """How likely the model found a call where the turn has its first one or, if it has none, where
+    its output begins; None if no call could begin there.
+
+    Several tokens may open a call, and content may begin as a call does: so it is the product of
+    the shares of those tokens, as far as the turn goes along with them.
+
+    Args:
+        tokens, places: as of `measure_confidence`.
+    """
+    first = None
+    for index, place in enumerate(places):
+        if place is not None and place.call == 0:
+            first = index
+            break
+    shares: list[float] = []
+    for token, place in zip(tokens[first or 0 :], places[first or 0 :], strict=True):
+        if place is None or token.source is TokenSource.FORCED:
+            continue
+        if token.call_share is None:
+            if shares:
+                break
+            continue
+        if not shares and not token.is_end and not token.text.strip():
+            continue  # white space in front of either
+        shares.append(token.call_share)
+        if not token.is_opening:
+            break
+    if shares:
+        return math.prod(shares)
+    return None if first is None else 1.0
 
 
 def _read(token: TracedToken) -> float:

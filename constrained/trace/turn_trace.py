@@ -11,13 +11,14 @@ from typing import Any
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.request import Generation
 from constrained.decode.token_trace import TracedToken, find_live
+from constrained.trace.confidence import measure_call_probability, measure_confidence
 from constrained.trace.page import write_page
 from constrained.trace.places import END, TokenPlace, decode_pieces, find_places
 from grammars.ir.grammar import Grammar
 from grammars.ir.rule_names import UNKNOWN, RuleNames, name_rules, print_named
 from grammars.parse.parser import Parser
 from grammars.schema.nodes import Json
-from grammars.turn import CallOpened, JsonAnswer
+from grammars.turn import CallConfidence, CallOpened, JsonAnswer
 
 VERSION = 1
 PROMPT_SHOWN = 2_000  # characters of the end of the prompt
@@ -128,6 +129,10 @@ class TurnTrace:
             "tools": list(self.tools),
             "calls": list(self.calls),
             "answer": self.answer,
+            "call_probability": _round(measure_call_probability(self.tokens, self.places)),
+            "confidence": [
+                _write_confidence(one) for one in measure_confidence(self.tokens, self.places)
+            ],
             "rules": self._print_rules(),
             "tokens": tokens,
         }
@@ -192,6 +197,16 @@ def _describe_tools(turn: CompiledTurn) -> tuple[Json, ...]:
             }
         )
     return tuple(described)
+
+
+def _write_confidence(confidence: CallConfidence) -> Json:
+    arguments = {name: _round(value) for name, value in confidence.arguments.items()}
+    lowest, name = _round(confidence.lowest), _round(confidence.name)
+    return {"lowest": lowest, "name": name, "arguments": arguments}
+
+
+def _round(probability: float | None) -> float | None:
+    return None if probability is None else round(probability, DIGITS)
 
 
 def _write_token(token: TracedToken, place: TokenPlace | None, names: RuleNames) -> dict[str, Json]:

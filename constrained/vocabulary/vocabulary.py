@@ -129,6 +129,38 @@ class Vocabulary:
         return tokens
 
     @cached_property
+    def _sorted(self) -> tuple[list[bytes], list[int]]:
+        """The texts of tokens, sorted, and whose they are; a token without text has its name."""
+        pairs: list[tuple[bytes, int]] = []
+        for token, text in enumerate(self.tokens):
+            spelled = text or self.names.get(token, "").encode(errors="surrogatepass")
+            if spelled:
+                pairs.append((spelled, token))
+        pairs.sort()
+        return [text for text, _ in pairs], [token for _, token in pairs]
+
+    def find_along(self, text: bytes, *, least: int = 1) -> list[int]:
+        """Returns the tokens that a text may begin with: those that spell its beginning, or all of
+        it and more.
+
+        Args:
+            text: at least one byte.
+            least: bytes that a token has to have.
+        """
+        texts, ids = self._sorted
+        found: list[int] = []
+        for size in range(least, len(text)):
+            first = bisect_left(texts, text[:size])
+            while first < len(texts) and texts[first] == text[:size]:
+                found.append(ids[first])
+                first += 1
+        first = bisect_left(texts, text)
+        while first < len(texts) and texts[first].startswith(text):
+            found.append(ids[first])
+            first += 1
+        return found
+
+    @cached_property
     def longest(self) -> int:
         """Bytes of the longest token or name of a token."""
         longest = max(map(len, self.tokens))

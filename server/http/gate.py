@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.caller import set_caller
-from server.errors import HttpError
+from server.errors import UNSUPPORTED_ENCODING, HttpError
 from server.http.dialect import Dialect, find_dialect
 from server.ids import make_id
 from server.metrics import Counters
@@ -138,6 +138,10 @@ class Gate:
     def _find_fault(self, path: str, headers: dict[bytes, bytes]) -> HttpError | None:
         if self._keys and path not in OPEN and not self._knows(headers):
             return HttpError(401, "the API key is missing or invalid", "invalid_api_key")
+        encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+        if encoding not in ("", "identity"):
+            message = f"the body is encoded as {encoding[:100]!r}: send it without Content-Encoding"
+            return HttpError(415, message, UNSUPPORTED_ENCODING)
         size = headers.get(b"content-length", b"0")
         most = self._find_most(path)
         if size.isdigit() and int(size) > most:

@@ -216,6 +216,7 @@ def test_a_model_that_is_not_there_ends_the_process(tmp_path: Path) -> None:
     _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode == ExitCode.MODEL, log
     assert "ne.gguf" in log
+    assert "listening" not in log
     assert "Traceback" not in log
     assert not any(line.startswith("ERROR: forged") for line in log.splitlines())
     assert "\x1b" not in log

@@ -14,6 +14,7 @@ import pytest
 from constrained.commands import call, chat
 from constrained.commands.options import FALLBACKS
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.job import Job, Recall
 from grammars.turn import ChoiceAnswer, GrammarAnswer, JsonAnswer, KeyOrder, RegexAnswer, Think
 from tests.command_line import Run, write
@@ -33,6 +34,18 @@ LOADED: dict[str, tuple[str, str, Any]] = {
     "cache_ram": ("-cram 5", "cache_ram", 5),
     "cache_dir": ("--cache-dir there", "cache_dir", "there"),
     "no_draft": ("--no-draft", "draft", False),
+    "model_draft": ("-md d.gguf", "draft_model", DraftOptions("d.gguf")),
+    "draft_max": ("-md d.gguf --draft-max 5", "draft_model", DraftOptions("d.gguf", most=5)),
+    "draft_p_min": (
+        "-md d.gguf --draft-p-min 0.5",
+        "draft_model",
+        DraftOptions("d.gguf", least_probability=0.5),
+    ),
+    "gpu_layers_draft": (
+        "-md d.gguf -ngld 7",
+        "draft_model",
+        DraftOptions("d.gguf", gpu_layers=7),
+    ),
     "ctx_size": ("-c 512", "context_length", 512),
     "parallel": ("-np 3", "sequences", 3),
     "threads": ("-t 3", "threads", 3),
@@ -120,6 +133,10 @@ VARIABLES = {
     "MLOCK": "1",
     "NO_MMAP": "1",
     "CACHE_RAM": "5",
+    "SPEC_DRAFT_MODEL": "d.gguf",
+    "SPEC_DRAFT_N_MAX": "5",
+    "SPEC_DRAFT_P_MIN": "0.5",
+    "N_GPU_LAYERS_DRAFT": "7",
 }
 """Variable: what it is set to, to have the effect of its option's row."""
 OF_THE_SERVER = {
@@ -241,6 +258,8 @@ def test_each_variable_stands_in_for_its_option(
     plain = ask(run, monkeypatch, "call", [])
     if variable in ("HF_FILE", "OFFLINE"):
         monkeypatch.setenv("LLAMA_ARG_HF_REPO", "a/b")
+    if variable in ("SPEC_DRAFT_N_MAX", "SPEC_DRAFT_P_MIN", "N_GPU_LAYERS_DRAFT"):
+        monkeypatch.setenv("LLAMA_ARG_SPEC_DRAFT_MODEL", "d.gguf")
     monkeypatch.setenv(f"LLAMA_ARG_{variable}", files.get(given, given))
     found = ask(run, monkeypatch, "call", [])[name]
     assert found == value

@@ -171,6 +171,7 @@ def test_the_reply_tells_of_the_engine(kind: EngineKind, remotes: dict[EngineKin
     ("options", "where"),
     [
         ({"trace": True}, "/trace"),
+        ({"best_of": 2}, "/best_of"),
         ({"max_repetition": 5}, "/max_repetition"),
         ({"ignore_eos": True, "response_format": {"type": "json_object"}}, "/ignore_eos"),
         ({"prefill": True}, "/prefill"),

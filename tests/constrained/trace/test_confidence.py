@@ -74,6 +74,23 @@ def test_it_is_the_probability_among_what_is_allowed() -> None:
     assert plain.calls[0] == call
 
 
+def test_all_of_a_name_counts() -> None:
+    def logits(sequence: int, tokens: Any) -> np.ndarray:
+        text = BYTES.text(tokens)
+        start = text.rindex(TURN) + len(TURN)
+        row = scripted_logits(BYTES, hermes_call("get_a", "{}"), start)(sequence, tokens)
+        if text.endswith(b'"name": "get_'):
+            row[BYTES.encode("b")[0]] = row.max() - math.log(4)
+        return row
+
+    model = Model(ScriptedEngine(BYTES, logits, context_length=20_000), ChatTemplate(HERMES))
+    names = ("get_a", "get_b", "set")
+    tools = [{"name": name, "parameters": {"type": "object"}} for name in names]
+    (call,) = model.call("Go!", tools, trace=True, sampling=GREEDY).calls
+    assert call.confidence is not None
+    assert call.confidence.name == pytest.approx(0.8, abs=0.01)
+
+
 @pytest.mark.parametrize("source", [HERMES, QWEN3_CODER])
 def test_each_call_has_its_own(source: str) -> None:
     def write(colour: str) -> str:

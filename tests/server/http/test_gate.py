@@ -1,5 +1,7 @@
 """Who may ask, how much, and what becomes of a request that nobody waits for."""
 
+import gzip
+import json
 import logging
 import re
 import socket
@@ -48,6 +50,20 @@ def test_keys() -> None:
 )
 def test_the_key_of_a_request(headers: list[tuple[bytes, bytes]], key: bytes) -> None:
     assert find_key(headers) == key
+
+
+def test_an_encoded_body_is_refused_as_such() -> None:
+    with running(scripted("Hi"), Settings()) as client:
+        body = gzip.compress(json.dumps({"messages": HELLO}).encode())
+        headers = {"content-type": "application/json", "content-encoding": "gzip"}
+        response = client.post(CHAT, content=body, headers=headers)
+        assert response.status_code == 415
+        assert "gzip" in response.json()["error"]["message"]
+        assert response.headers["accept-encoding"] == "identity"
+        plain = client.post(
+            CHAT, json={"messages": HELLO}, headers={"content-encoding": "Identity"}
+        )
+        assert plain.status_code == 200
 
 
 def test_large_bodies() -> None:

@@ -1,27 +1,19 @@
-"""Speculative decoding by prompt lookup: drafts are copied from the text in front of a turn.
+"""Drafts by prompt lookup: they are copied from the text in front of a turn.
 
 Arguments repeat words of the prompt. Where a turn goes along a text that was there before, the next
-tokens of that text are decoded together with the last one that is certain, and then checked one by
-one: they are kept as far as they are what would have been drawn anyway. So are the tokens of a text
-that the grammar forces, where it leaves open how it is cut into tokens. Several tokens then cost
-little more than one; but those that were drafted in vain are a loss, which is kept small.
+tokens of that text are a draft. So are the tokens of a text that the grammar forces, where it
+leaves open how it is cut into tokens.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, takewhile
 
-from constrained.decode.turn_part import TurnPart
-from constrained.errors import GrammarError, ModelError
+from constrained.decode.drafts.draft_budget import DraftBudget
+from constrained.errors import ModelError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 
-# The costs of a draft, in decodes of one token: once, and for each token. Fitted to decodes of 1 to
-# 11 tokens on 2 cores (`python -m benchmarks.passes`); more cores make it less.
-START, COST = 0.2, 0.3
-# The decodes that drafts of one kind may lose: in the beginning, with each decode, and at most,
-# however many they have saved.
-CREDIT, ALLOWANCE, MOST_CREDIT = 1.5, 0.007, 8.0
 FEWEST_BYTES = 4  # shorter texts are found everywhere
 LONGEST = 48  # bytes of a text that are compared
 BYTES_A_TOKEN = 4  # so much has to agree for each token that is drafted
@@ -29,29 +21,7 @@ SURE = 16  # bytes that agree: the text goes on as it did
 MOST_TRIES = 4  # finds of a text inside longer words, which do not count
 
 
-def find_cost(drafted: int) -> float:
-    """The cost of a draft of so many tokens, in decodes of one token."""
-    return START + COST * drafted if drafted else 0.0
-
-
-class DraftBudget:
-    """The decodes that drafts may still lose: less than they have saved, and a bit."""
-
-    def __init__(self) -> None:
-        self._credit = CREDIT
-
-    @property
-    def affords(self) -> int:
-        """The number of tokens that may be drafted now."""
-        return max(0, int((self._credit - START) / COST + 1e-9))
-
-    def charge(self, drafted: int, saved: float) -> None:
-        """A decode is over that had so many drafted tokens, which saved so many decodes."""
-        credit = self._credit + ALLOWANCE + saved - find_cost(drafted)
-        self._credit = min(credit, MOST_CREDIT)
-
-
-class Drafter:
+class PromptLookup:
     """Drafts for one turn, by prompt lookup: no second model, no training.
 
     Texts are compared, not tokens: what follows a quotation mark is cut into other tokens than what
@@ -74,6 +44,11 @@ class Drafter:
         self._copies = DraftBudget()
         self._spellings = DraftBudget()
         self._budget = self._guesses  # that of the last draft
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """Those of the prompt and of the turn."""
+        return self._tokens
 
     def note(self, token: int, *, is_forced: bool) -> None:
         """The turn goes on with this token; one that is forced says nothing of what is copied."""
@@ -167,52 +142,6 @@ class Drafter:
             return []
         tokens = (head + self._tokens[first : first + most])[:most]
         return [*takewhile(lambda token: token not in self._stops, tokens)]
-
-
-class Speculation(TurnPart):
-    """Speculative decoding of one turn: drafts tokens, and keeps the account of what they save.
-
-    Args:
-        prompt: in front of the turn.
-        vocabulary: that of the model.
-    """
-
-    name = "speculation"
-
-    def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
-        self._drafter: Drafter | None = Drafter(prompt, vocabulary)
-        self._drafted = 0  # tokens of the last draft
-        self._saved = 0.0  # decodes that it has saved
-
-    def propose(self, matcher: Matcher | None, most: int) -> list[int]:
-        """Tokens that may come next, at most so many."""
-        if self._drafter is None:
-            return []
-        try:
-            return self._drafter.propose(matcher, most)
-        except GrammarError:  # if the matcher itself has failed, it says so when it is needed
-            self._drafter = None
-            return []
-
-    def begin(self, drafted: int) -> None:
-        """The model has seen so many drafted tokens; the turn has none of them yet."""
-        self._drafted, self._saved = drafted, 0.0
-
-    def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
-        if self._drafter is not None:
-            self._drafter.note(token, is_forced=is_forced)
-        if is_computed:
-            # Without the draft, a forced token would have been one more of the next decode.
-            self._saved += COST if is_forced else 1.0
-
-    def charge(self) -> None:
-        """The turn has taken what it could of the last draft."""
-        if self._drafter is not None:
-            self._drafter.charge(self._drafted, self._saved)
-
-    def rewind(self, count: int) -> None:
-        if self._drafter is not None:
-            self._drafter.cut(count)
 
 
 def _is_letter(byte: bytes | bytearray) -> bool:

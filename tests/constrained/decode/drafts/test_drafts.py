@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained.decode.drafts.prompt_lookup import PromptLookup, extend_draft
 from constrained.decode.request import (
     DecodeInput,
     DecodeOptions,
@@ -19,7 +20,6 @@ from constrained.decode.request import (
     Generation,
     Request,
 )
-from constrained.decode.speculation import Drafter, extend_draft
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError, Error, GrammarError
@@ -62,7 +62,7 @@ def words(*spelled: str) -> Vocabulary:
 
 def test_what_follows_a_text_that_was_there_is_proposed() -> None:
     vocabulary = words("Take", " the", " red", " umbrella", " Take", ' "')
-    drafter = Drafter(vocabulary.encode("say: Take the red umbrella now"), vocabulary)
+    drafter = PromptLookup(vocabulary.encode("say: Take the red umbrella now"), vocabulary)
     for token in vocabulary.encode('a note: "'):
         drafter.note(token, is_forced=True)
     assert drafter.propose(None, 8) == []
@@ -75,25 +75,25 @@ def test_what_follows_a_text_that_was_there_is_proposed() -> None:
 
 def test_a_token_that_the_copy_ends_in_is_cut_anew() -> None:
     vocabulary = words(" umbrella", "brella", "coat")
-    drafter = Drafter(vocabulary.encode("see an umbrella, no coat"), vocabulary)
+    drafter = PromptLookup(vocabulary.encode("see an umbrella, no coat"), vocabulary)
     for letter in b"see an um":
         drafter.note(letter, is_forced=False)
     assert vocabulary.text(drafter.propose(None, 2)) == b"brella,"
 
 
 def test_a_word_is_not_found_inside_another_one() -> None:
-    drafter = Drafter(BYTES.encode("a coat in a coated raincoat; "), BYTES)
+    drafter = PromptLookup(BYTES.encode("a coat in a coated raincoat; "), BYTES)
     for letter in b'"coat':
         drafter.note(letter, is_forced=letter == ord('"'))
     assert BYTES.text(drafter.propose(None, 1)) == b"e"
-    within = Drafter(BYTES.encode("a redcoat, a raincoat; "), BYTES)
+    within = PromptLookup(BYTES.encode("a redcoat, a raincoat; "), BYTES)
     for letter in b'"coat':
         within.note(letter, is_forced=letter == ord('"'))
     assert within.propose(None, 1) == []
 
 
 def test_the_draft_ends_before_a_control_token() -> None:
-    drafter = Drafter([*BYTES.encode("the red umbrella"), BYTES.end[0]], BYTES)
+    drafter = PromptLookup([*BYTES.encode("the red umbrella"), BYTES.end[0]], BYTES)
     for letter in b"the red umbrel":
         drafter.note(letter, is_forced=False)
     assert BYTES.text(drafter.propose(None, 8)) == b"la"
@@ -103,8 +103,8 @@ def test_the_draft_ends_before_a_control_token() -> None:
 def test_what_is_cut_was_never_written(prompt: str, text: str, data: st.DataObject) -> None:
     count = data.draw(st.integers(0, len(text)))
     forced = [data.draw(st.booleans()) for _ in range(count)] + [False] * (len(text) - count)
-    cut = Drafter(BYTES.encode(prompt), BYTES)
-    fresh = Drafter(BYTES.encode(prompt), BYTES)
+    cut = PromptLookup(BYTES.encode(prompt), BYTES)
+    fresh = PromptLookup(BYTES.encode(prompt), BYTES)
     for n, letter in enumerate(text.encode()):
         cut.note(letter, is_forced=forced[n])
         if n < count:
@@ -263,14 +263,14 @@ def test_what_cannot_be_forgotten_is_read_again() -> None:
     assert told(made) == told(run(Copyist(), LONG))
 
 
-class Breaking(Drafter):
+class Breaking(PromptLookup):
     def propose(self, matcher: Matcher | None, most: int) -> list[int]:
         raise GrammarError("the lexer has too many states")
 
 
 def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(Copyist(), LONG)
-    monkeypatch.setattr("constrained.decode.speculation.Drafter", Breaking)
+    monkeypatch.setattr("constrained.decode.drafts.speculation.PromptLookup", Breaking)
     made = run(Copyist(), LONG)
     assert made.usage.drafted_tokens == 0
     assert told(made) == told(whole)
@@ -361,7 +361,7 @@ def test_replies_are_the_same(
     assert less.discarded_tokens == spent.discarded_tokens
 
 
-class Kept(Drafter):
+class Kept(PromptLookup):
     last: "Kept"
 
     def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
@@ -370,7 +370,7 @@ class Kept(Drafter):
 
 
 def test_a_value_that_did_not_fit_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.decode.speculation.Drafter", Kept)
+    monkeypatch.setattr("constrained.decode.drafts.speculation.PromptLookup", Kept)
     texts = (note(SAID, f"-{SAID}", True), note(SAID, SAID, True))
     (plain, spent), (drafted, less) = results(texts, f"Write: {SAID}", sampling=GREEDY)
     assert drafted == plain

@@ -7,13 +7,13 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained.decode.speculation import ALLOWANCE, CREDIT, DraftBudget, find_cost
+from constrained.decode.drafts.draft_budget import ALLOWANCE, CREDIT, DraftBudget, find_cost
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine
 from constrained.mask import Matcher
 from constrained.schedule.generation import generate
 from constrained.vocabulary.vocabulary import build_tokenizer
-from tests.constrained.decode.test_drafts import BYTES, GREEDY, ask
+from tests.constrained.decode.drafts.test_drafts import BYTES, GREEDY, ask
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.floats(0, 1)), max_size=200))

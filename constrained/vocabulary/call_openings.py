@@ -1,0 +1,46 @@
+"""The tokens that a call begins with: their share tells how likely the model finds a call."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from constrained.vocabulary.vocabulary import Vocabulary
+
+_LEADS = (b"", b" ", b"\n", b"\n\n")  # what tokens have in front of an opening
+
+
+class CallOpenings:
+    """Finds the tokens that go along a text that opens a call, however it is cut into tokens.
+
+    Args:
+        openings: the texts that open a call.
+        vocabulary: that of the model.
+    """
+
+    def __init__(self, openings: Sequence[str], vocabulary: Vocabulary):
+        self._openings = [opening.encode() for opening in openings]
+        self._vocabulary = vocabulary
+        self._known: dict[bytes, np.ndarray | None] = {}
+
+    def find(self, written: bytes) -> np.ndarray | None:
+        """The tokens that go on along an opening; None if the text is along none, or has one whole.
+
+        Args:
+            written: what stands behind the last reasoning or content.
+        """
+        written = written.lstrip()
+        if written not in self._known:
+            self._known[written] = self._find_along(written)
+        return self._known[written]
+
+    def _find_along(self, written: bytes) -> np.ndarray | None:
+        found: set[int] = set()
+        is_along = False
+        for opening in self._openings:
+            if not opening.startswith(written) or opening == written:
+                continue
+            is_along = True
+            rest = opening[len(written) :]
+            for lead in (b"",) if written else _LEADS:
+                found.update(self._vocabulary.find_along(lead + rest, least=len(lead) + 1))
+        return np.array(sorted(found), dtype=np.int64) if is_along else None

@@ -1,0 +1,237 @@
+"""A draft model changes how often the model runs, and nothing else."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constrained import embedded
+from constrained.decode.drafts.draft_model import DraftModel, check_vocabulary
+from constrained.decode.drafts.draft_options import DraftOptions
+from constrained.engine.llamacpp import load as load_engine
+from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.scripted import ScriptedEngine
+from constrained.errors import ContextError, ModelError, RequestError
+from constrained.model.loading import load
+from constrained.model.model import Model
+from constrained.reply import Reply
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
+from tests.constrained.decode.drafts.test_drafts import Wishes
+from tests.replies import uncounted
+from tests.templates import HERMES as TEMPLATE
+from tests.templates import hermes_call, tool
+
+BYTES = byte_vocabulary()
+GREEDY = Sampling(temperature=0)
+NOTE = tool("note", {"text": {"type": "string"}, "urgent": {"type": "boolean"}})
+SAID = "Zebras quickly jump over lazy foxes"
+ASKED = "Please write something."
+TIMED = 2  # decodes of a draft model before it is asked
+OPTIONS = DraftOptions("d.gguf")
+
+
+class Sized(Wishes):
+    """A model that would like to write texts, and counts what it reads.
+
+    Args:
+        texts: in this order.
+        noise: of its logits.
+        vocabulary: may have more tokens than there are bytes.
+    """
+
+    def __init__(self, *texts: str, noise: float = 0.0, vocabulary: Vocabulary = BYTES):
+        super().__init__()
+        self.texts, self.noise = texts, noise
+        self.vocabulary = vocabulary
+        self.decodes = 0
+        self.failure: Exception | None = None
+
+    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+        self.decodes += 1
+        if self.failure is not None:
+            raise self.failure
+        return super().decode(chunks)
+
+    def _like(self, sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        if len(tokens) <= TIMED:
+            return np.zeros(len(self.vocabulary.tokens), np.float32)
+        unused = len(self.vocabulary.tokens) - len(BYTES.tokens)
+        return np.pad(super()._like(sequence, tokens), (0, unused), constant_values=-9)
+
+
+def call(text: str, urgent: bool) -> str:
+    return hermes_call("note", json.dumps({"text": text, "urgent": urgent}))
+
+
+def ask(
+    target: ScriptedEngine, draft: ScriptedEngine | None, asked: str = ASKED, **options: Any
+) -> Reply:
+    """The reply of a model, with that draft model."""
+    drafting = None
+    if draft is not None:
+        drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=lambda: 0.0)
+    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting) as model:
+        options = {"sampling": GREEDY, "max_tokens": 200} | options
+        return model.call(asked, [NOTE], **options)
+
+
+def test_a_draft_model_that_agrees_saves_most_passes() -> None:
+    text = call(SAID, True)
+    plain = ask(Sized(text), None)
+    drafted = ask(Sized(text), Sized(text))
+    assert uncounted(drafted) == uncounted(plain)
+    assert drafted.calls[0].arguments == {"text": SAID, "urgent": True}
+    assert 2 * drafted.usage.forward_passes < plain.usage.forward_passes
+    assert drafted.usage.accepted_tokens > len(SAID) / 2
+
+
+def test_a_draft_model_that_is_wrong_costs_little() -> None:
+    text = call(SAID, True)
+    plain = ask(Sized(text), None)
+    drafted = ask(Sized(text), Sized(call("a quite different text than that one", False)))
+    assert uncounted(drafted) == uncounted(plain)
+    wasted = drafted.usage.drafted_tokens - drafted.usage.accepted_tokens
+    assert wasted < 20
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_replies_are_the_same(data: st.DataObject) -> None:
+    words = st.sampled_from([SAID, "Good", "Zebras", "Quickly jump over", '"quoted"'])
+    texts = [call(data.draw(words), data.draw(st.booleans())) for _ in range(2)]
+    others = data.draw(st.permutations(texts))
+    noise = data.draw(st.sampled_from([0.0, 3.0, 8.0]))
+    temperature = data.draw(st.sampled_from([0.0, 1.0]))
+    max_tokens = data.draw(st.integers(90, 200))
+    options: dict[str, Any] = {
+        "sampling": Sampling(temperature=temperature, seed=data.draw(st.integers(0, 99))),
+        "max_tokens": max_tokens,
+        "tool_choice": data.draw(st.sampled_from(["auto", "required"])),
+    }
+    plain = ask(Sized(*texts, noise=noise), None, **options)
+    drafted = ask(Sized(*texts, noise=noise), Sized(*others, noise=noise), **options)
+    assert uncounted(drafted) == uncounted(plain)
+
+
+def test_several_turns_have_sequences_of_their_own() -> None:
+    text = call(SAID, False)
+    target, draft = Sized(text), Sized(text)
+    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=lambda: 0.0)
+    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting) as model:
+        turns = [model.stream(f"{ASKED} {n}", [NOTE], sampling=GREEDY) for n in range(3)]
+        for turn in turns:
+            assert turn.result.calls[0].arguments["text"] == SAID
+            assert turn.result.usage.accepted_tokens > 0
+        again = model.call(f"{ASKED} 1", [NOTE], sampling=GREEDY)
+        assert again.calls[0].arguments["text"] == SAID
+    with pytest.raises(ModelError, match="closed"):
+        draft.decode([Chunk(0, [65], 0)])
+
+
+@pytest.mark.parametrize("error", [ModelError("broken"), ContextError("full")])
+def test_a_draft_model_that_fails_is_left(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = call(SAID, True)
+    target, draft = Sized(text), Sized(text)
+    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=lambda: 0.0)
+    draft.failure = error
+    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting) as model:
+        reply = model.call(ASKED, [NOTE], sampling=GREEDY, max_tokens=200)
+    assert reply.calls[0].arguments["text"] == SAID
+    assert reply.usage == ask(Sized(text), None).usage
+    assert ("the draft model failed" in caplog.text) == isinstance(error, ModelError)
+
+
+def test_a_prompt_beyond_the_context_of_the_draft_model_is_not_drafted() -> None:
+    text = call(SAID, True)
+    draft = Sized(text)
+    draft.context_length = 50
+    assert ask(Sized(text), draft).calls[0].arguments["text"] == SAID
+    assert draft.decodes == TIMED
+
+
+def test_a_long_prompt_is_read_in_parts() -> None:
+    text = call(SAID, True)
+    draft = Sized(text)
+    reply = ask(Sized(text), draft, "Nothing. " * 200)
+    assert reply.usage.accepted_tokens > 0
+
+
+def pad(vocabulary: Vocabulary, count: int) -> Vocabulary:
+    return replace(vocabulary, tokens=(*vocabulary.tokens, *[b""] * count))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(3, 0), (0, 3), (2, 5)])
+def test_unused_tokens_at_the_end_may_differ(ours: int, theirs: int) -> None:
+    text = call(SAID, True)
+    target = Sized(text, vocabulary=pad(BYTES, theirs))
+    draft = Sized(text, vocabulary=pad(BYTES, ours))
+    assert ask(target, draft).usage.accepted_tokens > 0
+
+
+def test_another_vocabulary_is_refused() -> None:
+    other = replace(BYTES, tokens=(*BYTES.tokens[:65], b"B", *BYTES.tokens[66:]))
+    with pytest.raises(RequestError, match="token 65 is b'B', not b'A'") as refused:
+        check_vocabulary(other, BYTES)
+    assert refused.value.where == "/draft_model"
+    longer = replace(BYTES, tokens=(*BYTES.tokens, b"word"))
+    with pytest.raises(RequestError, match="another vocabulary"):
+        check_vocabulary(longer, BYTES)
+
+
+@pytest.mark.parametrize(
+    "options", [{"most": 0}, {"least_probability": 1.5}, {"gpu_layers": -2}], ids=str
+)
+def test_options_that_cannot_be(options: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match="must be"):
+        DraftOptions("d.gguf", **options)
+
+
+def test_a_draft_model_that_is_as_slow_reads_nothing() -> None:
+    text = call(SAID, True)
+    ticks = itertools.count()
+    target, draft = Sized(text), Sized(text)
+    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=lambda: float(next(ticks)))
+    template = ChatTemplate(TEMPLATE)
+    with Model(target, template, draft_model=drafting, clock=lambda: float(next(ticks))) as model:
+        reply = model.call(ASKED, [NOTE], sampling=GREEDY, max_tokens=200)
+    assert reply.calls[0].arguments["text"] == SAID
+    assert draft.decodes == TIMED
+
+
+def test_the_demo_model_drafts_for_itself() -> None:
+    """On llama.cpp; that it is as slow as itself does not count here."""
+    question = "Send Tom a note that says: see you at noon."
+    options: dict[str, Any] = {"sampling": GREEDY, "max_tokens": 60}
+    with load() as plain, load(draft_model="demo", sequences=2) as drafted:
+        assert drafted.engine.memory_bytes > plain.engine.memory_bytes
+        expected = plain.call(question, [NOTE], **options)
+        assert uncounted(drafted.call(question, [NOTE], **options)) == uncounted(expected)
+    small, engine = load_engine(embedded.PATH), load_engine(embedded.PATH)
+    drafting = DraftModel(small, engine.vocabulary, OPTIONS, clock=lambda: 0.0)
+    assert engine.header.chat_templates
+    template = ChatTemplate(engine.header.chat_templates[""])
+    with Model(engine, template, draft_model=drafting) as model:
+        reply = model.call(question, [NOTE], **options)
+    assert uncounted(reply) == uncounted(expected)
+    assert expected.usage.accepted_tokens < reply.usage.accepted_tokens
+
+
+def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="drafts are off"):
+        load(draft_model="demo", deterministic=True)
+    with pytest.raises(RequestError, match="drafts are off"):
+        load(draft_model="demo", draft=False)
+    with pytest.raises(RequestError, match="cannot have a draft model here"):
+        load("vllm://127.0.0.1:1", draft_model="demo")
+    with pytest.raises(ModelError, match="cannot be read"):
+        load(draft_model=tmp_path / "missing.gguf")
