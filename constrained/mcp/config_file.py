@@ -99,8 +99,11 @@ class ConfigReader:
         if not isinstance(args, list):
             raise self._error(f"{where}/args", "the arguments have to be a list")
         cwd = entry.get("cwd")
+        command = self._read_text(entry.get("command"), f"{where}/command")
+        if not command:
+            raise self._error(f"{where}/command", "it is empty")
         return ServerCommand(
-            self._read_text(entry.get("command"), f"{where}/command"),
+            command,
             tuple(self._read_text(arg, f"{where}/args/{i}") for i, arg in enumerate(args)),
             env=self._read_texts(entry.get("env"), f"{where}/env"),
             cwd=None if cwd is None else self._read_text(cwd, f"{where}/cwd"),
@@ -120,7 +123,7 @@ class ConfigReader:
     def _read_text(self, given: Any, where: str) -> str:
         if isinstance(given, int | float) and not isinstance(given, bool):
             given = str(given)  # such as a port
-        if not isinstance(given, str) or not given:
+        if not isinstance(given, str):
             raise self._error(where, "it has to be a text")
         return VARIABLE.sub(lambda found: self._find_variable(found[1], where), given)
 
@@ -137,9 +140,8 @@ class ConfigReader:
             if name == "workspaceFolder":
                 hint = "Write the path"
                 raise self._error(where, "${workspaceFolder} is known to VS Code alone", hint)
-            raise self._error(
-                where, f"the variable {name} is not set", f"Set it: export {name}=..."
-            )
+            hint = f"Set it: export {name}=..."
+            raise self._error(where, f"the variable {name} is not set", hint)
         hint = "Use ${NAME}, of an environment variable"
         raise self._error(where, f"${{{variable}}} is not known", hint)
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 MOST_PAGES = 100  # of a list
 LONGEST_LOG = 500  # characters of what a server has printed, in a message
-LISTEN_AGAIN = 1.0  # seconds until notifications are asked for again, where they ended
+LISTEN_AGAIN = (1.0, 60.0)  # seconds until notifications are asked for again: first, at most
 
 
 class McpError(Error):
@@ -175,16 +175,19 @@ class McpConnection:
     async def _watch(self, client: Client) -> None:
         """Asks a server for notifications, where it does not send them by itself."""
         tools = client.server_capabilities.tools
+        pause, longest = LISTEN_AGAIN
         while tools is not None and tools.list_changed:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
+                    pause = LISTEN_AGAIN[0]
                     async for _ in changes:
                         await self._refresh(client)
             except ListenNotSupportedError:
                 return  # it sends them by itself: see `_take_message`
             except (MCPError, SubscriptionLost, TimeoutError):
                 pass
-            await asyncio.sleep(LISTEN_AGAIN)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
             await self._refresh(client)
 
     async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
@@ -280,7 +283,8 @@ class McpConnection:
 
     def _explain_end(self, what: str) -> McpError:
         message = f"the MCP server {self.name} has ended during {what}; whether that had an effect"
-        return McpError(f"{message} is not known. The next call starts it again")
+        more = ". The next call starts it again" if self._may_reopen else ""
+        return McpError(f"{message} is not known{more}")
 
     def _explain_start(self, error: Exception, printed: str) -> McpError:
         cause: BaseException = error

@@ -13,7 +13,7 @@ from constrained.agent.actions import aexecute_call
 from constrained.agent.begun_call import BegunCall
 from constrained.agent.journal import Verdict
 from constrained.agent.outcome import CallResult, decline
-from constrained.terminal.output import print_error
+from constrained.terminal.output import escape_controls, print_error
 from constrained.terminal.show import describe_call
 from constrained.tools.functions import find_tool
 from grammars.lowering.lower import lower
@@ -69,7 +69,8 @@ class CallExecutor:
     def _approve(self, call: ToolCall) -> Verdict:
         if self._read is None:
             return "it may change something, and nobody is there to allow it"
-        line = self._read(f"run {describe_call(call)}? y/N, or why not: ").strip()
+        shown = escape_controls(describe_call(call))
+        line = self._read(f"run {shown}? y/N, or why not: ").strip()
         if line.lower() in YES:
             return True
         return False if line.lower() in NO else line
@@ -103,14 +104,15 @@ class CallExecutor:
 
     def _ask(self, question: "Elicitation") -> Mapping[str, Any] | bool | None:
         assert self._read is not None
-        about = f"{question.server} asks: {question.message}"
+        about = escape_controls(f"{question.server} asks: {question.message}")
         if question.url is not None:
-            line = self._read(f"{about} Did you visit {question.url}? y/N: ")
+            line = self._read(f"{about} Did you visit {escape_controls(question.url)}? y/N: ")
             return line.strip().lower() in YES
         content: dict[str, Any] = {}
         required = question.schema.get("required", ())
         for name, schema in question.schema.get("properties", {}).items():
-            value = self._ask_for_value(f"{about} ({name}{_describe(schema)}): ", schema)
+            asked = escape_controls(f"({name}{_describe(schema)}): ")
+            value = self._ask_for_value(f"{about} {asked}", schema)
             if value is not None:
                 content[name] = value
             elif name in required:

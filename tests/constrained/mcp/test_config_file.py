@@ -15,7 +15,7 @@ CLAUDE = {
         "files": {
             "command": "npx",
             "args": ["-y", "server", "${FOLDER}", 8080],
-            "env": {"KEY": "${KEY:-none}"},
+            "env": {"KEY": "${KEY:-none}", "EMPTY": ""},
             "autoApprove": ["read"],
         },
         "off": {"command": "x", "disabled": True},
@@ -42,7 +42,8 @@ def test_claude_desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps(CLAUDE))
     read = read_sources([str(path)])
-    command = ServerCommand("npx", ("-y", "server", "/data", "8080"), {"KEY": "none"}, name="files")
+    environment = {"KEY": "none", "EMPTY": ""}
+    command = ServerCommand("npx", ("-y", "server", "/data", "8080"), environment, name="files")
     assert read.servers == (command,)
     assert read.notes == (
         f"{path}: /mcpServers/files/autoApprove is ignored",
@@ -72,6 +73,7 @@ def server(**fields: Any) -> dict[str, Any]:
         ({"mcpServers": {}, "servers": {}}, "", "it has to have `mcpServers`"),
         ({"mcpServers": []}, "/mcpServers", "by their names"),
         (server(), "/mcpServers/a~1b/command", "it has to be a text"),
+        (server(command=""), "/mcpServers/a~1b/command", "it is empty"),
         (server(command="x", args="y"), "/mcpServers/a~1b/args", "have to be a list"),
         (server(command="x", args=[None]), "/mcpServers/a~1b/args/0", "it has to be a text"),
         (server(command="x", env={"A": None}), "/mcpServers/a~1b/env/A", "it has to be a text"),
