@@ -49,8 +49,8 @@ NOT_HANDED_ON = re.compile(r"PYTHON|VIRTUAL_ENV|LLAMA_|CONSTRAINED_|HF_|XDG_|MAK
 OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
 PIPED_PARSER = "tests/constrained/conformance/piped_parser.py"
-ELSEWHERE = re.compile("(llama-server|vllm|sglang)://|constrained cluster")
-"""What needs an engine, or Ray and several machines, which are not here."""
+ELSEWHERE = re.compile("(llama-server|vllm|sglang)://|constrained (cluster|mcp)|--mcp")
+"""What needs an engine, Ray and several machines, or MCP servers, which are not here."""
 FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
 """Commands that no page tells to run."""
 
@@ -231,7 +231,7 @@ def install(stranger: Stranger, wheel: Path) -> float:
     steps = [
         f"{sys.executable} -m venv {stranger.venv} && echo made",
         f"{ROOT}/.ci/install_engine {stranger.venv}/bin/python && echo installed",
-        f"pip install --progress-bar off '{wheel}[otel,server,suite]'",
+        f"pip install --progress-bar off '{wheel}[mcp,otel,server,suite]'",
         'constrained call "Hello!"',
     ]
     seconds = sum(stranger.run(step, patience=1800).seconds for step in steps)

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     )
     from constrained.isolation.isolated_call import Isolation
     from constrained.logits import TokenDrawn
+    from constrained.mcp.connection import McpError
+    from constrained.mcp.elicitation import Elicitation
+    from constrained.mcp.results import McpResult
+    from constrained.mcp.servers import McpServers, connect_mcp
     from constrained.model.loading import from_llama, load
     from constrained.model.model import Model
     from constrained.reply import Reply
@@ -66,6 +70,10 @@ _NAMES = {
         "TemplateError",
     ),
     "constrained.logits": ("TokenDrawn",),
+    "constrained.mcp.connection": ("McpError",),
+    "constrained.mcp.elicitation": ("Elicitation",),
+    "constrained.mcp.results": ("McpResult",),
+    "constrained.mcp.servers": ("McpServers", "connect_mcp"),
     "constrained.model.loading": ("from_llama", "load"),
     "constrained.model.model": ("Model",),
     "constrained.reply": ("Reply",),
@@ -110,11 +118,15 @@ __all__ = [
     "ContextError",
     "DeadlineError",
     "DraftOptions",
+    "Elicitation",
     "Error",
     "Exhausted",
     "FunctionTool",
     "GrammarError",
     "Isolation",
+    "McpError",
+    "McpResult",
+    "McpServers",
     "Model",
     "ModelError",
     "Outcome",
@@ -138,6 +150,7 @@ __all__ = [
     "ToolReport",
     "ToolSearch",
     "Usage",
+    "connect_mcp",
     "from_llama",
     "load",
     "report_tools",

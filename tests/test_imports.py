@@ -39,11 +39,13 @@ ONLY_IN = {
     "fastapi": {module.name for module in MODULES if module.name.startswith("server.")},
     "llama_cpp": {m.name for m in MODULES if m.name.startswith("constrained.engine.llama")},
     "llguidance": {"constrained.mask", "constrained.vocabulary.vocabulary"},
+    "httpx2": {"constrained.mcp.connection"},
+    "mcp": {module.name for module in MODULES if module.name.startswith("constrained.mcp.")},
     "ray": {"server.cluster.ray_app", "server.cluster.ray_router", "server.cluster.command"},
     "redis": {"server.store.redis_store"},
 }
-ON_DEMAND = {"ray", "redis"}
-"""Of extras of the same name, without which there is a message that says what to install."""
+ON_DEMAND = {"httpx2": "mcp", "mcp": "mcp", "ray": "ray", "redis": "redis"}
+"""Packages of extras, without which there is a message that says what to install."""
 FOR_TYPES_ONLY = {"llguidance": {"constrained.replay.check", "constrained.compile.compiler"}}
 
 EXTRAS = {"grammars": ["server", "suite"], "constrained": list[str](), "server": ["server"]}
@@ -139,7 +141,7 @@ def test_what_is_imported_is_required(package: str) -> None:
     for module in MODULES:
         if module.path.parts[0] == package:
             imported.update(name for name, _ in find_imports(module))
-    foreign = imported - sys.stdlib_module_names - MAY_NOT_IMPORT.keys() - ON_DEMAND
-    assert project["optional-dependencies"].keys() >= ON_DEMAND
+    foreign = imported - sys.stdlib_module_names - MAY_NOT_IMPORT.keys() - ON_DEMAND.keys()
+    assert project["optional-dependencies"].keys() >= set(ON_DEMAND.values())
     providers = {name: set(map(canonicalize_name, homes[name])) for name in foreign}
     assert [name for name in foreign if not providers[name] & installed] == []

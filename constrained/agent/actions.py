@@ -5,19 +5,21 @@ of `Blocking` never wait, and so a sync run is a coroutine that is done at its f
 """
 
 import asyncio
-import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from constrained.agent.begun_call import BegunCall
 from constrained.agent.journal import Verdict
 from constrained.agent.outcome import CallResult, Outcome, fail
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import RequestError
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream, Stream
-from constrained.tools.execution import acall_function, call_function, format_result
+from constrained.tools.execution import acall_function, call_function, format_result, is_async
+from constrained.tools.functions import find_tool
 from grammars.turn import ToolCall
 
 T = TypeVar("T")
@@ -144,18 +146,21 @@ class Blocking:
             raise RequestError("approve is async", where="/approve", hint="Use arun")
         return verdict
 
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> Future[CallResult]:
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> BegunCall[CallResult]:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(thread_name_prefix="tool")
-        context = contextvars.copy_context()
-        return self._pool.submit(context.run, _execute, call, tools)
+        tool = find_tool(call.name, tools)
+        execute = execute_call
+        if tool is not None and is_async(tool.function):
+            execute = aexecute_call
+        return BegunCall(self._pool, partial(execute, call, tools))
 
     async def finish(self, execution: Execution) -> CallResult:
-        assert isinstance(execution, Future)
+        assert isinstance(execution, BegunCall)
         return execution.result()
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        return _execute(call, tools)
+        return execute_call(call, tools)
 
     async def gather(
         self, works: Sequence[Coroutine[Any, Any, CallResult]]
@@ -168,9 +173,19 @@ class Blocking:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _execute(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+def execute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+    """The result of a call; what its function raises is in it."""
     try:
         result = call_function(call, tools)
+        return CallResult(call, Outcome.DONE, format_result(result), result=result)
+    except Exception as e:  # the function is the user's, and may raise anything
+        return fail(call, e)
+
+
+async def aexecute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+    """Like `execute_call`, for asyncio."""
+    try:
+        result = await acall_function(call, tools)
         return CallResult(call, Outcome.DONE, format_result(result), result=result)
     except Exception as e:  # the function is the user's, and may raise anything
         return fail(call, e)
@@ -209,11 +224,7 @@ class Concurrent:
         return await execution
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        try:
-            result = await acall_function(call, tools)
-            return CallResult(call, Outcome.DONE, format_result(result), result=result)
-        except Exception as e:  # the function is the user's, and may raise anything
-            return fail(call, e)
+        return await aexecute_call(call, tools)
 
     async def gather(
         self, works: Sequence[Coroutine[Any, Any, CallResult]]

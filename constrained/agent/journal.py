@@ -1,8 +1,9 @@
 """What a run notes before it goes on, and finds there when it is resumed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from constrained.agent.outcome import CallResult, Run
 from constrained.reply import Reply
@@ -40,6 +41,14 @@ class Journal(Protocol):
 
     def begin_turn(self, turn: int, seconds: float) -> float:
         """Notes that a turn begins, so many seconds after the run; returns what was noted first."""
+        ...
+
+    def note_tools(self, turn: int, tools: Sequence[Any]) -> None:
+        """Notes the tools that a turn is about to be generated with."""
+        ...
+
+    def find_tools(self, turn: int) -> list[Any]:
+        """The tools of a turn that has a reply, without their functions."""
         ...
 
     def find_reply(self, turn: int) -> tuple[Reply, float] | None:
@@ -103,6 +112,12 @@ class NoJournal:
 
     def note_reply(self, turn: int, reply: Reply, seconds: float) -> None:
         """Does nothing, as the rest."""
+
+    def note_tools(self, turn: int, tools: Sequence[Any]) -> None: ...
+
+    def find_tools(self, turn: int) -> list[Any]:
+        """Finds none: no turn has a reply."""
+        return []
 
     def note_verdict(self, place: CallPlace, verdict: Verdict) -> None: ...
 

@@ -5,9 +5,9 @@ one and the same.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from constrained.agent.budget import NO_BUDGET, Budget, Spent, check_cost
 from constrained.agent.context import Context
@@ -25,6 +25,14 @@ from constrained.tools.offer import read_offer
 from constrained.tools.search import ToolSearch
 from constrained.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
+
+RunTools: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
+"""The tools of a run, or a function that is asked for them in front of each turn."""
+
+
+def list_tools(tools: RunTools) -> Sequence[Any]:
+    """The tools as they are now."""
+    return tools() if callable(tools) else tools
 
 
 @dataclass(frozen=True)
@@ -72,14 +80,15 @@ class AgentLoop:
 
     Args:
         messages: the conversation, or the text of a user message.
-        tools: functions, and all else that `read_tools` reads.
+        tools: functions, and all else that `read_tools` reads; or a function that lists them.
         options: of each turn.
         limits: of the run.
         search: of further tools, which can be called once they are found.
         clock: in seconds.
 
     Attributes:
-        tools: those of the prompt, which stay the same.
+        shown: the tools that are given, as they are now.
+        tools: those of the prompt: these, and the one that searches.
         options: of the next turn.
 
     Raises:
@@ -89,25 +98,24 @@ class AgentLoop:
     def __init__(
         self,
         messages: Sequence[Mapping[str, Any]] | str,
-        tools: Sequence[Any],
+        tools: RunTools,
         options: Mapping[str, Any],
         *,
         limits: RunLimits,
         search: ToolSearch | None = None,
         clock: Clock = time.monotonic,
     ):
-        hidden = options.get("hidden_tools", ())
-        # Refuses what cannot be offered, and says where.
-        offer = read_offer(tools, hidden=hidden, drop=options.get("drop_tools", True))
-        # So that signatures are read once.
-        self.tools = _isolate_all(tools, limits.isolate)
-        self._hidden = _isolate_all(hidden, limits.isolate)
+        self._source, self._limits, self._search = tools, limits, search
+        self._given_hidden: Sequence[Any] = options.get("hidden_tools", ())
+        self._hidden = _isolate_all(self._given_hidden, limits.isolate)
         self._found: list[Any] = []
-        self._search = search
+        self._gone: list[FunctionTool] = []
+        self._given: list[Any] = []
+        self.shown: list[Any] = []
+        self.tools: list[Any] = []
         if search is not None:
-            search.check_names(offer.names)
             _isolate_all(search.tools, limits.isolate)  # refuses what cannot be isolated
-            self.tools.append(search.tool)
+        self._read_tools(options)
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         self.options = dict(options)
@@ -115,7 +123,6 @@ class AgentLoop:
         self.reason: Reason | None = None
         self.detail = ""
         self._context = Context(messages)
-        self._limits = limits
         self._clock = clock
         self._started = clock()
         self._spent = Spent()
@@ -160,19 +167,52 @@ class AgentLoop:
         # There are no answers at all where the calls are left to the caller.
         for number, answer in enumerate(self._answers):
             call = self._replies[-1].calls[number]
-            if answer is None and (tool := find_tool(call.name, self.callable_tools)):
+            if answer is None and (tool := self.find_function(call)):
                 found.append(OpenCall(number, call, tool))
         return found
 
     def find_function(self, call: ToolCall) -> FunctionTool | None:
         """The tool of a call, if it has a function."""
-        tool = find_tool(call.name, self.callable_tools)
+        tool = find_tool(call.name, [*self.callable_tools, *self._gone])
         if tool is None or tool.function is None:
             return None
         return tool
 
+    def _read_tools(self, options: Mapping[str, Any]) -> None:
+        """Reads the tools, if they are others than before."""
+        given = list_tools(self._source)
+        is_list = isinstance(given, list | tuple)
+        if is_list and self._given and list(given) == self._given:
+            return
+        drop = options.get("drop_tools", True)
+        # Refuses what cannot be offered, and says where.
+        offer = read_offer(given, hidden=self._given_hidden, drop=drop)
+        self._given = list(given)
+        # So that signatures are read once.
+        self.shown = _isolate_all(given, self._limits.isolate)
+        self.tools = list(self.shown)
+        if self._search is not None:
+            self._search.check_names(offer.names)
+            self.tools.append(self._search.tool)
+
+    @property
+    def has_live_tools(self) -> bool:
+        """True if a turn may have other tools than the one before."""
+        return callable(self._source)
+
+    def remember(self, tools: Sequence[Any]) -> None:
+        """This turn was recorded with these tools; its calls are read with those that are gone,
+        too."""
+        names = {tool.name for tool in self.callable_tools if isinstance(tool, FunctionTool)}
+        for tool in tools:
+            if isinstance(tool, FunctionTool) and tool.name not in names:
+                self._gone.append(tool)
+
     def prepare(self, seconds: float) -> None:
         """A turn is about to begin, so many seconds after the run did."""
+        self._gone = []
+        if self.has_live_tools:
+            self._read_tools(self.options)
         self._started = self._clock() - seconds
         self._spent = replace(self._spent, seconds=seconds)
         spent = self._limits.budget.find_spent(self._spent)

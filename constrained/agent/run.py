@@ -8,7 +8,7 @@ from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Con
 from constrained.agent.doubt import Doubt, Unsure, read_doubt, take_back
 from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
-from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
+from constrained.agent.loop import AgentLoop, OpenCall, RunLimits, RunTools
 from constrained.agent.outcome import CallResult, Run, decline, lose
 from constrained.reply import Reply
 from constrained.tools.search import ToolSearch, read_search
@@ -40,7 +40,7 @@ class RunSettings:
     def make_loop(
         self,
         messages: Sequence[Mapping[str, Any]] | str,
-        tools: Sequence[Any],
+        tools: RunTools,
         options: Mapping[str, Any],
     ) -> AgentLoop:
         """The loop of such a run; `options` are those of its turns."""
@@ -75,7 +75,7 @@ def split_options(
 def run(
     model: ChatModel,
     messages: Sequence[Mapping[str, Any]] | str,
-    tools: Sequence[Any],
+    tools: RunTools,
     journal: Journal | None = None,
     **options: Any,
 ) -> Run:
@@ -103,7 +103,7 @@ def run(
 async def arun(
     model: ChatModel,
     messages: Sequence[Mapping[str, Any]] | str,
-    tools: Sequence[Any],
+    tools: RunTools,
     journal: Journal | None = None,
     **options: Any,
 ) -> Run:
@@ -164,8 +164,12 @@ class _Turn:
         loop.prepare(journal.begin_turn(self._number, loop.elapsed))
         known = journal.find_reply(self._number)
         if known is None:
+            if loop.has_live_tools:
+                journal.note_tools(self._number, loop.shown)
             known = await self._generate(), loop.elapsed
             journal.note_reply(self._number, *known)
+        else:
+            loop.remember(journal.find_tools(self._number))
         reply, seconds = known
         loop.take(reply, seconds, self._list_begun(reply))
 

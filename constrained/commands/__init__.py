@@ -43,5 +43,6 @@ COMMANDS = (
     _command("models", "list, download and remove models"),
     _command("bench", "measure how fast a model is on this machine"),
     _command("runs", "list, resume, replay, approve and export recorded runs"),
+    Command("mcp", "be an MCP server: a model for other programs", f"{__name__}.mcp.command"),
     _command("trace", "show what decided about each token of a reply"),
 )

@@ -1,20 +1,28 @@
 """`constrained call`: answers one message."""
 
 import argparse
+import sys
 from dataclasses import replace
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from constrained.commands import options as shared
 from constrained.commands import request, trace
+from constrained.commands.mcp import connection
 from constrained.deadline import check_timeout
 from constrained.errors import RequestError
 from constrained.terminal.exit_codes import ExitCode
 from constrained.terminal.input import read_text
 from constrained.terminal.output import print_json, print_notes
-from constrained.terminal.show import Screen, follow, show_reply, wait
+from constrained.terminal.show import Screen, describe_call, follow, show_reply, wait
 
 if TYPE_CHECKING:
+    from constrained.agent.outcome import CallResult
+    from constrained.commands.mcp.execution import CallExecutor
+    from constrained.job import Job
+    from constrained.mcp.servers import McpServers
     from constrained.model.call_options import TurnOptions
+    from constrained.model.model import Model
     from constrained.reply import Reply
 
 
@@ -32,10 +40,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     help = "fail if the reply takes longer; default: no limit"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)
     trace.add_option(parser)
+    connection.add_options(parser)
     request.add_options(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
+    from constrained.commands.mcp.execution import CallExecutor
+
     check_timeout(options.timeout)
     message = options.message
     if message == "-" == options.tools:
@@ -46,10 +57,48 @@ def _run(options: argparse.Namespace) -> int:
         message = read_text("-", "MESSAGE").rstrip("\n")
     messages = [*shared.read_system(options), {"role": "user", "content": message}]
     job = replace(job, messages=messages)
-    with request.load_model(options) as model:
+    read = _read_answer if sys.stdin.isatty() and sys.stderr.isatty() else None
+    executor = CallExecutor(read, approve_all=options.yes)
+    with (
+        connection.connect(options, executor.elicit) as servers,
+        request.load_model(options) as model,
+    ):
         job = request.fit(job, model)
+        answered = AnsweredCall(model, options)
+        reply = answered.run(job, servers, executor) if servers else answered.generate(job)
+    if options.json:
+        print_json(reply.to_json())
+    elif not options.stream:
+        show_reply(reply, Screen())
+    return _find_code(reply)
+
+
+def _read_answer(prompt: str) -> str:
+    """A line of the terminal; stdout is the reply's."""
+    print(prompt, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline()
+
+
+class AnsweredCall:
+    """Answers the message: in a turn, or in a run with the tools of MCP servers.
+
+    Args:
+        model: what answers.
+        options: of the command.
+    """
+
+    def __init__(self, model: "Model", options: argparse.Namespace):
+        self._model = model
+        self._options = options
+        self._is_first = True
+
+    def generate(self, job: "Job") -> "Reply":
+        """A turn; it is printed here if it is to be seen as it is generated."""
+        options, model = self._options, self._model
         turn = model.compile(job)
-        print_notes(request.describe(job, model, options, turn=turn))
+        if self._is_first:
+            print_notes(request.describe(job, model, options, turn=turn))
+            self._is_first = False
         if options.show_prompt:
             prompt = turn.prompt.text[-160:]
             print_notes([f"prompt: ...{prompt!r}", f"start: {turn.state.start.value}"])
@@ -61,17 +110,47 @@ def _run(options: argparse.Namespace) -> int:
             "trace": options.trace is not None,
             "progress": True,
         }
-        if options.stream:
-            reply = follow(model.stream_turn(turn, **limits), Screen())
-            trace.save(reply, options.trace)
-            return _find_code(reply)
-        reply = wait(model.stream_turn(turn, **limits))
-    trace.save(reply, options.trace)
-    if options.json:
-        print_json(reply.to_json())
-    else:
-        show_reply(reply, Screen())
-    return _find_code(reply)
+        stream = model.stream_turn(turn, **limits)
+        reply = follow(stream, Screen()) if options.stream else wait(stream)
+        trace.save(reply, options.trace)
+        return reply
+
+    def run(self, job: "Job", servers: "McpServers", executor: "CallExecutor") -> "Reply":
+        """Carries out the calls of servers, until the model answers, or calls a tool that is left
+        to the user; returns the last turn."""
+        from constrained.agent.loop import AgentLoop, RunLimits
+        from constrained.agent.outcome import Reason
+
+        loop = AgentLoop(
+            job.messages,
+            lambda: [*job.tools, *servers.tools()],
+            {"tool_choice": job.tool_choice, "drop_tools": job.drop_tools},
+            limits=RunLimits(),
+        )
+        while True:
+            loop.prepare(loop.elapsed)
+            given = loop.options
+            reply = self.generate(
+                replace(
+                    job,
+                    messages=loop.messages,
+                    tools=loop.tools,
+                    tool_choice=given["tool_choice"],
+                    excluded_calls=given.get("excluded_calls", ()),
+                )
+            )
+            loop.take(reply, loop.elapsed)
+            results: list[CallResult] = []
+            for open_call in loop.open:
+                results.append(executor.execute(open_call.call, loop.tools))
+                print_notes(
+                    [f"{describe_call(open_call.call)} -> {shorten(results[-1].content, 200)}"]
+                )
+            loop.answer(results)
+            if loop.reason is not None:
+                if loop.reason is not Reason.STOP:
+                    print_notes([f"ended: {loop.reason} {loop.detail}".rstrip()])
+                return reply
 
 
 def _find_code(reply: "Reply") -> ExitCode:

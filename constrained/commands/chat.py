@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from textwrap import shorten
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained.commands import options as shared
 from constrained.commands import request, trace
+from constrained.commands.mcp import connection
 from constrained.errors import RequestError
 from constrained.terminal.output import print_error, print_notes
 from constrained.terminal.show import Screen, follow
@@ -17,9 +18,12 @@ from grammars.errors import Error
 from grammars.turn import ToolCall
 
 if TYPE_CHECKING:
+    from constrained.commands.mcp.execution import CallExecutor
     from constrained.job import Job
+    from constrained.mcp.servers import McpServers
     from constrained.model.call_options import TurnOptions
     from constrained.model.model import Model
+    from constrained.tools.functions import FunctionTool
 
 HELP = """\
 /clear  forget the conversation, but for the system message
@@ -27,7 +31,8 @@ HELP = """\
 /help   show this
 /exit   end, as Ctrl-D does
 Ctrl-C cancels the turn under way. A space in front sends a line that begins with "/".
-When the model calls a tool, type the result, text or JSON; an empty line means no result."""
+When the model calls a tool, type the result, text or JSON; an empty line means no result.
+Tools of MCP servers are carried out; you are asked first about those that may change something."""
 SKIPPED = '{"error": "not executed: the user gives no result"}'
 
 
@@ -36,17 +41,28 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run, json=False)
     parser.add_argument("--system", metavar="TEXT", help="system message")
     trace.add_option(parser)
+    connection.add_options(parser)
     request.add_options(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
+    from constrained.commands.mcp.execution import CallExecutor
+
     job = replace(request.read_request(options), messages=shared.read_system(options))
-    with request.load_model(options) as model:
+    lines = Lines()
+    executor = CallExecutor(lines.read, approve_all=options.yes)
+    with (
+        connection.connect(options, executor.elicit) as servers,
+        request.load_model(options) as model,
+    ):
         job = request.fit(job, model)
         print_notes(request.describe(job, model, options))
         ChatSession(
             model,
             job,
+            lines=lines,
+            servers=servers,
+            executor=executor,
             most_tokens=options.max_tokens,
             sampling=shared.read_sampling(options, model.sampling),
             stop=options.stop,
@@ -63,6 +79,9 @@ class ChatSession:
     Args:
         model: what answers.
         job: what each turn asks for; its messages begin the conversation.
+        lines: what the user types.
+        servers: whose tools are offered, too.
+        executor: carries their calls out.
         trace_file: takes a trace of each turn, if the options ask for one.
         most_tokens: of a reply; None: as many as the context has room for.
         options: of the generation, as in `Model.stream_turn`.
@@ -73,21 +92,27 @@ class ChatSession:
         model: "Model",
         job: "Job",
         *,
+        lines: "Lines | None" = None,
+        servers: "McpServers | None" = None,
+        executor: "CallExecutor | None" = None,
         trace_file: str | None = None,
         most_tokens: int | None,
         **options: "Unpack[TurnOptions]",
     ):
+        from constrained.commands.mcp.execution import CallExecutor
+        from constrained.tools.offer import read_offer
+
         self._model = model
         self._most_tokens = most_tokens
         self._job = job
         self._trace_file = trace_file
         self._options = options
-        self._lines = Lines()
+        self._lines = lines or Lines()
+        self._servers = servers
+        self._executor = executor or CallExecutor(self._lines.read, approve_all=False)
         self._screen = Screen()
         self._messages: list[Mapping[str, Any]] = []  # behind those of the job
         self._starts: list[int] = []  # indexes in them at which the turns of the user begin
-        from constrained.tools.offer import read_offer
-
         # The tools that the user knows are not offered.
         self._refused = {refusal.name for refusal in read_offer(job.tools).refused}
 
@@ -153,7 +178,9 @@ class ChatSession:
         job = self._job
         while True:
             messages = [*self._job.messages, *self._messages]
-            turn = self._model.compile(replace(job, messages=messages))
+            own = [] if self._servers is None else self._servers.tools()
+            job = replace(job, messages=messages, tools=[*self._job.tools, *own])
+            turn = self._model.compile(job)
             for refusal in turn.refused:
                 if refusal.name not in self._refused:
                     self._refused.add(refusal.name)
@@ -169,13 +196,17 @@ class ChatSession:
             self._messages.append(reply.message())
             if not reply.calls:
                 return
-            self._messages += [self._ask_for_result(call) for call in reply.calls]
+            self._messages += [self._find_result(call, own) for call in reply.calls]
             if job.tool_choice != "none":  # a call is required once: else it would never answer
                 job = replace(job, tool_choice="auto")
 
-    def _ask_for_result(self, call: ToolCall) -> dict[str, Any]:
-        """The message with the result of a call, for which the user is asked."""
-        content = self._lines.read(f"result of {call.name}: ").strip() or SKIPPED
+    def _find_result(self, call: ToolCall, own: Sequence["FunctionTool"]) -> dict[str, Any]:
+        """The message with the result of a call: that of a server, or what the user types."""
+        if any(tool.name == call.name for tool in own):
+            content = self._executor.execute(call, own).content
+            self._screen.say(f"-> {shorten(content, 200)}")
+        else:
+            content = self._lines.read(f"result of {call.name}: ").strip() or SKIPPED
         return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
 
 

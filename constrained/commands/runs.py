@@ -7,16 +7,21 @@ import inspect
 import json
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.commands import request
+from constrained.commands.mcp import connection
 from constrained.errors import RequestError
 from constrained.terminal.exit_codes import ExitCode
 from constrained.terminal.output import print_json, print_notes, print_table, print_text
 
 if TYPE_CHECKING:
+    from constrained.agent.loop import RunTools
+    from constrained.mcp.servers import McpServers
     from constrained.runs.store import RecordedRun, RunStore
 
 FUNCTIONS = "a Python file whose functions are the tools of the run, or which lists them as TOOLS"
@@ -30,7 +35,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     _add(actions, "list", "list the runs of a file", _list, one=False)
     _add(actions, "show", "show what happened in a run", _show)
     resume = _add(actions, "resume", "go on with a run whose process ended, or that waits", _resume)
-    resume.add_argument("--functions", metavar="FILE.py", required=True, help=FUNCTIONS)
+    resume.add_argument("--functions", metavar="FILE.py", help=FUNCTIONS)
+    connection.add_options(resume, approve=False)
     help = "execute calls again that were under way when the process ended"
     resume.add_argument("--repeat-interrupted", action="store_true", help=help)
     resume.add_argument("--max-steps", type=int, metavar="N", help="most turns of the run")
@@ -165,15 +171,21 @@ def _resume(options: argparse.Namespace) -> int:
 
     with _open(options) as store:
         run = _find(store, options)
-    tools = _read_functions(options.functions, run)
+    if options.functions is None and not connection.has_servers(options):
+        hint = "Give --functions, or --mcp for tools of MCP servers"
+        raise RequestError("the tools of the run are not given", where="/tools", hint=hint)
+    functions = _read_functions(options.functions, run)
     shared.complete(options)
     given: ResumeOptions = {}
     if options.max_steps is not None:
         given["max_steps"] = options.max_steps
     if options.repeat_interrupted:
         given["on_interrupted"] = lambda call: True
-    with request.load_model(options) as model:
+    with connection.connect(options) as servers, request.load_model(options) as model:
         print_notes(model.notices)
+        tools: RunTools = functions
+        if servers is not None:
+            tools = partial(_join_tools, functions, servers)
         ended = model.resume(options.record, run.id, tools, **given)
     if options.json:
         print_json({"reason": ended.reason, "detail": ended.detail, "content": ended.content})
@@ -184,8 +196,14 @@ def _resume(options: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _read_functions(path: str, run: "RecordedRun") -> list[Any]:
-    """The tools of a run: those that a file defines, and those that had no function.
+def _join_tools(functions: Sequence[Any], servers: "McpServers") -> list[Any]:
+    """The functions of a file, and the tools that servers have now."""
+    return [*functions, *servers.tools()]
+
+
+def _read_functions(path: str | None, run: "RecordedRun") -> list[Any]:
+    """The tools of a run: those that a file defines, if there is one, and those that had no
+    function.
 
     Raises:
         RequestError: the file cannot be imported.
@@ -193,6 +211,21 @@ def _read_functions(path: str, run: "RecordedRun") -> list[Any]:
     from constrained.runs.recorded_tools import find_name, list_entries
     from constrained.tools.functions import as_tool
 
+    given = [] if path is None else _import_functions(path)
+    found: dict[str, Any] = {}
+    for tool in map(as_tool, given):
+        found[tool.name] = tool
+    tools: list[Any] = []
+    for entry in list_entries(run):
+        if (name := find_name(entry)) in found:
+            tools.append(found[name])
+        elif not entry["has_function"]:
+            tools.append(entry["tool"])
+    return tools
+
+
+def _import_functions(path: str) -> Sequence[Any]:
+    """The functions that a file defines, or lists as TOOLS."""
     spec = importlib.util.spec_from_file_location("functions_of_run", path)
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise RequestError(f"--functions: {path!r} is no Python file")
@@ -204,19 +237,10 @@ def _read_functions(path: str, run: "RecordedRun") -> list[Any]:
         message = f"--functions: {path!r} cannot be imported: {type(e).__name__}: {e}"
         raise RequestError(message) from e
     given = getattr(module, "TOOLS", None)
-    if given is None:
-        own = [value for value in vars(module).values() if callable(value)]
-        given = [value for value in own if inspect.getmodule(value) is module]
-    found: dict[str, Any] = {}
-    for tool in map(as_tool, given):
-        found[tool.name] = tool
-    tools: list[Any] = []
-    for entry in list_entries(run):
-        if (name := find_name(entry)) in found:
-            tools.append(found[name])
-        elif not entry["has_function"]:
-            tools.append(entry["tool"])
-    return tools
+    if given is not None:
+        return given
+    own = [value for value in vars(module).values() if callable(value)]
+    return [value for value in own if inspect.getmodule(value) is module]
 
 
 def _replay(options: argparse.Namespace) -> int:

@@ -175,7 +175,11 @@ class Usage:
     accepted_tokens: int = 0
 
     def add_discarded(self, other: "Usage") -> "Usage":
-        """The same, with the tokens of a turn behind the same prompt that was thrown away."""
+        """The same, with the tokens of a turn behind the same prompt that was thrown away.
+
+        Args:
+            other: the usage of that turn.
+        """
         return replace(
             self,
             completion_tokens=self.completion_tokens + other.completion_tokens,

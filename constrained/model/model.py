@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any, TypeVar, Unpack, overload
 
 from constrained.agent import run as agent
+from constrained.agent.loop import RunTools
 from constrained.agent.outcome import Run
 from constrained.answers import Target, read_target
 from constrained.compile.compiled_turn import CompiledTurn
@@ -282,7 +283,7 @@ class Model:
         return read_value(target, reply, call.job)
 
     @explain_options
-    def run(self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]) -> Run:
+    def run(self, messages: Messages, tools: RunTools, **options: Unpack[RunOptions]) -> Run:
         """Runs the agent loop: calls the model, executes its calls, shows it the results, and
         repeats that until it answers.
 
@@ -295,7 +296,8 @@ class Model:
 
         Args:
             messages: the conversation in OpenAI's form, or the text of a user message.
-            tools: as for `call`; functions, models and `FunctionTool`s can be executed.
+            tools: as for `call`; functions, models and `FunctionTool`s can be executed. Or a
+                function that is asked for them before each turn.
             options: listed below.
 
         Returns:
@@ -311,9 +313,7 @@ class Model:
             return agent.run(self, messages, tools, recorded.journal, **recorded.options)
 
     @explain_options
-    async def arun(
-        self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]
-    ) -> Run:
+    async def arun(self, messages: Messages, tools: RunTools, **options: Unpack[RunOptions]) -> Run:
         """Like `run`, for asyncio; functions may be async, and the calls of one turn run
         concurrently."""
         record = options.pop("record", None)
@@ -327,7 +327,7 @@ class Model:
         self,
         record: str | PathLike[str],
         id: str,
-        tools: Sequence[Any],
+        tools: RunTools,
         **options: Unpack[ResumeOptions],
     ) -> Run:
         """Resumes a recorded run: one whose process ended, that waits for approval, or that ended
@@ -355,7 +355,7 @@ class Model:
         self,
         record: str | PathLike[str],
         id: str,
-        tools: Sequence[Any],
+        tools: RunTools,
         **options: Unpack[ResumeOptions],
     ) -> Run:
         """Like `resume`, for asyncio; functions may be async, as in `arun`."""

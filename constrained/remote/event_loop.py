@@ -1,4 +1,4 @@
-"""The event loop of remote engines: a thread that waits for all of them."""
+"""An event loop in a thread: it waits for remote engines, or for MCP servers."""
 
 import asyncio
 import threading
@@ -40,6 +40,10 @@ class EventLoopThread:
         except BaseException:  # Ctrl-C, most of all
             future.cancel()
             raise
+
+    async def arun(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for another event loop; if the wait is cancelled, so is the work."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def post(self, action: Callable[[], None]) -> None:
         """Does something soon."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.runs.json_form import read_reply
-from constrained.runs.recorded_tools import read_run_tools
+from constrained.runs.recorded_tools import find_entries, read_run_tools
 from constrained.runs.replay import Replayed, replay
 from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
 from constrained.tools.shapes import as_openai
@@ -35,9 +35,9 @@ def export_rows(run: RecordedRun, events: Sequence[RecordedEvent]) -> list[dict[
     calls that have to be read in it."""
     messages = replay(run, events).messages
     tools = read_run_tools(run)
-    shown = as_openai(tools.shown)
+    searching: list[Any] = []
     if tools.search is not None:
-        shown.append(tools.search.tool.to_json())
+        searching.append(tools.search.tool.to_json())
     turns = [number for number, one in enumerate(messages) if one["role"] == "assistant"]
     replies = [event for event in events if event.kind is EventKind.REPLY]
     rows: list[dict[str, Any]] = []
@@ -50,7 +50,7 @@ def export_rows(run: RecordedRun, events: Sequence[RecordedEvent]) -> list[dict[
             "id": f"run {run.id}, turn {event.turn + 1}",
             "template": run.request["template"],
             **run.request["tokens"],
-            "tools": shown,
+            "tools": [entry["tool"] for entry in find_entries(run, events, event.turn)] + searching,
             "hidden_tools": as_openai(tools.list_hidden(messages[:number])),
             "messages": messages[:number],
             "text": reply.text,

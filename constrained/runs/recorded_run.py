@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.agent.journal import LATER, Approval, CallPlace
+from constrained.agent.loop import RunTools
 from constrained.agent.outcome import Reason
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import RequestError
@@ -53,7 +54,7 @@ class RecordedRequest:
 
     journal: Recorder
     messages: Any
-    tools: Sequence[Any]
+    tools: RunTools
     options: dict[str, Any]
 
 
@@ -61,7 +62,7 @@ class RecordedRequest:
 def begin(
     path: str | os.PathLike[str],
     messages: Sequence[Mapping[str, Any]] | str,
-    tools: Sequence[Any],
+    tools: RunTools,
     options: Mapping[str, Any],
     *,
     model: ModelIdentity,
@@ -87,8 +88,8 @@ def begin(
             "tokens": dict(model.tokens),
             "format": model.format,
         }
-        id = store.create(request)
-        yield RecordedRequest(Recorder(id, (), store), messages, tools, given)
+        run = store.find(store.create(request))
+        yield RecordedRequest(Recorder(run, (), store), messages, tools, given)
 
 
 def draw_seed(sampling: Sampling) -> Sampling:
@@ -102,7 +103,7 @@ def draw_seed(sampling: Sampling) -> Sampling:
 def go_on(
     path: str | os.PathLike[str],
     id: str,
-    tools: Sequence[Any],
+    tools: RunTools,
     options: Mapping[str, Any],
 ) -> Iterator[RecordedRequest]:
     """Goes on with a run.
@@ -119,14 +120,15 @@ def go_on(
     """
     with RunStore(path, create=False) as store:
         run = store.find(id)
+        events = store.read_events(run.id)
         given = dict(options)
         search = given.pop("search_tools", None)
         check_rank(run, search)
-        assigned = assign_tools(run, tools, search)
+        assigned = assign_tools(run, events, tools, search)
         whole = read_options(run.request["options"]) | given | assigned.options
         if run.request["has_approve"] and whole.get("approve") is None:
             whole["approve"] = decide_later
-        journal = Recorder(run.id, store.read_events(run.id), store)
+        journal = Recorder(run, events, store)
         yield RecordedRequest(journal, run.request["messages"], assigned.shown, whole)
 
 
@@ -185,7 +187,7 @@ def decide(
             chosen.append(waiting)
     if not chosen:
         raise RequestError(f"no such call of the run {run.id} waits for approval", where="/call")
-    recorder = Recorder(run.id, store.read_events(run.id), store)
+    recorder = Recorder(run, store.read_events(run.id), store)
     for waiting in chosen:
         recorder.note_verdict(waiting.place, verdict)
     return [waiting.call for waiting in chosen]

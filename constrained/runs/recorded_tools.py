@@ -1,30 +1,32 @@
-"""The tools of a recorded run: noted as it begins, given again where it is resumed.
+"""The tools of a recorded run: noted as it begins and where they change, given again where it is
+resumed.
 
 The record has them as JSON; functions are given anew.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from constrained.errors import RequestError
+from constrained.agent.loop import RunTools, list_tools
+from constrained.errors import CallError, RequestError
 from constrained.runs.json_form import write_tools
-from constrained.runs.store import RecordedRun
+from constrained.runs.store import EventKind, RecordedEvent, RecordedRun
 from constrained.tools.functions import FunctionTool, as_tool
 from constrained.tools.search import SEARCH_TOOLS, ToolSearch, read_search
 
 
 @dataclass(frozen=True)
-class RunTools:
-    """The tools of a run.
+class ToolRoles:
+    """The tools of a run, each in its role.
 
     Args:
-        shown: those of the prompt, without the one that searches.
+        shown: those of the prompt, without the one that searches; or a function that lists them.
         hidden: see `hidden_tools` of `Options`.
         search: see `search_tools` of `RunOptions`.
     """
 
-    shown: Sequence[Any]
+    shown: RunTools
     hidden: Sequence[Any] = ()
     search: ToolSearch | None = None
 
@@ -48,7 +50,7 @@ class RunTools:
     @property
     def repeatable(self) -> list[Any]:
         """All whose calls can be made again; a search by a function of the user cannot."""
-        tools = [*self.shown, *self.hidden]
+        tools = [*list_tools(self.shown), *self.hidden]
         if self.search is not None:
             tools += self.search.tools
             if self.search.rank is None:
@@ -56,10 +58,10 @@ class RunTools:
         return tools
 
 
-def write_run_tools(tools: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def write_run_tools(tools: RunTools, options: Mapping[str, Any]) -> dict[str, Any]:
     """What a record has of the tools of a run, which are in part among its options."""
     written: dict[str, Any] = {
-        "tools": write_tools(tools),
+        "tools": write_tools(list_tools(tools)),
         "hidden_tools": write_tools(options.get("hidden_tools", ())),
     }
     search = read_search(options.get("search_tools"))
@@ -74,36 +76,52 @@ def write_run_tools(tools: Sequence[Any], options: Mapping[str, Any]) -> dict[st
     return written
 
 
-def list_entries(run: RecordedRun) -> list[Mapping[str, Any]]:
-    """What a record has of each tool, but of the one that searches."""
-    request = run.request
-    entries = [*request["tools"], *request.get("hidden_tools", ())]
-    if "search" in request:
-        entries += request["search"]["tools"]
+def find_entries(
+    run: RecordedRun, events: Sequence[RecordedEvent], turn: int | None = None
+) -> Sequence[Mapping[str, Any]]:
+    """The tools in the prompt of a turn, as `write_tools` has written them, without the one that
+    searches; None: those of the last turn."""
+    entries: Sequence[Mapping[str, Any]] = run.request["tools"]
+    for event in events:
+        if event.kind is EventKind.TOOLS and (turn is None or event.turn <= turn):
+            entries = event.body["tools"]
     return entries
 
 
-def read_run_tools(run: RecordedRun) -> RunTools:
-    """The tools of a run as its record has them; their functions are not called."""
-    tools: list[Any] = []
-    for entry in list_entries(run):
-        function = entry["tool"]["function"]
-        if not entry["has_function"]:
-            tools.append(entry["tool"])
-            continue
-        tool = FunctionTool.from_schema(
-            function["name"],
-            function["parameters"],
-            _refuse,
-            description=function.get("description", ""),
-            strict=function.get("strict"),
-        )
-        tools.append(tool)
-    return assign_tools(run, tools)
+def list_entries(run: RecordedRun, events: Sequence[RecordedEvent] = ()) -> list[Mapping[str, Any]]:
+    """What a record has of each tool, but of the one that searches.
+
+    Args:
+        run: that was recorded.
+        events: of the run: those in its prompt are those of the last turn; none: of the first one.
+    """
+    entries = [*find_entries(run, events), *run.request.get("hidden_tools", ())]
+    if "search" in run.request:
+        entries += run.request["search"]["tools"]
+    return entries
+
+
+def read_run_tools(run: RecordedRun) -> ToolRoles:
+    """The tools that a run began with, as its record has them; their functions are not called."""
+    return assign_tools(run, (), [read_tool(entry) for entry in list_entries(run)])
+
+
+def read_tool(entry: Mapping[str, Any]) -> Any:
+    """A tool of a record; its function is not there any more, so its calls fail."""
+    if not entry["has_function"]:
+        return entry["tool"]
+    function = entry["tool"]["function"]
+    return FunctionTool.from_schema(
+        function["name"],
+        function["parameters"],
+        _refuse,
+        description=function.get("description", ""),
+        strict=function.get("strict"),
+    )
 
 
 def _refuse(**arguments: Any) -> NoReturn:
-    raise AssertionError("a tool of a record was called")
+    raise CallError("the tool is not there any more", where="/name")
 
 
 def find_name(entry: Mapping[str, Any]) -> str:
@@ -112,13 +130,18 @@ def find_name(entry: Mapping[str, Any]) -> str:
 
 
 def assign_tools(
-    run: RecordedRun, given: Sequence[Any], search: ToolSearch | Sequence[Any] | None = None
-) -> RunTools:
+    run: RecordedRun,
+    events: Sequence[RecordedEvent],
+    given: RunTools,
+    search: ToolSearch | Sequence[Any] | None = None,
+) -> ToolRoles:
     """The tools of a run that is resumed: each in its role, as the record has it.
 
     Args:
         run: that was recorded.
-        given: tools, in any order; those that the record does not know are shown to the model.
+        events: of the run.
+        given: tools, in any order; those that the record does not know are shown to the model. Or
+            a function that lists those that are shown.
         search: that of the run; None: made of the tools given.
 
     Raises:
@@ -126,7 +149,8 @@ def assign_tools(
     """
     anew = read_search(search)
     searched = [] if anew is None else list(anew.tools)
-    check_tools(run, [*given, *searched])
+    listed = list_tools(given)
+    check_tools(list_entries(run, events), [*listed, *searched])
     recorded = run.request.get("search")
     hidden_names = set(map(find_name, run.request.get("hidden_tools", ())))
     searched_names: set[str] = set()
@@ -134,7 +158,7 @@ def assign_tools(
         searched_names.update(map(find_name, recorded["tools"]))
     shown: list[Any] = []
     hidden: list[Any] = []
-    for tool in given:
+    for tool in listed:
         name = _read_name(tool)
         if name in searched_names:
             searched.append(tool)
@@ -147,7 +171,20 @@ def assign_tools(
     elif recorded is not None and anew is not None and anew.tool.name != recorded["name"]:
         message = f"the tool that searches was called {recorded['name']!r}"
         raise RequestError(message, where=SEARCH_TOOLS, hint="Give it that name")
-    return RunTools(shown, hidden, anew)
+    if callable(given):
+        return ToolRoles(_without(given, {*hidden_names, *searched_names}), hidden, anew)
+    return ToolRoles(shown, hidden, anew)
+
+
+def _without(given: Callable[[], Sequence[Any]], names: Collection[str]) -> RunTools:
+    """A function that lists what another one lists, but for tools of these names."""
+    if not names:
+        return given
+
+    def list_others() -> Sequence[Any]:
+        return [tool for tool in given() if _read_name(tool) not in names]
+
+    return list_others
 
 
 def check_rank(run: RecordedRun, search: ToolSearch | Sequence[Any] | None) -> None:
@@ -182,8 +219,12 @@ def _find_nothing(query: str) -> Sequence[str]:
     return ()
 
 
-def check_tools(run: RecordedRun, tools: Sequence[Any]) -> None:
+def check_tools(entries: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> None:
     """Refuses tools that are not those of a run.
+
+    Args:
+        entries: those of the run, as `write_tools` has written them.
+        tools: those that are given.
 
     Raises:
         RequestError: one is missing, or has no function any more.
@@ -191,7 +232,7 @@ def check_tools(run: RecordedRun, tools: Sequence[Any]) -> None:
     given: dict[str, bool] = {}
     for tool in map(as_tool, tools):
         given[_read_name(tool)] = isinstance(tool, FunctionTool) and tool.function is not None
-    for entry in list_entries(run):
+    for entry in entries:
         name = find_name(entry)
         if name not in given:
             message = f"the run has the tool {name!r}, which is not given"

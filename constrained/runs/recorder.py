@@ -15,21 +15,26 @@ from constrained.runs.json_form import (
     write_call,
     write_reply,
     write_result,
+    write_tools,
 )
-from constrained.runs.store import RUNNING, EventKind, RecordedEvent, RunStore
+from constrained.runs.recorded_tools import find_entries, read_tool
+from constrained.runs.store import RUNNING, EventKind, RecordedEvent, RecordedRun, RunStore
 
 
 class Recorder:
     """Notes what happens in a run, each in a transaction, and finds what was noted before.
 
     Args:
-        id: of the run.
+        run: which one.
         events: what was noted before.
         store: where it is noted; None: nowhere, as a run that is replayed is there already.
     """
 
-    def __init__(self, id: str, events: Sequence[RecordedEvent], store: RunStore | None = None):
-        self.id = id
+    def __init__(
+        self, run: RecordedRun, events: Sequence[RecordedEvent], store: RunStore | None = None
+    ):
+        self.id = run.id
+        self._run = run
         self._events = list(events)
         self._by_turn = defaultdict[int, list[RecordedEvent]](list)
         for event in events:
@@ -42,6 +47,14 @@ class Recorder:
             return known["seconds"]
         self._note(EventKind.TURN, turn, {"seconds": seconds}, state=RUNNING)
         return seconds
+
+    def note_tools(self, turn: int, tools: Sequence[Any]) -> None:
+        written = write_tools(tools)
+        if written != find_entries(self._run, self._events, turn):
+            self._note(EventKind.TOOLS, turn, {"tools": written})
+
+    def find_tools(self, turn: int) -> list[Any]:
+        return [read_tool(entry) for entry in find_entries(self._run, self._events, turn)]
 
     def find_reply(self, turn: int) -> tuple[Reply, float] | None:
         known = self._find(EventKind.REPLY, turn)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from constrained.agent.actions import Approve, NextTurn, Note, complete, gather_in_turn
 from constrained.agent.journal import Verdict
-from constrained.agent.loop import AgentLoop
+from constrained.agent.loop import AgentLoop, RunTools
 from constrained.agent.outcome import CallResult, Run
 from constrained.agent.run import drive, split_options
 from constrained.reply import Reply
@@ -100,20 +100,20 @@ def replay(
     """
     run_tools, given = read_run_tools(run), list[Any]()
     if tools is not None:
-        run_tools = assign_tools(run, tools)
+        run_tools = assign_tools(run, events, tools)
         given = list(map(as_tool, run_tools.repeatable))
     options = read_options(run.request["options"]) | run_tools.options
     if run.request["has_approve"]:
         options["approve"] = decide_later
     options["on_interrupted"] = _allow  # to be executed, where the record ends
-    recorder = Recorder(run.id, [event for event in events if event.kind is not EventKind.END])
+    recorder = Recorder(run, [event for event in events if event.kind is not EventKind.END])
     loop, finished = _go_through(run.request["messages"], run_tools.shown, options, recorder)
     differences = [*_compare_calls(events, given), *_compare_end(events, finished)]
     return Replayed(loop.whole_messages, finished, tuple(differences))
 
 
 def _go_through(
-    messages: Any, tools: Sequence[Any], options: dict[str, Any], recorder: Recorder
+    messages: Any, tools: RunTools, options: dict[str, Any], recorder: Recorder
 ) -> tuple[AgentLoop, Run | None]:
     settings, turn_options = split_options(options, recorder)
     loop = settings.make_loop(messages, tools, turn_options)

@@ -38,6 +38,7 @@ class EventKind(StrEnum):
     """What an event says."""
 
     TURN = "turn"  # a turn begins
+    TOOLS = "tools"  # its tools are others than those of the turn before
     REPLY = "reply"
     VERDICT = "verdict"  # a call is approved or declined
     WAITING = "waiting"  # a call waits for that

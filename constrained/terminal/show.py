@@ -166,6 +166,12 @@ class TurnPrinter:
         self._is_open = False
 
 
+def describe_call(call: ToolCall) -> str:
+    """A call in a line, as a turn shows it."""
+    arguments = ArgumentsText().feed(json.dumps(call.arguments, ensure_ascii=False))
+    return f"{call.name}({arguments})"
+
+
 def show_reply(reply: "Reply", screen: Screen, notes: Screen | None = None) -> None:
     """Shows a turn that is finished; see `TurnPrinter`."""
     printer = TurnPrinter(screen, notes)

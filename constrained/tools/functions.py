@@ -317,28 +317,42 @@ def as_json(given: Any) -> Any:
         return given.to_json()
     if _is_mcp(given):
         description = getattr(given, "description", None) or ""
-        return {"name": given.name, "description": description, "inputSchema": given.inputSchema}
+        return {"name": given.name, "description": description, "inputSchema": _find_schema(given)}
     return given
 
 
 def _read_mcp(given: Any) -> Mapping[str, Any]:
     """An MCP tool as JSON."""
     return {
-        name: getattr(given, name, None)
-        for name in ("name", "description", "inputSchema", "annotations")
+        "name": getattr(given, "name", None),
+        "description": getattr(given, "description", None),
+        "inputSchema": _find_schema(given),
+        "annotations": getattr(given, "annotations", None),
     }
+
+
+def _find_schema(given: Any) -> Any:
+    """The schema of an `mcp.types.Tool`, whose attribute has one name up to version 1 of the
+    package, and another one since; None: this is no such tool."""
+    for name in ("inputSchema", "input_schema"):
+        if (schema := getattr(given, name, None)) is not None:
+            return schema
+    return None
 
 
 def _is_read_only(annotations: Any) -> bool:
     """What `readOnlyHint` says; nothing counts as no."""
     if isinstance(annotations, Mapping):
         return annotations.get("readOnlyHint") is True
-    return getattr(annotations, "readOnlyHint", None) is True
+    hints = (getattr(annotations, name, None) for name in ("readOnlyHint", "read_only_hint"))
+    return any(hint is True for hint in hints)
 
 
 def _is_mcp(given: Any) -> bool:
     """Tells an `mcp.types.Tool` by its attributes: the package `mcp` need not be installed."""
-    return hasattr(given, "name") and hasattr(given, "inputSchema")
+    if callable(given):  # also a function that has got such attributes
+        return False
+    return hasattr(given, "name") and _find_schema(given) is not None
 
 
 def find_tool(name: str, tools: Iterable[Any]) -> FunctionTool | None:

@@ -181,8 +181,8 @@ def test_an_async_run_makes_each_call_once(turns: list[list[tuple[str, int]]]) -
     assert len(set(asked)) == len(asked)
 
 
-def fail_behind(model: Any, error: Exception) -> None:
-    """Has the turns of a model fail behind their first call."""
+def fail_behind(model: Any, error: Exception, began: threading.Event | None = None) -> None:
+    """Has the turns of a model fail behind their first call; sync ones, once that has begun."""
     stream, astream = model.stream, model.astream
 
     class Failing:
@@ -194,6 +194,7 @@ def fail_behind(model: Any, error: Exception) -> None:
             for event in self.source:
                 yield event
                 if isinstance(event, CallRead):
+                    assert began is None or began.wait(WAIT)
                     raise error
 
         async def __aiter__(self) -> Any:
@@ -230,6 +231,25 @@ def test_a_turn_that_fails_cancels_its_calls() -> None:
     asyncio.run(go())
     assert began.is_set()
     assert cancelled == [True]
+
+
+def test_a_sync_turn_that_fails_stops_its_async_calls() -> None:
+    began, cancelled = threading.Event(), threading.Event()
+
+    async def look(value: int) -> None:
+        began.set()
+        try:
+            await asyncio.sleep(WAIT)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    model = scripted(call("look", 1))
+    fail_behind(model, GrammarError("broken"), began)
+    looking = FunctionTool.from_function(look, read_only=True)
+    with pytest.raises(GrammarError):
+        run(model, "Go.", [looking], sampling=GREEDY)
+    assert cancelled.wait(WAIT)
 
 
 def test_a_sync_turn_that_fails_does_not_wait_for_its_calls() -> None:

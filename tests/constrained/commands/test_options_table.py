@@ -148,6 +148,8 @@ OF_THE_SERVER = {
     "MODELS_MAX",
     "SLEEP_IDLE_SECONDS",
 }
+OF_MCP = {"mcp", "mcp_config", "mcp_timeout", "yes"}
+"""Options with tests of their own: test_mcp_commands."""
 KEYS = {"HF_TOKEN", "LLAMA_API_KEY", "CONSTRAINED_BACKEND_KEY"}
 TABLES = (LOADED, FETCHED, ASKED, GENERATED, DRAWN)
 ROWS = {option: row for table in TABLES for option, row in table.items()}
@@ -231,8 +233,8 @@ def test_each_option_has_its_effect(
 
 def test_no_option_is_forgotten() -> None:
     for command, own in (
-        (call, {*OF_CALL, "system", "trace"}),
-        (chat, {"json", "system", "trace"}),
+        (call, {*OF_CALL, *OF_MCP, "system", "trace"}),
+        (chat, {*OF_MCP, "json", "system", "trace"}),
     ):
         parser = argparse.ArgumentParser()
         command.add(parser)

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
+import mcp
 import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
 from typing_extensions import TypedDict
@@ -397,6 +398,22 @@ def test_tools_of_an_mcp_client():
         {"name": "g", "description": "", "parameters": schema},
     ]
     assert [t.schema.source for t in read_tools(tools)] == [schema, schema]
+
+
+def test_tools_of_the_package_mcp():
+    schema = {"type": "object", "properties": {"x": INTEGER}}
+    hints = mcp.types.ToolAnnotations(read_only_hint=True)
+    listed = mcp.types.Tool(name="f", description="An f.", input_schema=schema, annotations=hints)
+    assert as_openai([listed])[0]["function"]["parameters"] == schema
+    made = FunctionTool.from_mcp(listed, print)
+    assert (made.name, made.parameters, made.read_only) == ("f", schema, True)
+
+
+def test_a_function_is_no_tool_of_mcp():
+    def ping(x: int) -> None: ...
+
+    ping.name, ping.input_schema = "other", {"type": "object"}  # type: ignore[attr-defined]
+    assert [t.name for t in read_tools([ping])] == ["ping"]
 
 
 def test_all_shapes_in_one_list():

@@ -1,0 +1,329 @@
+"""A connection to one MCP server: opened, used, opened once more where the server has ended."""
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any, TypeVar
+
+import httpx2
+from mcp import Client, MCPError, StdioServerParameters, stdio_client, types
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+from constrained.errors import Error, RequestError
+from constrained.mcp.elicitation import Elicit, answer, read_elicitation
+from constrained.mcp.results import McpResult
+from constrained.mcp.server import McpServer, ServerCommand
+from constrained.mcp.watched_transport import notice_end
+
+T = TypeVar("T")
+
+LOG = logging.getLogger(__name__)
+MOST_PAGES = 100  # of a list
+LONGEST_LOG = 500  # characters of what a server has printed, in a message
+LISTEN_AGAIN = (1.0, 60.0)  # seconds until notifications are asked for again: first, at most
+
+
+class McpError(Error):
+    """An MCP server did not do what it was asked for, or reports an error."""
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """How servers are spoken to.
+
+    Args:
+        timeout: seconds until a call is given up; the time that the user takes to answer questions
+            of the server does not count. None: no limit.
+        connect_timeout: seconds until a server has to be ready.
+        elicit: answers questions of servers; None: they are declined.
+    """
+
+    timeout: float | None = 60
+    connect_timeout: float = 60
+    elicit: Elicit | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "connect_timeout"):
+            seconds = getattr(self, name)
+            if seconds is not None and not seconds > 0:
+                raise RequestError(f"{name} is {seconds}, must be above 0", where=f"/{name}")
+
+
+class McpConnection:
+    """A connection to a server. All of it runs in one event loop.
+
+    Args:
+        server: how it is reached.
+        settings: how it is spoken to.
+
+    Attributes:
+        tools: those that the server lists; another list where they have changed.
+    """
+
+    def __init__(self, server: McpServer, settings: ConnectionSettings):
+        self._server = server
+        self._settings = settings
+        self._name: str | None = server.name
+        self._client: Client | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._end = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._may_reopen = True
+        self._deadlines: set[asyncio.Timeout] = set()
+        self._refreshing: set[asyncio.Task[None]] = set()
+        self.tools: list[types.Tool] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the server: as it was given, or else as the server calls itself."""
+        return self._name or str(self._server)
+
+    async def open(self) -> None:
+        """Starts the server, or connects to it.
+
+        Raises:
+            McpError: it is not ready in time, or ends.
+        """
+        ready = asyncio.get_running_loop().create_future()
+        self._end = end = asyncio.Event()
+        self._keeper = asyncio.create_task(self._keep(ready, end))
+        try:
+            client = await ready
+        except asyncio.CancelledError:
+            self._keeper.cancel()
+            raise
+        if end.is_set():
+            raise McpError(f"the MCP server {self.name} has ended at once")
+        self._client = client
+
+    async def close(self) -> None:
+        """Ends the connection, and a server that was started."""
+        self._client = None
+        self._end.set()
+        if self._keeper is not None:
+            await asyncio.gather(self._keeper, return_exceptions=True)
+
+    async def _keep(self, ready: "asyncio.Future[Client]", end: asyncio.Event) -> None:
+        """Holds the connection open. The library wants it closed by the task that has opened it."""
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+            try:
+                async with AsyncExitStack() as stack:
+                    async with asyncio.timeout(self._settings.connect_timeout):
+                        client = await self._connect(stack, log, end)
+                    ready.set_result(client)
+                    watching = asyncio.create_task(self._watch(client))
+                    try:
+                        await end.wait()
+                    finally:
+                        watching.cancel()
+            except Exception as e:
+                if not ready.done():
+                    ready.set_exception(self._explain_start(e, _read_end(log)))
+                else:
+                    LOG.debug("the connection to %s has ended: %r", self.name, e)
+            finally:
+                if not ready.done():
+                    ready.cancel()
+
+    async def _connect(self, stack: AsyncExitStack, log: IO[str], end: asyncio.Event) -> Client:
+        server = self._server
+        if isinstance(server, ServerCommand):
+            parameters = StdioServerParameters(
+                command=server.command, args=[*server.args], env=dict(server.env), cwd=server.cwd
+            )
+            transport = stdio_client(parameters, errlog=log)  # type: ignore[arg-type]
+        else:
+            # What is read may come late: calls have a deadline of their own.
+            wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
+            http = httpx2.AsyncClient(headers=dict(server.headers), timeout=wait)
+            await stack.enter_async_context(http)
+            transport = streamable_http_client(server.url, http_client=http)
+        client = Client(
+            notice_end(transport, lambda: self._leave(end)),
+            elicitation_callback=self._elicit,
+            message_handler=self._take_message,
+            cache=None,
+        )
+        await stack.enter_async_context(client)
+        if self._name is None and client.server_info is not None:
+            self._name = client.server_info.name
+        await self._list_tools(client)
+        return client
+
+    async def _list_tools(self, client: Client) -> None:
+        if client.server_capabilities.tools is not None:
+            self.tools = await list_pages(client.list_tools, "tools")
+
+    async def _take_message(self, message: Any) -> None:
+        """A notification of the server. What follows must not be waited for here: answers come the
+        same way."""
+        if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
+            task = asyncio.create_task(self._refresh(self._client))
+            self._refreshing.add(task)
+            task.add_done_callback(self._refreshing.discard)
+
+    async def _refresh(self, client: Client) -> None:
+        try:
+            await self._list_tools(client)
+        except (MCPError, Error) as e:
+            LOG.warning("the tools of the MCP server %s cannot be listed again: %s", self.name, e)
+
+    async def _watch(self, client: Client) -> None:
+        """Asks a server for notifications, where it does not send them by itself."""
+        tools = client.server_capabilities.tools
+        pause, longest = LISTEN_AGAIN
+        while tools is not None and tools.list_changed:
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    pause = LISTEN_AGAIN[0]
+                    async for _ in changes:
+                        await self._refresh(client)
+            except ListenNotSupportedError:
+                return  # it sends them by itself: see `_take_message`
+            except (MCPError, SubscriptionLost, TimeoutError):
+                pass
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
+            await self._refresh(client)
+
+    async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
+        with self._stop_clocks():
+            question = read_elicitation(self.name, params)
+            return await asyncio.to_thread(answer, self._settings.elicit, question)
+
+    @contextmanager
+    def _stop_clocks(self) -> Iterator[None]:
+        """The time that a user takes for an answer is none that the server needs."""
+        for deadline in self._deadlines:
+            deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            for deadline in self._deadlines:
+                deadline.reschedule(self._find_deadline())
+
+    def _find_deadline(self) -> float | None:
+        if self._settings.timeout is None:
+            return None
+        return asyncio.get_running_loop().time() + self._settings.timeout
+
+    @asynccontextmanager
+    async def _within_time(self, what: str) -> AsyncIterator[None]:
+        deadline = asyncio.timeout_at(self._find_deadline())
+        try:
+            async with deadline:
+                self._deadlines.add(deadline)
+                yield
+        except TimeoutError as e:
+            if not deadline.expired():
+                raise
+            message = f"{what} took longer than {self._settings.timeout:g} s, and was cancelled"
+            raise McpError(message) from e
+        finally:
+            self._deadlines.discard(deadline)
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> McpResult:
+        """Calls a tool; if this is cancelled, so is the request at the server.
+
+        Raises:
+            McpError: the tool reports an error, or the server ends or does not answer in time.
+        """
+        result = await self.ask(tool, lambda client: client.call_tool(tool, dict(arguments)))
+        read = McpResult(result.content, result.structured_content)
+        if result.is_error:
+            raise McpError(read.text or f"{tool} failed, and does not say why")
+        return read
+
+    async def ask(self, what: str, request: Callable[[Client], Awaitable[T]]) -> T:
+        """The answer to a request. A server that has ended is started once more.
+
+        Args:
+            what: it is about, for messages.
+            request: sends it.
+
+        Raises:
+            McpError: the server refuses it, ends, or does not answer in time.
+        """
+        client = await self._find_client()
+        end = self._end
+        try:
+            async with self._within_time(what):
+                answered = await request(client)
+        except MCPError as e:
+            if e.code == types.CONNECTION_CLOSED:
+                self._leave(end)
+                raise self._explain_end(what) from e
+            raise McpError(f"{self.name}: {e.message}") from e
+        self._may_reopen = True
+        return answered
+
+    async def _find_client(self) -> Client:
+        async with self._lock:
+            if self._client is not None:
+                return self._client
+            if self._keeper is None:
+                raise McpError(f"the MCP server {self.name} is closed")
+            if not self._may_reopen:
+                message = f"the MCP server {self.name} has ended again, and is not started any more"
+                raise McpError(message)
+            await self.open()
+            self._may_reopen = False
+            assert self._client is not None
+            return self._client
+
+    def _leave(self, end: asyncio.Event) -> None:
+        """The connection of this event has ended, in a request or between two."""
+        end.set()
+        if self._end is end:
+            self._client = None
+
+    def _explain_end(self, what: str) -> McpError:
+        message = f"the MCP server {self.name} has ended during {what}; whether that had an effect"
+        more = ". The next call starts it again" if self._may_reopen else ""
+        return McpError(f"{message} is not known{more}")
+
+    def _explain_start(self, error: Exception, printed: str) -> McpError:
+        cause: BaseException = error
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        text = str(cause) or type(cause).__name__
+        if isinstance(cause, TimeoutError):
+            text = f"it was not ready within {self._settings.connect_timeout:g} s"
+        elif isinstance(cause, FileNotFoundError) and isinstance(self._server, ServerCommand):
+            text = f"there is no command {self._server.command!r}"
+        if printed:
+            text += f". It has printed: {printed}"
+        return McpError(f"the MCP server {self.name} cannot be reached: {text}")
+
+
+async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> list[Any]:
+    """All entries of a list that comes in pages.
+
+    Args:
+        list_page: returns a page; takes a cursor.
+        name: of the list in a page.
+
+    Raises:
+        McpError: it does not end.
+    """
+    entries: list[Any] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await list_page(cursor=cursor)
+        entries += getattr(page, name)
+        cursor = page.next_cursor
+        if cursor is None:
+            return entries
+    raise McpError(f"the list of {name} has more than {MOST_PAGES} pages")
+
+
+def _read_end(log: IO[str]) -> str:
+    """The last of what a command has printed."""
+    with suppress(OSError, ValueError):
+        log.seek(0)
+        return log.read().strip()[-LONGEST_LOG:]
+    return ""

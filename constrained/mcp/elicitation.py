@@ -1,0 +1,64 @@
+"""Questions that a server asks the user in the middle of a call (elicitation)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from mcp import types
+
+from grammars.errors import Error
+from grammars.lowering.lower import lower
+
+
+@dataclass(frozen=True)
+class Elicitation:
+    """A question of a server.
+
+    Args:
+        server: who asks.
+        message: the question.
+        schema: JSON schema of the answer, an object of simple values.
+        url: a page that the user is asked to visit instead; the answer is True or None then.
+    """
+
+    server: str
+    message: str
+    schema: Mapping[str, Any]
+    url: str | None = None
+
+
+Elicit: TypeAlias = Callable[[Elicitation], Mapping[str, Any] | bool | None]
+"""Answers a question of a server: with the values that it asks for, or True for a page that was
+visited; None and False decline. Called in a thread of its own."""
+
+
+def read_elicitation(server: str, params: Any) -> Elicitation:
+    """The question of a request `elicitation/create`."""
+    if isinstance(params, types.ElicitRequestURLParams):
+        return Elicitation(server, params.message, {}, params.url)
+    return Elicitation(server, params.message, dict(params.requested_schema))
+
+
+def answer(elicit: Elicit | None, question: Elicitation) -> types.ElicitResult | types.ErrorData:
+    """What the server is told. Without anybody to ask, it is told that the user declines; an answer
+    that does not fit the schema is an error."""
+    try:
+        given = None if elicit is None else elicit(question)
+    except Exception as e:  # the function is the user's, and may raise anything
+        return _refuse(f"the question cannot be answered: {type(e).__name__}: {e}")
+    if given is None or given is False:
+        return types.ElicitResult(action="decline")
+    if question.url is not None:
+        return types.ElicitResult(action="accept")
+    content = {} if given is True else dict(given)
+    try:
+        errors = lower(dict(question.schema)).find_errors(content)
+    except Error as e:
+        return _refuse(f"the schema of the question cannot be read: {e}")
+    if errors:
+        return _refuse(f"the answer does not fit: {errors[0].pointer} {errors[0].message}")
+    return types.ElicitResult(action="accept", content=content)
+
+
+def _refuse(message: str) -> types.ErrorData:
+    return types.ErrorData(code=types.INVALID_PARAMS, message=message)

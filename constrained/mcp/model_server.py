@@ -1,0 +1,94 @@
+"""A model as an MCP server, for programs that speak MCP: typed answers, on this machine."""
+
+import json
+from collections.abc import Awaitable
+from typing import Annotated, Any, TypedDict, TypeVar
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError as ServerToolError
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from constrained.model.model import Model
+from grammars.errors import Error
+
+T = TypeVar("T")
+
+ANNOTATIONS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+ABOUT = """\
+A language model of this machine. `extract` and `choose` give what fits the schema, or one of the
+options, whatever the model would like to say: its tokens are held to that while they are drawn."""
+MaxTokens = Annotated[int, Field(description="most tokens of the answer", ge=1)]
+
+
+class TextAnswer(TypedDict):
+    """An answer in words; `truncated` if its tokens ran out."""
+
+    text: str
+    truncated: bool
+
+
+class ValueAnswer(TypedDict):
+    """A value that fits a schema."""
+
+    value: Any
+
+
+class ChoiceAnswered(TypedDict):
+    """One of some options."""
+
+    choice: str
+
+
+def make_server(model: Model) -> MCPServer:
+    """An MCP server with three tools: `ask`, `extract`, `choose`. The model stays the caller's.
+
+    Args:
+        model: what answers.
+    """
+    server = MCPServer("constrained", instructions=ABOUT, log_level="WARNING")
+
+    @server.tool(annotations=ANNOTATIONS)
+    async def ask(
+        question: str,
+        system: Annotated[str, Field(description="system message")] = "",
+        max_tokens: MaxTokens = 1024,
+    ) -> TextAnswer:
+        """Asks the model a question; the answer is a text."""
+        messages = [{"role": "user", "content": question}]
+        if system:
+            messages.insert(0, {"role": "system", "content": system})
+        reply = await _answer(model.acall(messages, max_tokens=max_tokens))
+        return {"text": reply.content, "truncated": reply.finish_reason == "length"}
+
+    @server.tool(annotations=ANNOTATIONS)
+    async def extract(
+        text: str,
+        schema: Annotated[dict[str, Any], Field(description="JSON schema of the value")],
+        max_tokens: MaxTokens = 1024,
+    ) -> ValueAnswer:
+        """Extracts from a text what a JSON schema describes; the value fits the schema."""
+        asked = f"Write as JSON what this schema asks for:\n{json.dumps(schema)}\n\nText:\n{text}"
+        generated = model.agenerate(asked, schema=schema, max_tokens=max_tokens)
+        return {"value": await _answer(generated)}
+
+    @server.tool(annotations=ANNOTATIONS)
+    async def choose(
+        text: str,
+        options: Annotated[list[str], Field(description="what to choose from", min_length=1)],
+        question: str = "Which of these fits the text?",
+    ) -> ChoiceAnswered:
+        """Chooses one of some options for a text: a class, a label, yes or no."""
+        listed = "\n".join(f"- {option}" for option in options)
+        asked = f"{question} Answer with one of them.\n{listed}\n\nText:\n{text}"
+        return {"choice": await _answer(model.agenerate(asked, choice=options))}
+
+    return server
+
+
+async def _answer(work: Awaitable[T]) -> T:
+    """What the model answers; an error says to the client what it says here."""
+    try:
+        return await work
+    except Error as e:
+        raise ServerToolError(str(e)) from e

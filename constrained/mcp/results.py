@@ -1,0 +1,102 @@
+"""What MCP servers send, as text for a model that reads text alone; nothing is left out unsaid."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp import types
+
+
+@dataclass(frozen=True)
+class McpMedia:
+    """An image, a sound or another file of a result.
+
+    Args:
+        mime_type: what it is, as the server says.
+        data: its bytes.
+    """
+
+    mime_type: str
+    data: bytes
+
+
+class McpResult:
+    """The result of a call, or the contents of a resource. As a text it is what the model reads.
+
+    Args:
+        blocks: what the server has sent (`content`).
+        structured: its structured value (`structuredContent`); None: there is none.
+
+    Attributes:
+        text: the texts, each image and file described in a line, and what the structured value says
+            beyond them.
+        structured: the structured value (`structuredContent`); None: there is none.
+        media: images, sounds and files, in order.
+    """
+
+    def __init__(self, blocks: Sequence[Any], structured: Any = None):
+        self.structured = structured
+        self.media = tuple(_find_media(blocks))
+        parts = [describe(block) for block in blocks]
+        said = "\n".join(part for part in parts if part)
+        if structured is not None and not _says(said, structured):
+            said = f"{said}\n{json.dumps(structured, ensure_ascii=False)}".lstrip("\n")
+        self.text = said
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"McpResult({self.text!r})"
+
+
+def describe(block: Any) -> str:
+    """A part of a message or the contents of a resource, as text."""
+    match block:
+        case types.TextContent() | types.TextResourceContents():
+            return block.text
+        case types.EmbeddedResource():
+            return f"[{block.resource.uri}]\n{describe(block.resource)}"
+        case types.ResourceLink():
+            about = f": {block.description}" if block.description else ""
+            return f"[resource {block.uri} ({block.name}){about}]"
+        case types.ImageContent() | types.AudioContent() | types.BlobResourceContents():
+            media = _read_media(block)
+            kind = getattr(block, "type", "file")
+            return f"[{kind}, {media.mime_type}, {len(media.data):,} bytes: not shown]"
+        case _:
+            return f"[{type(block).__name__}: not shown]"
+
+
+def _find_media(blocks: Sequence[Any]) -> Iterator[McpMedia]:
+    for block in blocks:
+        if isinstance(block, types.EmbeddedResource):
+            block = block.resource
+        if isinstance(block, types.ImageContent | types.AudioContent | types.BlobResourceContents):
+            yield _read_media(block)
+
+
+def _read_media(block: Any) -> McpMedia:
+    encoded = block.blob if isinstance(block, types.BlobResourceContents) else block.data
+    try:
+        data = base64.b64decode(encoded)
+    except (binascii.Error, ValueError):  # a server may send anything
+        data = b""
+    return McpMedia(block.mime_type or "application/octet-stream", data)
+
+
+def _says(text: str, value: Any) -> bool:
+    """True if a text has all the values of a structured one: most servers send both."""
+    match value:
+        case dict():
+            return all(_says(text, part) for part in value.values())
+        case list():
+            return all(_says(text, part) for part in value)
+        case str():
+            spelled = [json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (True, False)]
+            return any(spelling in text for spelling in (value.strip(), *spelled))
+        case _:
+            return json.dumps(value) in text or str(value) in text
