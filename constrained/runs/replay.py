@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from constrained.agent.actions import Approve, NextTurn, Note, complete, gather_in_turn
 from constrained.agent.journal import Verdict
-from constrained.agent.loop import AgentLoop, RunTools
+from constrained.agent.loop import AgentLoop, RunLimits, RunTools
 from constrained.agent.outcome import CallResult, Run
 from constrained.agent.run import drive, split_options
 from constrained.reply import Reply
@@ -105,6 +105,9 @@ def replay(
     options = read_options(run.request["options"]) | run_tools.options
     if run.request["has_approve"]:
         options["approve"] = decide_later
+    # It may have been resumed with a higher limit.
+    replies = sum(event.kind is EventKind.REPLY for event in events)
+    options["max_steps"] = max(options.get("max_steps", RunLimits.max_steps), replies)
     options["on_interrupted"] = _allow  # to be executed, where the record ends
     recorder = Recorder(run, [event for event in events if event.kind is not EventKind.END])
     loop, finished = _go_through(run.request["messages"], run_tools.shown, options, recorder)

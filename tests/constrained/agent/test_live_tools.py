@@ -84,3 +84,32 @@ def test_a_run_with_other_tools_is_replayed_and_exported(tmp_path: Path) -> None
     rows: list[dict[str, Any]] = export_rows(run, events)
     names = [[tool["function"]["name"] for tool in row["tools"]] for row in rows]
     assert names == [["first"], ["second"]]
+
+
+def test_a_search_stands_beside_tools_that_change(tmp_path: Path) -> None:
+    path, shelf = tmp_path / "runs.db", Shelf()
+    searched = [
+        FunctionTool.from_schema("rain", {"type": "object"}, lambda: "none", description="The rain")
+    ]
+    search = hermes_call("search_tools", '{"query": "rain"}')
+    scripts = (call("first"), search, hermes_call("rain"), call("second"), "Done.")
+    with scripted(*scripts[:3]) as model:
+        options: dict[str, Any] = {"sampling": GREEDY, "max_steps": 3}
+        ran = model.run("Go.", shelf.list, record=path, search_tools=searched, **options)
+    assert ran.id is not None
+    assert [made.outcome for made in ran.calls] == ["done"] * 3
+    with scripted(*scripts) as model:
+        for again in ([*shelf.tools, *searched], shelf.list):
+            further: dict[str, Any] = {"search_tools": searched} if callable(again) else {}
+            ended = model.resume(path, ran.id, again, max_steps=5, **further)  # type: ignore[arg-type]
+            assert (ended.reason, ended.content) == (Reason.STOP, "Done.")
+    assert shelf.made == ["first", "second"]
+    with RunStore(path) as store:
+        run, events = store.find(ran.id), store.read_events(ran.id)
+    assert replay(run, events).differences == ()
+    names = [
+        [tool["function"]["name"] for tool in row["tools"]] for row in export_rows(run, events)
+    ]
+    assert names == [["first", "search_tools"]] + [["second", "search_tools"]] * 4
+    hidden = [len(row["hidden_tools"]) for row in export_rows(run, events)]
+    assert hidden == [0, 0, 1, 1, 1]
