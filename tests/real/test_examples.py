@@ -14,7 +14,11 @@ import pytest
 from tests.test_examples import ROOT, RUNS, run
 
 pytestmark = pytest.mark.real
-PRINTED = {"first_call": r"^answer      ", **RUNS}
+PRINTED = {
+    **RUNS,
+    "first_call": r"^answer      ",
+    "mcp_tools": r"^get_weather: only reads\n(.*\n)+ended: ",  # it may answer without a call
+}
 del PRINTED["own_llama"]
 
 
