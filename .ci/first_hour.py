@@ -245,7 +245,11 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
     demo = subprocess.check_output([stranger.venv / "bin/python", "-c", place], text=True).strip()
     models = stranger.home / "models"
     models.mkdir()
-    for name in (stranger.work / "model.gguf", models / "qwen3-0.6b-q8_0.gguf"):
+    for name in (
+        stranger.work / "model.gguf",
+        stranger.work / "small.gguf",
+        models / "qwen3-0.6b-q8_0.gguf",
+    ):
         name.symlink_to(demo)
     tools, row = [one.code for page, one in blocks if (page, one.language) == ("cli", "json")]
     [models_ini] = [one.code for _, one in blocks if one.language == "ini"]

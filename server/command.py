@@ -371,6 +371,8 @@ def find_models(options: argparse.Namespace) -> "list[ModelSource]":
     path = path or str(embedded.PATH)
     if not is_address(path):
         find_file(path)  # what is not there shows before anybody can ask
+    if (drafts := shared.read_drafts(options)) is not None:
+        find_file(drafts.path)
     first = ModelSource(
         name,
         load,
