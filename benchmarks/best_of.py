@@ -86,15 +86,20 @@ def ask(model: Model, counted: CountedTokens, question: Question, count: int) ->
     )
 
 
-def main() -> None:
-    """Asks, and prints the table."""
-    parser = argparse.ArgumentParser(description="The best of n calls of a real model.")
+def add_options(parser: argparse.ArgumentParser, *, rows: int) -> None:
+    """Declares which rows are asked of which model; `rows` of each kind, if nothing is said."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="rows of BFCL")
     parser.add_argument("-m", "--model", type=Path)
-    parser.add_argument("--rows", type=int, default=40, metavar="N", help="of each kind")
+    parser.add_argument("--rows", type=int, default=rows, metavar="N", help="of each kind")
     parser.add_argument("--half", choices=HALVES, help="of the rows; both if not given")
     parser.add_argument("--answers", type=Path, metavar="FILE", help="keep answers there")
     parser.add_argument("-t", "--threads", type=int, default=1)
+
+
+def main() -> None:
+    """Asks, and prints the table."""
+    parser = argparse.ArgumentParser(description="The best of n calls of a real model.")
+    add_options(parser, rows=40)
     options = parser.parse_args()
     asked = read_questions(options.paths, options.rows, options.half)
     questions = [one for one in asked if one.right_name is not None]

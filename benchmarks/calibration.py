@@ -22,12 +22,19 @@ from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.best_of import GREEDY, MOST_TOKENS, CountedTokens, ask, name_scope
+from benchmarks.best_of import (
+    GREEDY,
+    MOST_TOKENS,
+    CountedTokens,
+    add_options,
+    ask,
+    name_scope,
+)
 from benchmarks.calibration_plot import Bin, draw
 from benchmarks.kept_answers import KeptAnswers
 from benchmarks.real import find_model
 from benchmarks.real_answers import Outcome
-from benchmarks.real_rows import HALVES, KINDS, Call, Question, is_exact, read_questions
+from benchmarks.real_rows import KINDS, Call, Question, is_exact, read_questions
 from constrained import Model, load
 
 COVERAGES = (1.0, 0.8, 0.6, 0.4, 0.2)
@@ -78,13 +85,8 @@ def fill_bins(pairs: Sequence[tuple[float, bool]], count: int) -> list[Bin]:
 def main() -> None:
     """Asks, and prints the tables."""
     parser = argparse.ArgumentParser(description="How often calls are right by confidence.")
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="rows of BFCL")
-    parser.add_argument("-m", "--model", type=Path)
-    parser.add_argument("--rows", type=int, default=60, metavar="N", help="of each kind")
-    parser.add_argument("--half", choices=HALVES, help="of the rows; both if not given")
-    parser.add_argument("--answers", type=Path, metavar="FILE", help="keep answers there")
+    add_options(parser, rows=60)
     parser.add_argument("--plot", type=Path, metavar="FILE.svg")
-    parser.add_argument("-t", "--threads", type=int, default=1)
     options = parser.parse_args()
     model = load(options.model or find_model(), threads=options.threads)
     questions = read_questions(options.paths, options.rows, options.half)

@@ -55,6 +55,26 @@ class _KeepHere(HTTPRedirectHandler):
         return None
 
 
+def read_base_url(url: str) -> str:
+    """The URL of a server, from its own or that of its Chat Completions.
+
+    Raises:
+        RequestError: it is none of HTTP.
+    """
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        hint = "Name a server, such as http://127.0.0.1:8080"
+        raise RequestError(f"{url!r} is not an HTTP URL", hint=hint)
+    base = url.partition("?")[0].rstrip("/")
+    for ending in _ENDINGS:
+        base = base.removesuffix(ending)
+    return base
+
+
 class ChatClient:
     """A client of one server.
 
@@ -76,18 +96,7 @@ class ChatClient:
         model: str = "",
         clock: Callable[[], float] = time.perf_counter,
     ):
-        try:
-            parts = urlsplit(url)
-            is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-        except ValueError:
-            is_usable = False
-        if not is_usable:
-            hint = "Name a server, such as http://127.0.0.1:8080"
-            raise RequestError(f"{url!r} is not an HTTP URL", hint=hint)
-        base = url.partition("?")[0].rstrip("/")
-        for ending in _ENDINGS:
-            base = base.removesuffix(ending)
-        self.base = base
+        self.base = read_base_url(url)
         self.asked = 0
         """Chat completions that were asked for."""
         self._clock = clock

@@ -7,12 +7,12 @@ from typing import Any
 
 import httpx
 
+from constrained.cache_check.chat_client import read_base_url
 from constrained.errors import DeadlineError, RequestError
 
 TIMEOUT = 300
 """Seconds for a reply: a model on a small machine takes its time."""
 _MOST_BYTES = 16 * 2**20  # of a reply
-_ENDINGS = ("/chat/completions", "/v1")
 
 Json = Mapping[str, Any]
 
@@ -83,12 +83,7 @@ class ChatServer:
     """
 
     def __init__(self, url: str, *, api_key: str = "", model: str = ""):
-        base = url.rstrip("/")
-        for ending in _ENDINGS:
-            base = base.removesuffix(ending)
-        if not base.startswith(("http://", "https://")):
-            hint = "Name a server, such as http://127.0.0.1:8080/v1"
-            raise RequestError(f"{url!r} is not an HTTP URL", hint=hint)
+        base = read_base_url(url)
         self.url = f"{base}/v1/chat/completions"
         # A connection each: a server may close one that is kept just when it is used again.
         headers = {"Connection": "close"}

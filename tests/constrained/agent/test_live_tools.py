@@ -1,6 +1,7 @@
 """Tools that change while a run is under way, and what its record says of them."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,11 @@ def test_the_next_turn_has_the_tools_of_then() -> None:
     assert [made.outcome for made in ran.calls] == ["done", "done"]
 
 
+def list_names(row: Mapping[str, Any]) -> list[str]:
+    """The tools of a row."""
+    return [tool["function"]["name"] for tool in row["tools"]]
+
+
 def record(path: Path) -> tuple[Shelf, str]:
     shelf = Shelf()
     with scripted(call("first"), call("second"), "Done.") as model:
@@ -82,8 +88,7 @@ def test_a_run_with_other_tools_is_replayed_and_exported(tmp_path: Path) -> None
     for tools in given:
         assert replay(run, events, tools).differences == ()  # type: ignore[arg-type]
     rows: list[dict[str, Any]] = export_rows(run, events)
-    names = [[tool["function"]["name"] for tool in row["tools"]] for row in rows]
-    assert names == [["first"], ["second"]]
+    assert [list_names(row) for row in rows] == [["first"], ["second"]]
 
 
 def test_a_search_stands_beside_tools_that_change(tmp_path: Path) -> None:
@@ -107,9 +112,7 @@ def test_a_search_stands_beside_tools_that_change(tmp_path: Path) -> None:
     with RunStore(path) as store:
         run, events = store.find(ran.id), store.read_events(ran.id)
     assert replay(run, events).differences == ()
-    names = [
-        [tool["function"]["name"] for tool in row["tools"]] for row in export_rows(run, events)
-    ]
+    names = [list_names(row) for row in export_rows(run, events)]
     assert names == [["first", "search_tools"]] + [["second", "search_tools"]] * 4
     hidden = [len(row["hidden_tools"]) for row in export_rows(run, events)]
     assert hidden == [0, 0, 1, 1, 1]
