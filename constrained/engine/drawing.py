@@ -8,8 +8,10 @@ import numpy as np
 from constrained.engine.sampling import Sampling
 from constrained.errors import GrammarError, ModelError
 
+ALL_FORBIDDEN = "every token is forbidden"
 
-class ScriptedSampler:
+
+class RowSampler:
     """Draws the tokens of one reply from rows of logits.
 
     Args:
@@ -90,12 +92,13 @@ def draw(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) ->
 
     Raises:
         GrammarError: every token is forbidden (-inf).
+        ModelError: the logit that decides is none (NaN).
     """
+    if sampling.is_greedy:
+        return _find_most_likely(logits)
     allowed = np.flatnonzero(logits > -np.inf)
     if not len(allowed):
-        raise GrammarError("every token is forbidden")
-    if sampling.is_greedy:
-        return int(logits.argmax())
+        raise GrammarError(ALL_FORBIDDEN)
     order = allowed[np.argsort(-logits[allowed], kind="stable")]
     order = order[: sampling.top_k or None]
     if sampling.top_p < 1:
@@ -105,6 +108,15 @@ def draw(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) ->
     order = order[chances >= sampling.min_p * chances[0]]
     chances = _softmax(logits[order] / sampling.temperature)
     return int(order[random.choice(len(order), p=chances)])
+
+
+def _find_most_likely(logits: np.ndarray) -> int:
+    token = int(logits.argmax())  # the first NaN, if there is one
+    if logits[token] > -np.inf:
+        return token
+    if np.isnan(logits[token]):
+        raise ModelError(f"the logit of token {token} is NaN")
+    raise GrammarError(ALL_FORBIDDEN)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -87,6 +87,12 @@ class Sampling:
         return self.temperature < LEAST_TEMPERATURE
 
     @property
+    def is_argmax(self) -> bool:
+        """True if always the token with the highest logit is sampled: no bias and no penalty
+        changes what the model says."""
+        return self.is_greedy and not self.biases and not self.has_penalties
+
+    @property
     def banned(self) -> list[int]:
         """The ids of tokens whose bias is -inf."""
         return [token for token, bias in self.biases if bias == -math.inf]

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from constrained.engine.batch import check_chunks, check_cut, check_empty, check_shorter
-from constrained.engine.drawing import ScriptedSampler
+from constrained.engine.drawing import RowSampler
 from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
 from constrained.errors import ModelError
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -84,11 +84,9 @@ class ScriptedEngine:
             raise ValueError(f"the logits have the shape {logits.shape}, must be ({n_vocab},)")
         return logits
 
-    def sampler(self, sampling: Sampling) -> ScriptedSampler:
+    def sampler(self, sampling: Sampling) -> RowSampler:
         n_vocab = len(self.vocabulary.tokens)
-        return ScriptedSampler(
-            sampling, self._row, n_vocab=n_vocab, context_length=self.context_length
-        )
+        return RowSampler(sampling, self._row, n_vocab=n_vocab, context_length=self.context_length)
 
     def _row(self, slot: int) -> np.ndarray:
         self._require_open()

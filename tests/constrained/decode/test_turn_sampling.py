@@ -9,7 +9,7 @@ import pytest
 
 from constrained.decode.filters.events import ProgressMade
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Request, Timings
-from constrained.engine.drawing import ScriptedSampler
+from constrained.engine.drawing import RowSampler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import RequestError
@@ -52,7 +52,7 @@ def test_penalties_look_at_the_prompt_too(last: int, text: str):
     assert made.text == text
 
 
-class Spy(ScriptedSampler):
+class Spy(RowSampler):
     """Compares what penalties look at with what the model has seen."""
 
     engine: ScriptedEngine

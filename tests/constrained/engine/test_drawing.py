@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constrained import embedded
-from constrained.engine.drawing import weigh
-from constrained.engine.llamacpp import LlamaEngine, load
+from constrained.engine.drawing import RowSampler, weigh
+from constrained.engine.llamacpp import ChainSampler, LlamaEngine, load
 from constrained.engine.protocol import Chunk, Engine, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
-from constrained.errors import RequestError
+from constrained.errors import GrammarError, ModelError, RequestError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 
@@ -201,3 +201,32 @@ def test_both_engines_weigh_alike(
     weighed = weigh(row, sampling, last)
     if weighed.max() > -np.inf:
         assert weighed[draw(llama, sampling, before)] == pytest.approx(weighed.max(), abs=1e-3)
+
+
+def test_greedy_draws_as_the_chain_of_llama_cpp(llama: LlamaEngine):
+    llama.release(0)
+    count = len(llama.vocabulary.tokens)
+    random = np.random.default_rng(0)
+    plain = llama.sampler(GREEDY)
+    chain = llama.sampler(replace(GREEDY, logit_bias={count - 1: -np.inf}))
+    assert isinstance(plain, RowSampler)
+    assert isinstance(chain, ChainSampler)
+    (row,) = llama.decode([Chunk(0, [65], 0)])
+    for _ in range(50):
+        row[:] = random.integers(-3, 3, count)  # many share the highest one
+        row[random.random(count) < 0.9] = -np.inf
+        row[-1] = -np.inf
+        row[300] = -5
+        assert plain.sample(0) == chain.sample(0)
+
+
+def test_no_token_is_drawn_where_none_is_left(engine: Engine):
+    lay_out(engine, {})
+    with pytest.raises(GrammarError, match="every token is forbidden"):
+        engine.sampler(GREEDY).sample(0)
+
+
+def test_no_token_is_drawn_where_a_logit_is_no_number(engine: Engine):
+    lay_out(engine, {70: 1, 71: np.nan})
+    with pytest.raises(ModelError, match="the logit of token 71 is NaN"):
+        engine.sampler(GREEDY).sample(0)

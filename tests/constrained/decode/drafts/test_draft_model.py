@@ -67,6 +67,11 @@ class Sized(Wishes):
         return np.pad(super()._like(sequence, tokens), (0, unused), constant_values=-9)
 
 
+def stand_still() -> float:
+    """A clock: how much is drafted depends on times, which differ on a busy machine."""
+    return 0.0
+
+
 def call(text: str, urgent: bool) -> str:
     return hermes_call("note", json.dumps({"text": text, "urgent": urgent}))
 
@@ -77,8 +82,8 @@ def ask(
     """The reply of a model, with that draft model."""
     drafting = None
     if draft is not None:
-        drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=lambda: 0.0)
-    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting) as model:
+        drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=stand_still)
+    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting, clock=stand_still) as model:
         options = {"sampling": GREEDY, "max_tokens": 200} | options
         return model.call(asked, [NOTE], **options)
 
@@ -124,7 +129,7 @@ def test_replies_are_the_same(data: st.DataObject) -> None:
 def test_several_turns_have_sequences_of_their_own() -> None:
     text = call(SAID, False)
     target, draft = Sized(text), Sized(text)
-    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=lambda: 0.0)
+    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=stand_still)
     with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting) as model:
         turns = [model.stream(f"{ASKED} {n}", [NOTE], sampling=GREEDY) for n in range(3)]
         for turn in turns:
@@ -142,9 +147,9 @@ def test_a_draft_model_that_fails_is_left(
 ) -> None:
     text = call(SAID, True)
     target, draft = Sized(text), Sized(text)
-    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=lambda: 0.0)
+    drafting = DraftModel(draft, target.vocabulary, OPTIONS, clock=stand_still)
     draft.failure = error
-    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting) as model:
+    with Model(target, ChatTemplate(TEMPLATE), draft_model=drafting, clock=stand_still) as model:
         reply = model.call(ASKED, [NOTE], sampling=GREEDY, max_tokens=200)
     assert reply.calls[0].arguments["text"] == SAID
     assert reply.usage == ask(Sized(text), None).usage
@@ -217,7 +222,7 @@ def test_the_demo_model_drafts_for_itself() -> None:
         expected = plain.call(question, [NOTE], **options)
         assert uncounted(drafted.call(question, [NOTE], **options)) == uncounted(expected)
     small, engine = load_engine(embedded.PATH), load_engine(embedded.PATH)
-    drafting = DraftModel(small, engine.vocabulary, OPTIONS, clock=lambda: 0.0)
+    drafting = DraftModel(small, engine.vocabulary, OPTIONS, clock=stand_still)
     assert engine.header.chat_templates
     template = ChatTemplate(engine.header.chat_templates[""])
     with Model(engine, template, draft_model=drafting) as model:
