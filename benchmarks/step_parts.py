@@ -1,0 +1,166 @@
+"""Where the microseconds of a step go that are not the model's.
+
+    python -m benchmarks.step_parts [--vocabularies llama-spm qwen2 gemma-4] [--turns 1 8 32]
+
+A scripted engine wants to write one long argument of a tool call; its logits come at once, and what
+it takes to make them is left out. Printed is the time of the thread that runs the turns (CPU time,
+so that what else the machine does counts for less), in microseconds for one token of one turn:
+
+- mask: llguidance computes which tokens may come;
+- apply: the others are forbidden in the logits;
+- sample: a token is drawn;
+- commit: llguidance takes it, and says what it forces;
+- parts: the rules beside the grammar (reserve of an ending, endless values, budgets);
+- parse: the token becomes text and events;
+- rest: the loop of the turn, the schedule, and what this measuring itself takes.
+"""
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from benchmarks.overhead import HEAD, TEMPLATE, TOOL, write_text
+from benchmarks.stage import real_vocabulary
+from constrained.decode.completion_reserve import CompletionReserve
+from constrained.decode.endless_values import EndlessValues
+from constrained.decode.turn_state import TurnState
+from constrained.engine.drawing import RowSampler
+from constrained.engine.protocol import Sampling
+from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.job import Job
+from constrained.mask import Matcher
+from constrained.model.model import Model
+from constrained.schedule.scheduler import Schedule
+from constrained.template.chat_template import ChatTemplate
+
+PARTS: dict[str, list[tuple[type, str]]] = {
+    "mask": [(Matcher, "prepare")],
+    "apply": [(Matcher, "apply")],
+    "sample": [(RowSampler, "sample")],
+    "commit": [(Matcher, "commit"), (Matcher, "forced")],
+    "parts": [
+        (owner, method)
+        for owner in (CompletionReserve, EndlessValues)
+        for method in ("steer", "insert", "before_commit", "after_commit", "after_write")
+    ],
+    "parse": [(TurnState, "write")],
+    "rest": [(Schedule, "step")],
+    "engine": [(ScriptedEngine, "decode")],
+}
+SKIPPED = 16  # steps: prompts are read, turns begin
+MAX_TOKENS = 4_000
+
+
+class Clock:
+    """Time of this thread by part; that of a part within another one counts for the inner one."""
+
+    def __init__(self) -> None:
+        self.spent = Counter[str]()
+        self._open: list[str] = []
+        self._since = 0.0
+
+    def _charge(self) -> None:
+        now = time.thread_time()
+        if self._open:
+            self.spent[self._open[-1]] += now - self._since
+        self._since = now
+
+    @contextmanager
+    def measure(self, part: str) -> Iterator[None]:
+        """Charges a part."""
+        self._charge()
+        self._open.append(part)
+        try:
+            yield
+        finally:
+            self._charge()
+            self._open.pop()
+
+    def wrap(self, part: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        """The same method, which is charged."""
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with self.measure(part):
+                return method(*args, **kwargs)
+
+        return timed
+
+
+class Rows:
+    """Counts the tokens that an engine is asked for; those of the first steps are not measured."""
+
+    def __init__(self, clock: Clock):
+        self.count = self.steps = 0
+        self._clock = clock
+
+    def note(self, rows: int) -> None:
+        """A decode has given so many rows of logits."""
+        self.steps += 1
+        if self.steps == SKIPPED:
+            self._clock.spent.clear()
+            self.count = 0
+        self.count += rows
+
+
+def measure(vocabulary: str, turns: int, characters: int) -> dict[str, float]:
+    """Microseconds a token, by part."""
+    clock = Clock()
+    rows = Rows(clock)
+    tokens = real_vocabulary(vocabulary)
+    script = HEAD + write_text(characters) + '"}}\n</tool_call>'
+
+    class Counted(ScriptedEngine):
+        def decode(self, chunks: Any) -> Any:
+            made = super().decode(chunks)
+            rows.note(len(made))
+            return made
+
+    engine = Counted(
+        tokens, scripted_logits(tokens, script), max_sequences=turns, context_length=8192
+    )
+    template = ChatTemplate(TEMPLATE.read_text(encoding="utf-8"))
+    patches = [
+        patch.object(owner, method, clock.wrap(part, getattr(owner, method)))
+        for part, methods in PARTS.items()
+        for owner, method in methods
+    ]
+    with Model(engine, template, draft=False) as model:
+        jobs = [
+            Job([{"role": "user", "content": f"turn {n}"}], [TOOL], tool_choice="required")
+            for n in range(turns)
+        ]
+        compiled = [model.compile(job) for job in jobs]
+        for patched in patches:
+            patched.start()
+        try:
+            model.complete(compiled, max_tokens=MAX_TOKENS, sampling=Sampling(temperature=0))
+        finally:
+            for patched in patches:
+                patched.stop()
+    return {part: 1e6 * clock.spent[part] / rows.count for part in PARTS if part != "engine"}
+
+
+def main() -> None:
+    """Measures, and prints a line for each vocabulary and number of turns."""
+    parser = argparse.ArgumentParser(description="Where the microseconds of a step go.")
+    names = ["llama-spm", "qwen2", "gemma-4"]
+    parser.add_argument("--vocabularies", nargs="+", default=names, metavar="NAME")
+    parser.add_argument("--turns", type=int, nargs="+", default=[1, 8, 32], metavar="N")
+    parser.add_argument("--characters", type=int, default=600, help="of the argument")
+    options = parser.parse_args()
+    shown = [part for part in PARTS if part != "engine"]
+    header = "".join(f"{part:>8}" for part in [*shown, "all"])
+    print(f"{'vocabulary':<12}{'turns':>6}{header}   us a token")
+    for vocabulary in options.vocabularies:
+        for turns in options.turns:
+            spent = measure(vocabulary, turns, options.characters)
+            figures = "".join(f"{spent[part]:8.0f}" for part in shown)
+            print(f"{vocabulary:<12}{turns:>6}{figures}{sum(spent.values()):8.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
