@@ -1,0 +1,19 @@
+"""Measurements, and checks that are too long for the tests: one command a file, which says what it
+prints, `python -m benchmarks.NAME --help`. `docs/figures.md` has what they gave.
+
+- does it fit, whatever the model wants: adversary, endings, reasoning, determinism, streamed,
+  totality, linear, coercion, fuzz;
+- chat templates and formats: templates, unseen, faithful, replay, known_templates, doctor;
+- schemas: schemas, instances, orders, tool_reports;
+- real weights: real, bfcl_judge, best_of, calibration, instructions;
+- beside others: peers, compared, emitted, foreign_parsers;
+- the loop: step_parts, beside, together, forced, passes, copying, drafting, compiling, completions,
+  large_choices, learning, tracing, startup;
+- what is kept of prompts: sharing, histories, first_token, agent_replay, lost_prefix;
+- the server: overhead, queueing, delays, load, soak, hoarding, hostile, siege, smooth;
+- agents: early_dispatch, tool_search, mcp_agent, crashed_runs;
+- several machines: cluster_simulation;
+- the code and the docs: shape, pictures, screenshots.
+
+The folders have what these share.
+"""

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.asks import POLICIES, ask, find_faults
-from benchmarks.sources import TEMPLATES, read_teaching
-from benchmarks.stage import stage
-from benchmarks.tool_sets import read_rows, sample_paths, usable
+from benchmarks.inputs.asks import POLICIES, ask, find_faults
+from benchmarks.inputs.sources import TEMPLATES, read_teaching
+from benchmarks.inputs.stage import stage
+from benchmarks.inputs.tool_sets import read_rows, sample_paths, usable
 
 MAX_TOKENS = 4096
 

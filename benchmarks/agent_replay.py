@@ -3,11 +3,11 @@
     python -m benchmarks.agent_replay [-m MODEL.gguf] [--shape small|0.6b] [--turns 12] [-t THREADS]
 
 Without a model, one with random weights is made: its calls mean nothing, but fit their schemas.
-Each turn has to call a tool; a made-up result goes back (see `benchmarks.agent_trace`). Printed for
-each request are its input tokens, those read from the cache, those written to it, and the seconds
-to the first event of the model; and the same for the last request on a server that knows nothing.
-Exit code 1 if less than 80 % of the input was read from the cache from the second request on, or if
-what the prompts begin with has changed.
+Each turn has to call a tool; a made-up result goes back (see `benchmarks.inputs.agent_trace`).
+Printed for each request are its input tokens, those read from the cache, those written to it, and
+the seconds to the first event of the model; and the same for the last request on a server that
+knows nothing. Exit code 1 if less than 80 % of the input was read from the cache from the second
+request on, or if what the prompts begin with has changed.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from typing import Any
 
 import httpx
 
-from benchmarks.agent_trace import PINNED, QUESTION, make_result, make_system, make_tools
 from benchmarks.forced import make_model
-from benchmarks.served import serve
+from benchmarks.inputs.agent_trace import PINNED, QUESTION, make_result, make_system, make_tools
+from benchmarks.processes.served import serve
 
 LEAST = 0.8  # of the input
 

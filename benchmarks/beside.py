@@ -1,6 +1,6 @@
 """What masks, samplers and Python add to a decode of eight sequences on another device.
 
-    python -m benchmarks.content_places [--pause 10] [--tokens 200] [--repeats 3]
+    python -m benchmarks.beside [--pause 10] [--tokens 200] [--repeats 3]
 
 The engine is a scripted one: each decode takes so many milliseconds, in which it lets go of the
 interpreter as llama.cpp does on a GPU, and gives random logits over the 151,936 tokens of Qwen2.
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.inputs.sources import read_teaching
+from benchmarks.inputs.stage import real_vocabulary
 from benchmarks.overhead import TOOL
-from benchmarks.sources import read_teaching
-from benchmarks.stage import real_vocabulary
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.job import Job

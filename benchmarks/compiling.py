@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.stage import Stage, stage
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.stage import Stage, stage
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.compile.compiler import GrammarCache, GrammarSource
 from constrained.mask import Matcher
 from constrained.tools.shapes import as_openai, forget_schemas, read_tools

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.tools import read_tools
 from grammars.build.turn import build_turn
 from grammars.errors import Error

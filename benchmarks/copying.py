@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed, make_model
-from benchmarks.tool_sets import SAMPLE
+from benchmarks.inputs.tool_sets import SAMPLE
 from constrained import embedded
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.drafts.draft_budget import find_cost

@@ -18,9 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from benchmarks.emitted_texts import ATOMS, Agreement, EngineVocabulary, compare, make_vocabulary
-from benchmarks.gbnf_engine import GbnfEngine
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.emitters.emitted_texts import (
+    ATOMS,
+    Agreement,
+    EngineVocabulary,
+    compare,
+    make_vocabulary,
+)
+from benchmarks.emitters.gbnf_engine import GbnfEngine
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.tools.shapes import read_tools
 from grammars.build.turn import build_turn
 from grammars.emit.emitter import LANGUAGES, emit

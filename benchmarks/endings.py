@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.asks import POLICIES, Ask, ask, find_faults
-from benchmarks.sources import TEMPLATES
-from benchmarks.stage import Stage, stage
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.asks import POLICIES, Ask, ask, find_faults
+from benchmarks.inputs.sources import TEMPLATES
+from benchmarks.inputs.stage import Stage, stage
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import ReplyError, RequestError
 from grammars.errors import Error

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rendered import SWITCHES, align
-from benchmarks.stage import DRAW, Adversary
+from benchmarks.inputs.rendered import SWITCHES, align
+from benchmarks.inputs.stage import DRAW, Adversary
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import Error

@@ -17,8 +17,8 @@ from typing import Any
 
 from benchmarks.forced import make_model
 from benchmarks.histories import offer
+from benchmarks.inputs.tool_sets import SAMPLE
 from benchmarks.sharing import first_event
-from benchmarks.tool_sets import SAMPLE
 from constrained import Model, load
 
 QUESTION = "Look through the issues, then tell me what is left to do."

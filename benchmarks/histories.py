@@ -31,9 +31,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sources import TEMPLATES, read_teaching
-from benchmarks.stage import real_vocabulary
-from benchmarks.tool_sets import SAMPLE, read_rows
+from benchmarks.inputs.sources import TEMPLATES, read_teaching
+from benchmarks.inputs.stage import real_vocabulary
+from benchmarks.inputs.tool_sets import SAMPLE, read_rows
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
 from constrained.errors import Error

@@ -24,7 +24,7 @@ import httpx
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
 from benchmarks.attacks.schemas import ATTACKS
-from benchmarks.served import Served, serve
+from benchmarks.processes.served import Served, serve
 
 ATTACKER, VICTIM = "attacker", "victim"
 SECONDS = 60.0  # an attack that takes longer is a hang

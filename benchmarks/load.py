@@ -23,8 +23,8 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
-from benchmarks.served import Served, serve
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
+from benchmarks.processes.served import Served, serve
 from constrained import embedded
 
 WORDS = "weather Paris tomorrow list open issues send mail convert nine miles please thanks".split()

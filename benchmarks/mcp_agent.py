@@ -2,11 +2,11 @@
 
     python -m benchmarks.mcp_agent [--tasks 50] [--seed 1] [--install FOLDER] [-m smollm2]
 
-The servers are those of `benchmarks.mcp_servers`; with --install, those that people use, which are
-installed into FOLDER from PyPI and npm: mcp-server-fetch, mcp-server-sqlite (with version 1 of the
-package `mcp`), @modelcontextprotocol/server-filesystem. The site that is fetched is one of this
-machine. Each task is a run of a scripted model, with calls drawn at random; calls that only read
-begin early. With -m, a few tasks of a real model follow, whose calls are what they are.
+The servers are those of `benchmarks.processes.mcp_servers`; with --install, those that people use,
+which are installed into FOLDER from PyPI and npm: mcp-server-fetch, mcp-server-sqlite (with version
+1 of the package `mcp`), @modelcontextprotocol/server-filesystem. The site that is fetched is one of
+this machine. Each task is a run of a scripted model, with calls drawn at random; calls that only
+read begin early. With -m, a few tasks of a real model follow, whose calls are what they are.
 
 Printed is what became of the calls: what the servers saw of them is counted at the site, in the
 database and in the folder. Exit code 1 if a call was lost, made twice or has another result than it
@@ -123,7 +123,7 @@ def install(folder: Path) -> dict[str, list[str]]:
 
 def find_servers(place: Workplace, folder: Path | None) -> list[ServerCommand]:
     """The servers, over the workplace."""
-    ours = [sys.executable, "-m", "benchmarks.mcp_servers"]
+    ours = [sys.executable, "-m", "benchmarks.processes.mcp_servers"]
     commands = {name: [*ours, name] for name in ("files", "web", "data")}
     if folder is not None:
         commands = install(folder)

@@ -16,8 +16,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from benchmarks.sources import TEMPLATES, read_teaching
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.sources import TEMPLATES, read_teaching
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.tools.shapes import read_tools

@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from benchmarks.served import serve
+from benchmarks.processes.served import serve
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate

@@ -43,7 +43,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.forced import make_model
-from benchmarks.peer_lines import Answer, Ask
+from benchmarks.peer_processes.lines import Answer, Ask
 from constrained import embedded, load
 from constrained.engine.host import physical_cores
 from constrained.job import Job
@@ -133,8 +133,8 @@ class Peer:
 
 @contextmanager
 def start(python: str, name: str, *arguments: str) -> Iterator[Peer]:
-    """The process of `benchmarks.peer_NAME`; it ends with the block."""
-    command = [python, "-m", f"benchmarks.peer_{name}", *arguments]
+    """The process of `benchmarks.peer_processes.NAME_peer`; it ends with the block."""
+    command = [python, "-m", f"benchmarks.peer_processes.{name}_peer", *arguments]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:
         yield Peer(name, process)

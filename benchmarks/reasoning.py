@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.asks import ask, find_faults
-from benchmarks.sources import TEMPLATES, read_teaching
-from benchmarks.stage import stage
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.asks import ask, find_faults
+from benchmarks.inputs.sources import TEMPLATES, read_teaching
+from benchmarks.inputs.stage import stage
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.errors import ReplyError
 from grammars.turn import Start, Think
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tool_sets import SAMPLE
+from benchmarks.inputs.tool_sets import SAMPLE
 from constrained.replay.check import check_rows
 from constrained.replay.replay_context import read_context
 from examples.random_model.sources import models_directory

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.key_order import sort_instances
-from benchmarks.limits import Limited
-from benchmarks.tool_sets import SAMPLE
+from benchmarks.inputs.key_order import sort_instances
+from benchmarks.inputs.tool_sets import SAMPLE
+from benchmarks.processes.limits import Limited
 from constrained.replay.schemas import check_schemas
 
 _EMPTY = {"compiles": False, "enforced": [], "checked": [], "repaired": [], "refused": []}

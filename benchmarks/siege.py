@@ -30,8 +30,8 @@ import jsonschema_rs
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
 from benchmarks.attacks.schemas import ATTACKS
-from benchmarks.served import Served, serve
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
+from benchmarks.processes.served import Served, serve
 
 SECONDS = 120.0  # a request that takes longer is lost
 HOSTILE, LEAVING = 0.05, 0.05

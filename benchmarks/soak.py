@@ -28,7 +28,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained import Model, Sampling, embedded, load
 from constrained.engine.host import bound_heap, measure_heap, return_free_memory
 from constrained.errors import BusyError, ContextError, DeadlineError, Error, ReplyError

@@ -17,14 +17,14 @@ so that what else the machine does counts for less), in microseconds for one tok
 
 import argparse
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from benchmarks.inputs.stage import real_vocabulary
 from benchmarks.overhead import HEAD, TEMPLATE, TOOL, write_text
-from benchmarks.stage import real_vocabulary
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless_values import EndlessValues
 from constrained.decode.turn_state import TurnState
@@ -59,7 +59,7 @@ class Clock:
     """Time of this thread by part; that of a part within another one counts for the inner one."""
 
     def __init__(self) -> None:
-        self.spent = Counter[str]()
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self._open: list[str] = []
         self._since = 0.0
 

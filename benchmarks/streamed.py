@@ -16,9 +16,9 @@ from typing import Any
 
 import httpx
 
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from benchmarks.load import CHAT, WORDS
-from benchmarks.served import serve
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.processes.served import serve
 from constrained import embedded
 
 

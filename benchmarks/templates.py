@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rendered import SWITCHES, TOOLS, USER, Rendered, find_start, render_turns
+from benchmarks.inputs.rendered import SWITCHES, TOOLS, USER, Rendered, find_start, render_turns
 from constrained.format_selection.selection import select_format
 from constrained.replay.check import check_rows
 from constrained.template.chat_template import ChatTemplate

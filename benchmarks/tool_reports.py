@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.tools.reports import report_tools
 from grammars.formats import FORMATS
 from grammars.wire.format import Format, find_format

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks.texts import TOOLS, Input, cut, make_input, make_rendering
+from benchmarks.inputs.texts import TOOLS, Input, cut, make_input, make_rendering
 from grammars.formats import FORMATS
 from grammars.parse.parser import Parser, collect
 from grammars.suite.reading import as_reading, find_lost

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import benchmarks
 from server import command
 from server.settings import Settings
 from tests.snippets import FENCE, read_pages
@@ -156,3 +157,11 @@ def test_the_comparison_has_the_source_of_each_cell_of_the_readme() -> None:
             [statement] = re.findall(rf"^- \*\*{project}\*\*: (.*)$", section, re.MULTILINE)
             assert cell
             assert "](" in statement or "`python -m" in statement, (title, project)
+
+
+def test_the_index_of_the_benchmarks_names_each_once() -> None:
+    index = benchmarks.__doc__ or ""
+    rows = re.findall(r"^- [^:]+: ([^;.]+)", index, re.MULTILINE)
+    named = re.findall(r"\w+", " ".join(rows))
+    there = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - {"__init__"}
+    assert sorted(named) == sorted(there)

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.kept_answers import KeptAnswers
-from benchmarks.real import CHOICES, WARM_UP, measure, show_table
-from benchmarks.real_answers import Outcome, Way, is_valid, summarise, write_schema
-from benchmarks.real_rows import (
+from benchmarks.bfcl.answers import Outcome, Way, is_valid, summarise, write_schema
+from benchmarks.bfcl.kept_answers import KeptAnswers
+from benchmarks.bfcl.rows import (
     HALVES,
     KINDS,
     Call,
@@ -19,7 +18,8 @@ from benchmarks.real_rows import (
     read_calls,
     read_questions,
 )
-from benchmarks.tool_sets import read_rows, sample_paths
+from benchmarks.inputs.tool_sets import read_rows, sample_paths
+from benchmarks.real import CHOICES, WARM_UP, measure, show_table
 
 RINGS = Call("ring", {"times": 2})
 TALKS = Outcome([], cut=False, seconds=1.0, tokens=5)

@@ -1,8 +1,8 @@
 """Agents as they were recorded: how many tokens each of their requests has, and each reply.
 
-The conversations are those of `benchmarks.agent_trace` (a coding agent), of an agent that works
-with the tools of GitHub, and of somebody who chats; the tokens are counted behind the chat template
-of Qwen3 with the vocabulary of Qwen2:
+The conversations are those of `benchmarks.inputs.agent_trace` (a coding agent), of an agent that
+works with the tools of GitHub, and of somebody who chats; the tokens are counted behind the chat
+template of Qwen3 with the vocabulary of Qwen2:
 
     python -m benchmarks.cluster.agents
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.agent_trace import QUESTION, make_result, make_system, make_tools
 from benchmarks.forced import make_model
+from benchmarks.inputs.agent_trace import QUESTION, make_result, make_system, make_tools
 from constrained import Model, load
 from constrained.job import Job
 

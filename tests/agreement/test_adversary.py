@@ -5,10 +5,10 @@ import random
 import pytest
 
 from benchmarks import adversary, endings, reasoning
-from benchmarks.asks import POLICIES
+from benchmarks.inputs.asks import POLICIES
+from benchmarks.inputs.sources import TEMPLATES
+from benchmarks.inputs.tool_sets import SAMPLE, read_rows, sample_paths
 from benchmarks.replay import read, replay
-from benchmarks.sources import TEMPLATES
-from benchmarks.tool_sets import SAMPLE, read_rows, sample_paths
 from grammars.formats import FORMATS
 from tests.agreement.chosen_formats import IS_THOROUGH
 from tests.real_templates import require_models_directory

@@ -20,7 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.served import serve
+from benchmarks.processes.served import serve
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]

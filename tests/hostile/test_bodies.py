@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from benchmarks.attacks.bodies import BODIES
-from benchmarks.served import Served, serve
+from benchmarks.processes.served import Served, serve
 
 HANG = 30  # seconds: a bound against hangs, no measure of speed; it was a minute and more
 MOST_MEGABYTES = 400

@@ -21,7 +21,14 @@ CONTEXT = 4096
 @contextmanager
 def run_llama_server(model: Path) -> Iterator[str]:
     """Serves a model; gives host and port."""
-    command = [sys.executable, "-m", "benchmarks.peer_llama_server", str(model), "1", str(CONTEXT)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.peer_processes.llama_server_peer",
+        str(model),
+        "1",
+        str(CONTEXT),
+    ]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, text=True, **pipes) as process:  # type: ignore[call-overload]
         yield json.loads(process.stdout.readline())["url"].removeprefix("http://")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.sources import TEMPLATES
-from benchmarks.stage import DRAW, stage
+from benchmarks.inputs.sources import TEMPLATES
+from benchmarks.inputs.stage import DRAW, stage
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.endless_values import LoopFinder
 from constrained.engine.scripted import ScriptedEngine, scripted_logits

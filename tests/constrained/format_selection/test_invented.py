@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from benchmarks.rendered import TOOLS, Rendered, find_start, render_turns
+from benchmarks.inputs.rendered import TOOLS, Rendered, find_start, render_turns
 from constrained.format_selection.selection import SelectedFormat, select_format
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from benchmarks.histories import offer, replay
-from benchmarks.sources import FIVE
-from benchmarks.tool_sets import SAMPLE
+from benchmarks.inputs.sources import FIVE
+from benchmarks.inputs.tool_sets import SAMPLE
 from constrained.compile.compiler import Compiler
 from constrained.prompt.prompt_reuse import Missed, Recall
 from constrained.prompt.turn_boundaries import TurnBoundaries

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.histories import MODES, offer, replay
-from benchmarks.sources import FIVE
-from benchmarks.tool_sets import SAMPLE
+from benchmarks.inputs.sources import FIVE
+from benchmarks.inputs.tool_sets import SAMPLE
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
 from constrained.errors import TemplateError

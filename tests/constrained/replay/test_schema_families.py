@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from benchmarks.tool_sets import SAMPLE
+from benchmarks.inputs.tool_sets import SAMPLE
 from constrained.replay.schemas import check_schemas
 
 ROWS: dict[str, dict[str, Any]] = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.rendered import TOOLS, USER, find_start, render_turns
+from benchmarks.inputs.rendered import TOOLS, USER, find_start, render_turns
 from constrained.format_selection.selection import select_format
 from constrained.reply import derive_id
 from constrained.tools.shapes import read_tools

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.sources import OURS
+from benchmarks.inputs.sources import OURS
 from constrained.errors import RequestError
 from constrained.job import Job
 from constrained.tools.offer import read_offer

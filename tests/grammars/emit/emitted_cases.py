@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from benchmarks.emitted_texts import Agreement, EngineVocabulary, compare, judge
-from benchmarks.engine_reading import EngineReading
-from benchmarks.tool_sets import SAMPLE, read_rows
+from benchmarks.emitters.emitted_texts import Agreement, EngineVocabulary, compare, judge
+from benchmarks.emitters.engine_reading import EngineReading
+from benchmarks.inputs.tool_sets import SAMPLE, read_rows
 from constrained.tools.shapes import read_tools
 from grammars.build.turn import build_turn
 from grammars.emit.emitter import emit

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.emitted_texts import EngineVocabulary
-from benchmarks.gbnf_engine import GbnfEngine
+from benchmarks.emitters.emitted_texts import EngineVocabulary
+from benchmarks.emitters.gbnf_engine import GbnfEngine
 from grammars.build.turn import build_turn
 from grammars.emit.emitter import emit
 from grammars.emit.expansion import expand

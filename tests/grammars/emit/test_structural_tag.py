@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.emitted_texts import EngineVocabulary
+from benchmarks.emitters.emitted_texts import EngineVocabulary
 from grammars.build.turn import build_turn
 from grammars.emit.emitter import emit
 from grammars.formats import FORMATS
@@ -85,7 +85,7 @@ def test_tokens_in_what_refers_to_itself_are_in_the_grammar() -> None:
 @pytest.mark.xgrammar
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 def test_xgrammar_takes_the_same_texts(format: Format, engine_vocabulary: EngineVocabulary) -> None:
-    from benchmarks.xgrammar_engine import XGrammarEngine
+    from benchmarks.emitters.xgrammar_engine import XGrammarEngine
 
     draw = random.Random(format.name)
     policy = Policy(draw.choice(list(Choice)), key_order=draw.choice(list(KeyOrder)))

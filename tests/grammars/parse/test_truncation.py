@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import totality
-from benchmarks.texts import TOOLS
+from benchmarks.inputs.texts import TOOLS
 from grammars.formats import FORMATS
 from grammars.parse.parser import parse
 from grammars.render import render

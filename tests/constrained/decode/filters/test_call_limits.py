@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.sources import TEMPLATES
-from benchmarks.stage import DRAW, Stage, stage
+from benchmarks.inputs.sources import TEMPLATES
+from benchmarks.inputs.stage import DRAW, Stage, stage
 from constrained.decode.filters.call_limits import CallLimiter
 from constrained.engine.scripted import scripted_logits
 from constrained.errors import RequestError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.sources import OURS
+from benchmarks.inputs.sources import OURS
 from constrained.decode.filters.checked_values import Watch
 from constrained.decode.request import (
     DecodeInput,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.sources import TEMPLATES
-from benchmarks.stage import DRAW, stage
+from benchmarks.inputs.sources import TEMPLATES
+from benchmarks.inputs.stage import DRAW, stage
 from constrained.engine.scripted import scripted_logits
 from constrained.errors import RequestError
 from constrained.job import Job

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from benchmarks.tool_sets import usable
+from benchmarks.inputs.tool_sets import usable
 from constrained.answers import read_response_format, read_target
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.format_selection.selection import SelectedFormat

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import matplotlib
 
-from benchmarks.real_answers import Figures
+from benchmarks.bfcl.answers import Figures
 
 COLORS = {"constrained": "#1f6f8b", "llama-server": "#d98c3f", "GBNF": "#b8c4cf"}
 OTHER = "#8d99a6"

@@ -1,7 +1,7 @@
 """The peer llama-cpp-python for `benchmarks.peers` and `benchmarks.real`: its own loop, with its
 GBNF grammar or without.
 
-python -m benchmarks.peer_gbnf MODEL.gguf THREADS CONTEXT
+python -m benchmarks.peer_processes.gbnf_peer MODEL.gguf THREADS CONTEXT
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 import llama_cpp
 
-from benchmarks.peer_lines import Answer, Ask, serve
+from benchmarks.peer_processes.lines import Answer, Ask, serve
 
 CERTAIN = 1e9
 

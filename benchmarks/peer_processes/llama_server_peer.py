@@ -2,7 +2,7 @@
 """The peer llama-server for `benchmarks.real`, in a virtual environment of its own: the package
 xllamacpp has llama.cpp's server. It prints where it listens, and ends with what it reads.
 
-python -m benchmarks.peer_llama_server MODEL.gguf THREADS CONTEXT [TEMPLATE.jinja]
+python -m benchmarks.peer_processes.llama_server_peer MODEL.gguf THREADS CONTEXT [TEMPLATE.jinja]
 """
 
 import json

@@ -1,7 +1,7 @@
 # pyright: reportMissingImports=false
 """BFCL's own checker for `benchmarks.bfcl_judge`, in a virtual environment with bfcl-eval.
 
-    python -m benchmarks.peer_bfcl < JUDGED.jsonl
+    python -m benchmarks.peer_processes.bfcl_peer < JUDGED.jsonl
 
 A line has `functions` (as BFCL describes them), `calls`, `answers` (BFCL's alternatives) and
 `category`; what comes back has `valid` and `error`, line by line.

@@ -15,7 +15,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from benchmarks.tool_sets import read_rows
+from benchmarks.inputs.tool_sets import read_rows
 
 KINDS = {
     "simple": ("simple_python", "simple_java", "simple_javascript", "live_simple"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import llama_cpp
 
-from benchmarks.engine_reading import EngineReading
+from benchmarks.emitters.engine_reading import EngineReading
 
 
 class GbnfEngine:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import xgrammar  # pyright: ignore[reportMissingImports]
 
-from benchmarks.engine_reading import EngineReading
+from benchmarks.emitters.engine_reading import EngineReading
 from constrained.vocabulary.vocabulary import Vocabulary
 
 

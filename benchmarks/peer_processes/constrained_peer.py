@@ -1,6 +1,6 @@
 """This library for `benchmarks.peers`.
 
-python -m benchmarks.peer_constrained MODEL.gguf THREADS CONTEXT
+python -m benchmarks.peer_processes.constrained_peer MODEL.gguf THREADS CONTEXT
 """
 
 import sys
@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from benchmarks.forced import ImposedSampler
-from benchmarks.peer_lines import Answer, Ask, serve
+from benchmarks.peer_processes.lines import Answer, Ask, serve
 from constrained import Model, Sampling, load
 from constrained.reply import Reply
 from grammars.turn import ContentDelta, KeyOrder, Think

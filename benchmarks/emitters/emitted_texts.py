@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.engine_reading import EngineReading
+from benchmarks.emitters.engine_reading import EngineReading
 from constrained.engine.llama_files import read_header
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer

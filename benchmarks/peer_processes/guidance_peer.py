@@ -2,7 +2,7 @@
 """The peer guidance for `benchmarks.peers` and `benchmarks.real`, in a virtual environment of its
 own.
 
-python -m benchmarks.peer_guidance MODEL.gguf THREADS CONTEXT
+python -m benchmarks.peer_processes.guidance_peer MODEL.gguf THREADS CONTEXT
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 import guidance
 import guidance.models
 
-from benchmarks.peer_lines import Answer, Ask, serve
+from benchmarks.peer_processes.lines import Answer, Ask, serve
 
 CERTAIN = 1e9
 NAME = "answer"

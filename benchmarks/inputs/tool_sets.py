@@ -11,7 +11,7 @@ from constrained.tools.shapes import as_openai, read_tools
 from grammars.build.turn import build_grammar
 from grammars.errors import Error
 
-SAMPLE = Path(__file__).parent.parent / "tests" / "data"
+SAMPLE = Path(__file__).parents[2] / "tests" / "data"
 """The tool sets that come with the repository."""
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
-from benchmarks.peer_lines import Ask
+from benchmarks.bfcl.rows import Call, Question, fits, is_exact, read_calls
+from benchmarks.peer_processes.lines import Ask
 from benchmarks.peers import Peer
-from benchmarks.real_rows import Call, Question, fits, is_exact, read_calls
 from constrained import Model
 from constrained.format_selection.generic import write_example
 from constrained.job import Job

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from benchmarks.real_answers import Outcome
-from benchmarks.real_rows import Call, Question
+from benchmarks.bfcl.answers import Outcome
+from benchmarks.bfcl.rows import Call, Question
 
 
 class KeptAnswers(AbstractContextManager["KeptAnswers"]):

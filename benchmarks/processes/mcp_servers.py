@@ -1,8 +1,8 @@
 """Three small MCP servers: files, the web, SQLite. The well-known ones have such tools, too.
 
-python -m benchmarks.mcp_servers files FOLDER
-python -m benchmarks.mcp_servers web
-python -m benchmarks.mcp_servers data FILE
+python -m benchmarks.processes.mcp_servers files FOLDER
+python -m benchmarks.processes.mcp_servers web
+python -m benchmarks.processes.mcp_servers data FILE
 """
 
 import sqlite3

@@ -8,7 +8,7 @@ from constrained.format_selection.selection import SelectedFormat, select_format
 from constrained.template.chat_template import ChatTemplate
 from examples.random_model import models_directory
 
-OURS = Path(__file__).parent.parent / "examples" / "templates"
+OURS = Path(__file__).parents[2] / "examples" / "templates"
 FIVE = ("hermes", "qwen3_coder", "mistral", "llama3_json", "generic")
 """The formats whose templates come with the repository."""
 

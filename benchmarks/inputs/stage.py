@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.sources import read_teaching
+from benchmarks.inputs.sources import read_teaching
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine
