@@ -131,7 +131,7 @@ class TurnTrace:
             "answer": self.answer,
             "call_probability": _round(measure_call_probability(self.tokens, self.places)),
             "confidence": [
-                _write_confidence(one) for one in measure_confidence(self.tokens, self.places)
+                write_confidence(one) for one in measure_confidence(self.tokens, self.places)
             ],
             "rules": self._print_rules(),
             "tokens": tokens,
@@ -199,8 +199,11 @@ def _describe_tools(turn: CompiledTurn) -> tuple[Json, ...]:
     return tuple(described)
 
 
-def _write_confidence(confidence: CallConfidence) -> Json:
-    arguments = {name: _round(value) for name, value in confidence.arguments.items()}
+def write_confidence(confidence: CallConfidence) -> dict[str, Json]:
+    """How sure the model was of a call, as JSON."""
+    arguments: dict[str, Json] = {}
+    for name, value in confidence.arguments.items():
+        arguments[name] = _round(value)
     lowest, name = _round(confidence.lowest), _round(confidence.name)
     return {"lowest": lowest, "name": name, "arguments": arguments}
 

@@ -18,7 +18,7 @@ from server.caller import find_key, find_owner, find_request_id, is_background
 from server.observe.request_record import Durations, RequestRecord
 from server.observe.trace_file import TracedRequest, name_key
 from server.time_left import find_time_left
-from server.turns.compiled_request import CompiledRequest, compile_request
+from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
@@ -162,8 +162,15 @@ async def start(service: Service, request: TurnRequest) -> ActiveRequest:
     time_left = find_time_left(service.settings.timeout)
     began = time.monotonic()
     compiled = await compile_request(service, request, time_left.measure())
+    instead = await compile_instead(compiled, time_left.measure())
     compile_seconds = time.monotonic() - began
-    streams = launch(service, request.generation, [compiled.turn], timeout=time_left.measure())
+    streams = launch(
+        service,
+        request.generation,
+        [compiled.turn],
+        instead=instead,
+        timeout=time_left.measure(),
+    )
     _log(compiled)
     return ActiveRequest(compiled, streams, compile_seconds=compile_seconds)
 
@@ -172,6 +179,8 @@ def launch(
     service: Service,
     options: GenerationOptions,
     turns: Sequence[CompiledTurn],
+    *,
+    instead: CompiledTurn | None = None,
     timeout: float | None = None,
 ) -> list[AsyncStream[Reply]]:
     """Starts the turns of a request: for each that was compiled, one for each choice.
@@ -180,6 +189,7 @@ def launch(
         service: the model.
         options: of the request.
         turns: those that were compiled.
+        instead: the turn that takes the place of one with a call that the model is not sure of.
         timeout: seconds; None: any time.
 
     Raises:
@@ -203,6 +213,9 @@ def launch(
                     progress=options.progress.any,
                     ignore_eos=options.ignore_eos,
                     trace=is_traced,
+                    best_of=options.choice.best_of,
+                    min_confidence=options.choice.doubt.min_confidence,
+                    instead=instead,
                     timeout=timeout,
                     owner=owner,
                     background=is_background(),

@@ -12,7 +12,7 @@ from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.dialects.responses.items import find_unread_items
 from server.errors import HttpError
-from server.turns.common_fields import CacheFields, RepetitionFields
+from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import read_offered_tools
 from server.turns.openai_fields import (
@@ -53,7 +53,7 @@ class TextOptions(BaseModel):
     """Comes back as it is; nothing else depends on it."""
 
 
-class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
+class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoiceFields):
     """A request to /v1/responses."""
 
     input: str | Objects = ""
@@ -146,6 +146,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
             sampling=self.read_sampling(service.model.sampling),
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.shows_logprobs else None,
+            choice=self.read_reply_choice(settings),
         )
         turn_request = TurnRequest(
             job,
