@@ -504,7 +504,7 @@ class Model:
             turns: the results of `compile`.
             force: append tokens that the grammar forces (fast-forward tokens) without evaluating
                 the model for them.
-            options: those of `CompiledTurnOptions` and, of `Options`, those of decoding.
+            options: those of `CompiledTurnOptions`, and of decoding.
 
         Returns:
             The replies, in the order of the turns.
@@ -547,15 +547,13 @@ class Model:
     def _prepare(self, turns: Sequence[CompiledTurn], options: CallOptions) -> list[Start[Reply]]:
         """Functions that start the turns; their time runs from now on."""
         deadline = set_deadline(options.timeout, self._clock)
-        check_choice(options, self.engine)
         start = partial(self._generate, options=options, deadline=deadline)
         return [partial(start, turn) for turn in turns]
 
     def _queue_job(
         self, job: Job, timeout: float | None, client: Hashable, *, is_known: bool
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
-        work = partial(self.compiler.compile, job)
-        return self._queue(work, timeout, client, is_known=is_known)
+        return self._queue(partial(self.compiler.compile, job), timeout, client, is_known=is_known)
 
     def _queue(
         self,
@@ -592,7 +590,6 @@ class Model:
 
     def _start(self, call: ModelCall, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
         deadline = set_deadline(call.options.timeout, self._clock)
-        check_choice(call.options, self.engine)
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)
@@ -617,6 +614,7 @@ class Model:
             generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
             return then(generation, partial(self._finish, turn))
 
+        check_choice(options, self.engine)
         return generate_chosen(launch, turn, sink, options)
 
     def decode(
@@ -628,8 +626,7 @@ class Model:
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Generation]:
-        """Starts the decoding of a turn; what comes of it is no reply yet, and nothing is kept of
-        it.
+        """Starts the decoding of a turn; what comes of it is no reply yet.
 
         Args:
             turn: compiled for this model.
