@@ -100,6 +100,7 @@ class ActiveRequest:
         if not isinstance(event, Reply):
             return event
         self._finished.add(number)
+        self._counters.note_usage(event.usage)
         self._note_record(event, is_first=number == 0)
         if self.compiled.service.settings.log_prompts:
             LOG.info("reply: %r", event.text)
@@ -123,6 +124,7 @@ class ActiveRequest:
             match ended.exception():
                 case None:
                     reply = ended.result()
+                    self._counters.note_usage(reply.usage)
                 case Exception() as error if not isinstance(error, AbandonedError):
                     fault = as_http_error(error)
                 case _:
@@ -154,7 +156,6 @@ class ActiveRequest:
         )
 
     def _note_record(self, reply: Reply, *, is_first: bool, error: str = "") -> None:
-        self._counters.note_usage(reply.usage)
         elapsed = time.monotonic() - self._launched_at
         record = make_record(
             self.compiled,
