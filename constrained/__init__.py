@@ -1,7 +1,8 @@
 """Reliable tool calls from local, quantized models."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# Nothing is imported here: the command line begins with this module, and the sooner it sees to
+# Ctrl-C, the better. Type checkers know this name.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from constrained.agent.budget import Budget, Spent
@@ -160,8 +161,10 @@ __all__ = [
 
 if not TYPE_CHECKING:  # to a checker, a name that is not listed above is a mistake
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         """Imports the module of a public name where it is first used: the package is light."""
+        from importlib import import_module
+
         if name == "__version__":
             return import_module("constrained.own_packages").read_version()
         if name not in _HOMES:

@@ -1,10 +1,12 @@
 """The start of the command `constrained`, and of `python -m constrained`: what goes wrong while the
-program is imported is one line at the terminal, not a traceback."""
+program is imported, Ctrl-C included, is one line at the terminal, not a traceback."""
 
 import os
+import signal
 import sys
 
 INTERRUPTED = 130
+SAID = b"constrained: interrupted\n"
 
 
 def main() -> int:
@@ -13,19 +15,33 @@ def main() -> int:
     Returns:
         the exit code; 2 where a package has the name of one of ours, 130 after Ctrl-C.
     """
+    raises = signal.getsignal(signal.SIGINT)
+    catches = raises is signal.default_int_handler  # not where nohup has it ignored
+    if catches:
+        # Nothing has to be put away yet, and no import has to carry an exception out.
+        signal.signal(signal.SIGINT, _end)
     _open_streams()
     try:
         import constrained.own_packages  # noqa: F401  before whatever needs `grammars`
     except ImportError as error:
         print(f"constrained: error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    try:
-        from constrained import cli
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return cli.main()
+    from constrained import cli
+
+    def start() -> None:
+        if catches:
+            signal.signal(signal.SIGINT, raises)
+
+    code = cli.main(start=start)
+    if catches:
+        signal.signal(signal.SIGINT, _end)  # while threads end
+    return code
+
+
+def _end(*_: object) -> None:
+    """Ends the process at once."""
+    os.write(2, SAID)
+    os._exit(INTERRUPTED)
 
 
 def _open_streams() -> None:

@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points, version
@@ -22,6 +22,7 @@ from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.output import print_error, print_json, print_table, set_colour
 from grammars.errors import Error
 
+INTERRUPTED = "constrained: interrupted"
 GROUP = "constrained.commands"  # entry points of packages that have commands, too
 ENGINES = ("llama-cpp-python", "llguidance")
 KINDS = {"int": "a whole number", "float": "a number", "read_most_tokens": "a whole number"}
@@ -106,15 +107,42 @@ class UnavailableCommand:
 AnyCommand: TypeAlias = Command | UnavailableCommand
 
 
+def _do_nothing() -> None:
+    pass
+
+
 def main(
-    arguments: Sequence[str] | None = None, commands: Sequence[AnyCommand] | None = None
+    arguments: Sequence[str] | None = None,
+    commands: Sequence[AnyCommand] | None = None,
+    *,
+    start: Callable[[], None] = _do_nothing,
 ) -> int:
     """Runs the command line; returns one of `ExitCode`.
 
     Args:
         arguments: default: those of the process.
         commands: default: all, those of installed packages, too.
+        start: is called once the options are read, before the command begins.
     """
+    try:
+        try:
+            return _run(arguments, commands, start)
+        finally:
+            sys.stdout.flush()  # here, where it is seen to that nobody reads it any more
+    except BrokenPipeError:  # who reads has seen enough; python would try to write the rest
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return ExitCode.DONE
+    except KeyboardInterrupt:
+        print(INTERRUPTED, file=sys.stderr)
+        return ExitCode.INTERRUPTED
+
+
+def _run(
+    arguments: Sequence[str] | None,
+    commands: Sequence[AnyCommand] | None,
+    start: Callable[[], None],
+) -> int:
     options = argparse.Namespace(json=False)
     try:
         parser = make_parser(_find_commands() if commands is None else commands)
@@ -127,14 +155,12 @@ def main(
         set_colour(getattr(options, "color", "auto"))
         if "show_config" in options:
             return _show_config(options)
+        start()
         return options.run(options)
-    except BrokenPipeError:  # who reads has seen enough; python would try to write the rest
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        raise
     except (Error, OSError) as e:
         return _report(e, options)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
 
 
 def _report(error: Exception, options: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from constrained.tools.offer import Refusal
 from constrained.trace.confidence import measure_call_probability, measure_confidence
-from constrained.trace.turn_trace import TurnTrace, make_trace
+from constrained.trace.turn_trace import TurnTrace, make_trace, write_confidence
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
 from grammars.turn import CallOpened, CallRead, Event, JsonAnswer, Tool, ToolCall, Turn
@@ -40,6 +40,10 @@ class Candidate:
 
     calls: tuple[ToolCall, ...]
     likelihood: float
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns it as JSON."""
+        return {"likelihood": self.likelihood, "tool_calls": [_show(call) for call in self.calls]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,8 +142,12 @@ class Reply:
             "ended_values": [value.to_json() for value in self.ended_values],
             "remote": None if self.remote is None else self.remote.to_json(),
             "resumed": list(self.resumed),
+            "unsure_calls": [_show(call) for call in self.unsure_calls],
+            "candidates": [candidate.to_json() for candidate in self.candidates],
         }
-        kept = {key: part for key, part in parts.items() if part}
+        if self.call_probability is not None:
+            parts["call_probability"] = self.call_probability
+        kept = {key: part for key, part in parts.items() if part or key == "call_probability"}
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
 
     def message(self) -> dict[str, Json]:
@@ -166,6 +174,8 @@ def _show(call: ToolCall) -> dict[str, Json]:
         shown |= {"valid": False, "errors": [vars(e) for e in call.errors]}
     if call.truncated:
         shown["truncated"] = True
+    if call.confidence is not None:
+        shown["confidence"] = write_confidence(call.confidence)
     return shown
 
 

@@ -36,6 +36,8 @@ class Counters:
         )
         text = "Turns that were cancelled or failed"
         self._unfinished = Counter("constrained_unfinished", text, registry=registry)
+        text = "Turns by how they ended (stop, tool_calls, length, cancelled, error)"
+        self._turns = Counter("constrained_turns", text, ["finish"], registry=registry)
         text = "Prompts that were computed again because a part in front had changed"
         self._lost = Counter("constrained_prefix_lost", text, ["part"], registry=registry)
         text = "Requests whose conversation has the same call three times or more"
@@ -78,12 +80,16 @@ class Counters:
         self._requests.labels(path, str(status)).inc()
 
     def note_usage(self, usage: Usage) -> None:
-        """A reply is complete."""
+        """A turn has ended."""
         for kind, count in vars(usage).items():
             self._tokens[kind].inc(count)
 
     def note_record(self, record: RequestRecord) -> None:
-        """A reply is complete: what it took, and what came of it."""
+        """A turn has ended: what it took, and what came of it. The times of one that was cancelled
+        or has failed are no times of a reply."""
+        self._turns.labels(record.finish).inc()
+        if not record.is_finished:
+            return
         for name, seconds in vars(record.durations).items():
             self._durations[name].observe(seconds)
         if record.completion_tokens:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from constrained.errors import RequestError
+from constrained.job import Job
 from constrained.reply import Reply
 from grammars.turn import RegexAnswer, ToolCall
 
@@ -58,6 +59,19 @@ class Doubt:
             return ()
         return tuple(call for call in reply.calls if not self.is_sure(call))
 
+    def change_job(self, job: Job) -> Job:
+        """The job of the turn that is written instead.
+
+        Raises:
+            RequestError: that turn would be a question, and has to go on with a message.
+        """
+        if self.unsure is not Unsure.ASK:
+            return replace(job, tool_choice="none")
+        if job.prefill:
+            message = "a question cannot go on with the last message"
+            raise RequestError(message, where="/unsure", hint='Use "decline", or no prefill')
+        return replace(job, tool_choice="none", answer=QUESTION)
+
     def change_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of the turn that is written instead."""
         changed = {**options, "tool_choice": "none"}
@@ -81,14 +95,23 @@ def read_doubt(min_confidence: Any, unsure: Any, *, has_approve: bool) -> Doubt:
             hint = "Give `min_confidence`, from 0 to 1"
             raise RequestError("nobody says what is not sure", where="/unsure", hint=hint)
         return doubt
-    is_number = isinstance(min_confidence, int | float) and not isinstance(min_confidence, bool)
-    if not is_number or not 0 <= min_confidence <= 1:
-        message = f"it is {min_confidence!r}, must be from 0 to 1"
-        raise RequestError(message, where="/min_confidence")
+    check_confidence(min_confidence)
     if doubt.unsure is Unsure.APPROVE and not has_approve:
         hint = "Give `approve`, which is asked about calls below it, or `unsure`"
         raise RequestError("nobody is asked", where="/min_confidence", hint=hint)
     return doubt
+
+
+def check_confidence(least: Any) -> float | None:
+    """The value of `min_confidence`.
+
+    Raises:
+        RequestError: it is no number from 0 to 1.
+    """
+    is_number = isinstance(least, int | float) and not isinstance(least, bool)
+    if least is not None and not (is_number and 0 <= least <= 1):
+        raise RequestError(f"it is {least!r}, must be from 0 to 1", where="/min_confidence")
+    return least
 
 
 def take_back(unsure: Sequence[ToolCall], reply: Reply, instead: Reply) -> Reply:

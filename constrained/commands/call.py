@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from constrained.commands.mcp.execution import CallExecutor
     from constrained.job import Job
     from constrained.mcp.servers import McpServers
-    from constrained.model.call_options import TurnOptions
+    from constrained.model.call_options import CompiledTurnOptions
     from constrained.model.model import Model
     from constrained.reply import Reply
+    from constrained.tools.search import ToolSearch
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from constrained.agent.doubt import explain_doubt
     from constrained.commands.mcp.execution import CallExecutor
 
     check_timeout(options.timeout)
@@ -65,7 +67,13 @@ def _run(options: argparse.Namespace) -> int:
     ):
         job = request.fit(job, model)
         answered = AnsweredCall(model, options)
-        reply = answered.run(job, servers, executor) if servers else answered.generate(job)
+        search = request.read_search(options, job, servers)
+        if servers or search:
+            reply = answered.run(job, servers, executor, search)
+        else:
+            reply = answered.generate(job)
+            if reply.unsure_calls:
+                print_notes([explain_doubt(reply.unsure_calls)])
     if options.json:
         print_json(reply.to_json())
     elif not options.stream:
@@ -102,7 +110,8 @@ class AnsweredCall:
         if options.show_prompt:
             prompt = turn.prompt.text[-160:]
             print_notes([f"prompt: ...{prompt!r}", f"start: {turn.state.start.value}"])
-        limits: TurnOptions = {
+        limits: CompiledTurnOptions = {
+            **request.read_choice_options(options, job, model),
             "max_tokens": request.find_limit(options.max_tokens, turn, model),
             "sampling": shared.read_sampling(options, model.sampling),
             "timeout": options.timeout,
@@ -115,17 +124,24 @@ class AnsweredCall:
         trace.save(reply, options.trace)
         return reply
 
-    def run(self, job: "Job", servers: "McpServers", executor: "CallExecutor") -> "Reply":
-        """Carries out the calls of servers, until the model answers, or calls a tool that is left
-        to the user; returns the last turn."""
+    def run(
+        self,
+        job: "Job",
+        servers: "McpServers | None",
+        executor: "CallExecutor",
+        search: "ToolSearch | None",
+    ) -> "Reply":
+        """Carries out searches and the calls of servers, until the model answers, or calls a tool
+        that is left to the user; returns the last turn."""
         from constrained.agent.loop import AgentLoop, RunLimits
         from constrained.agent.outcome import Reason
 
         loop = AgentLoop(
             job.messages,
-            lambda: [*job.tools, *servers.tools()],
+            [] if search else lambda: [*job.tools, *(servers.tools() if servers else ())],
             {"tool_choice": job.tool_choice, "drop_tools": job.drop_tools},
             limits=RunLimits(),
+            search=search,
         )
         while True:
             loop.prepare(loop.elapsed)
@@ -135,6 +151,7 @@ class AnsweredCall:
                     job,
                     messages=loop.messages,
                     tools=loop.tools,
+                    hidden_tools=given.get("hidden_tools", ()),
                     tool_choice=given["tool_choice"],
                     excluded_calls=given.get("excluded_calls", ()),
                 )
@@ -142,7 +159,7 @@ class AnsweredCall:
             loop.take(reply, loop.elapsed)
             results: list[CallResult] = []
             for open_call in loop.open:
-                results.append(executor.execute(open_call.call, loop.tools))
+                results.append(executor.execute(open_call.call, loop.callable_tools))
                 print_notes(
                     [f"{describe_call(open_call.call)} -> {shorten(results[-1].content, 200)}"]
                 )

@@ -2,9 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from constrained.commands.mcp.execution import CallExecutor
     from constrained.job import Job
     from constrained.mcp.servers import McpServers
-    from constrained.model.call_options import TurnOptions
+    from constrained.model.call_options import CompiledTurnOptions, TurnOptions
     from constrained.model.model import Model
     from constrained.tools.functions import FunctionTool
+    from constrained.tools.search import ToolSearch
 
 HELP = """\
 /clear  forget the conversation, but for the system message
@@ -57,12 +59,15 @@ def _run(options: argparse.Namespace) -> int:
     ):
         job = request.fit(job, model)
         print_notes(request.describe(job, model, options))
+        search = request.read_search(options, job, servers)
         ChatSession(
             model,
             job,
             lines=lines,
             servers=servers,
             executor=executor,
+            search=search,
+            choose=partial(request.read_choice_options, options),
             most_tokens=options.max_tokens,
             sampling=shared.read_sampling(options, model.sampling),
             stop=options.stop,
@@ -82,6 +87,8 @@ class ChatSession:
         lines: what the user types.
         servers: whose tools are offered, too.
         executor: carries their calls out.
+        search: the tools that the model finds by a search; None: all are in the prompt.
+        choose: the options of a turn of this job that say which turn becomes the reply.
         trace_file: takes a trace of each turn, if the options ask for one.
         most_tokens: of a reply; None: as many as the context has room for.
         options: of the generation, as in `Model.stream_turn`.
@@ -95,6 +102,8 @@ class ChatSession:
         lines: "Lines | None" = None,
         servers: "McpServers | None" = None,
         executor: "CallExecutor | None" = None,
+        search: "ToolSearch | None" = None,
+        choose: "Callable[[Job, Model], CompiledTurnOptions] | None" = None,
         trace_file: str | None = None,
         most_tokens: int | None,
         **options: "Unpack[TurnOptions]",
@@ -109,6 +118,8 @@ class ChatSession:
         self._options = options
         self._lines = lines or Lines()
         self._servers = servers
+        self._search = search
+        self._choose = choose
         self._executor = executor or CallExecutor(self._lines.read, approve_all=False)
         self._screen = Screen()
         self._messages: list[Mapping[str, Any]] = []  # behind those of the job
@@ -175,20 +186,30 @@ class ChatSession:
 
     def _answer(self) -> None:
         """Shows what the model says, asks for the results of its calls, until it calls no more."""
+        from constrained.agent.doubt import explain_doubt
+
         job = self._job
         while True:
             messages = [*self._job.messages, *self._messages]
             own = [] if self._servers is None else self._servers.tools()
-            job = replace(job, messages=messages, tools=[*self._job.tools, *own])
+            tools, hidden = [*self._job.tools, *own], []
+            if self._search is not None:
+                tools, hidden = [self._search.tool], self._search.list_found(messages)
+                own = [self._search.tool, *own]
+            job = replace(job, messages=messages, tools=tools, hidden_tools=hidden)
             turn = self._model.compile(job)
             for refusal in turn.refused:
                 if refusal.name not in self._refused:
                     self._refused.add(refusal.name)
                     print_notes([str(refusal)])
             limit = request.find_limit(self._most_tokens, turn, self._model)
-            options: TurnOptions = {**self._options, "max_tokens": limit}
+            options: CompiledTurnOptions = {**self._options, "max_tokens": limit}
+            if self._choose is not None:
+                options |= self._choose(job, self._model)
             reply = follow(self._model.stream_turn(turn, **options), self._screen)
             trace.save(reply, self._trace_file)
+            if reply.unsure_calls:
+                self._screen.say(f"({explain_doubt(reply.unsure_calls)})")
             if reply.finish_reason == "length":
                 # A call that ran out of tokens is not carried out, and goes: templates want a
                 # result for each.

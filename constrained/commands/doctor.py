@@ -5,6 +5,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
+from shutil import get_terminal_size
 
 from constrained.commands import options as shared
 from constrained.doctor.verdicts import Answer, Diagnosis, Level
@@ -12,7 +13,7 @@ from constrained.errors import RequestError
 from constrained.terminal.exit_codes import ExitCode
 from constrained.terminal.output import print_json, print_text
 
-_WIDTH = 100
+_WIDTH, _NARROWEST = 100, 30  # columns
 _SIGNS = {Level.OK: "ok", Level.NOTE: "note", Level.WARNING: "warning", Level.FAILURE: "FAILURE"}
 
 
@@ -71,4 +72,5 @@ def _show_answer(answer: Answer, *, is_verbose: bool) -> Iterator[str]:
 def _wrap(line: str) -> list[str]:
     if not sys.stdout.isatty():
         return [line]
-    return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * 11, break_long_words=False)
+    width = min(_WIDTH, max(_NARROWEST, get_terminal_size().columns))
+    return textwrap.wrap(line, width, subsequent_indent=" " * 11, break_long_words=False)

@@ -17,9 +17,13 @@ from constrained.terminal.output import Report, describe_checked, describe_findi
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
+    from constrained.agent.doubt import Doubt
     from constrained.compile.compiled_turn import CompiledTurn
     from constrained.job import Job
+    from constrained.mcp.servers import McpServers
+    from constrained.model.call_options import CompiledTurnOptions
     from constrained.model.model import Model
+    from constrained.tools.search import ToolSearch
     from grammars.wire.format import Format
 
 
@@ -37,6 +41,64 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     help = f"most tokens of a value that repeats itself; -1: any number; default: {MOST_REPEATED}"
     parser.add_argument("--max-repetition", type=int, metavar="N", default=MOST_REPEATED, help=help)
+    help = "write N turns that differ in names and listed values of calls, and take the likeliest"
+    parser.add_argument("--best-of", type=int, metavar="N", default=1, help=help)
+    help = "from where on (0 to 1) the model is sure of a call; see --unsure"
+    parser.add_argument("--min-confidence", type=float, metavar="P", help=help)
+    help = "ask the user, or answer, in place of a call below --min-confidence"
+    parser.add_argument("--unsure", choices=("ask", "decline"), help=help)
+    help = "let the model search the tools, in place of having all of them in the prompt"
+    parser.add_argument("--search-tools", action="store_true", help=help)
+
+
+def read_doubt(options: argparse.Namespace) -> "Doubt":
+    """What happens to calls that the model is not sure of.
+
+    Raises:
+        RequestError: one of the options needs the other, or has another value.
+    """
+    from constrained.agent.doubt import Doubt, Unsure, check_confidence
+
+    least = check_confidence(options.min_confidence)
+    if (least is None) != (options.unsure is None):
+        missing = "--min-confidence, from 0 to 1" if least is None else "--unsure ask or decline"
+        raise RequestError("--min-confidence and --unsure belong together", hint=f"Give {missing}")
+    return Doubt() if least is None else Doubt(least, Unsure(options.unsure))
+
+
+def read_choice_options(
+    options: argparse.Namespace, job: "Job", model: "Model"
+) -> "CompiledTurnOptions":
+    """The options of `Model.stream_turn` that say which turn becomes the reply to a job.
+
+    Raises:
+        Error: as `Model.compile`, of the turn in place of one that the model is not sure of.
+    """
+    doubt = read_doubt(options)
+    chosen: CompiledTurnOptions = {"best_of": options.best_of}
+    if doubt.min_confidence is not None:
+        chosen["min_confidence"] = doubt.min_confidence
+        chosen["instead"] = model.compile(doubt.change_job(job))
+    return chosen
+
+
+def read_search(
+    options: argparse.Namespace, job: "Job", servers: "McpServers | None"
+) -> "ToolSearch | None":
+    """The search of the tools of a job and of MCP servers; None: all of them are in the prompt.
+
+    Raises:
+        Error: there is no tool, or one of them is none.
+    """
+    if not options.search_tools:
+        return None
+    from constrained.tools.search import ToolSearch
+
+    tools = [*job.tools, *(servers.tools() if servers else ())]
+    if not tools:
+        hint = "Give --tools, --mcp or --mcp-config"
+        raise RequestError("--search-tools: there are no tools to search", hint=hint)
+    return ToolSearch(tools)
 
 
 def _read_tool_format(options: argparse.Namespace) -> "Format | None":
@@ -60,6 +122,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     """
     from constrained.decode.filters.stop_texts import read_stops
     from constrained.job import Job, check_job
+    from constrained.model.call_options import check_best_of
 
     tools = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
@@ -67,6 +130,8 @@ def read_request(options: argparse.Namespace) -> "Job":
     answer = _read_answer(options)
     shared.read_sampling(options, Sampling())
     read_stops(options.stop)
+    read_doubt(options)
+    check_best_of(options.best_of)
     if options.max_tokens is not None and options.max_tokens < 1:
         raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")
     shared.complete(options)

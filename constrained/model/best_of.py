@@ -18,11 +18,11 @@ from typing import Protocol
 
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.token_trace import Alternative, TokenSource, TracedToken
-from constrained.errors import ReplyError, RequestError
+from constrained.errors import ReplyError
 from constrained.model.call_options import TRACED, CallOptions
-from constrained.remote.remote_engine import RemoteEngine
+from constrained.model.held_events import HeldEvents
 from constrained.reply import Candidate, Reply, add_trace
-from constrained.schedule.worker import resolve, when_all
+from constrained.schedule.worker import Sink, resolve, when_all
 from constrained.trace.places import TokenPlace, TracedPart
 from grammars.schema.nodes import (
     AnyValue,
@@ -41,9 +41,11 @@ _BLANKS = b" \t\r\n"
 
 
 class Launch(Protocol):
-    """Generates a turn."""
+    """Generates a turn; the sink takes its events as they come."""
 
-    def __call__(self, *, options: CallOptions) -> Future[Reply]: ...
+    def __call__(
+        self, turn: CompiledTurn, sink: Sink, *, options: CallOptions
+    ) -> Future[Reply]: ...
 
 
 @dataclass(frozen=True)
@@ -57,23 +59,6 @@ class Branch:
 
     tokens: tuple[TracedToken, ...]
     score: float
-
-
-def check_best_of(options: CallOptions, engine: object, *, is_stream: bool) -> None:
-    """Refuses what one turn of several cannot have.
-
-    Raises:
-        RequestError: for a stream, for log probabilities, and of a remote engine.
-    """
-    problem, hint = None, "Leave it out"
-    if is_stream:
-        problem, hint = "a stream has one turn", "Use call or acall"
-    elif options.decode.logprobs is not None:
-        problem = "logprobs are those of one turn"
-    elif isinstance(engine, RemoteEngine):
-        problem = "a remote engine does not tell how likely its tokens are"
-    if problem is not None:
-        raise RequestError(problem, where="/best_of", hint=hint)
 
 
 def find_branches(reply: Reply, turn: CompiledTurn, most: int) -> list[Branch]:
@@ -104,60 +89,70 @@ def find_branches(reply: Reply, turn: CompiledTurn, most: int) -> list[Branch]:
     return branches[:most]
 
 
-def generate_best(launch: Launch, turn: CompiledTurn, options: CallOptions) -> Future[Reply]:
+def generate_best(
+    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
+) -> Future[Reply]:
     """Generates a turn and its branches, and chooses.
 
     Args:
         launch: generates the turn once.
         turn: that is generated.
+        sink: takes the events of the turn that is chosen, once it is.
         options: of the call.
     """
     decode = replace(options.decode, trace=TRACED)
     outer = Future[Reply]()
     outer.set_running_or_notify_cancel()
+    held = HeldEvents(sink)
 
     def branch(first: Reply) -> None:
         branches = find_branches(first, turn, options.best_of - 1)
         begun: list[Future[Reply]] = []
+        events: list[HeldEvents] = []
         for one in branches:
             written = tuple(token.token for token in one.tokens)
-            begun.append(launch(options=replace(options, decode=replace(decode, written=written))))
+            branched = replace(options, decode=replace(decode, written=written, progress=False))
+            events.append(HeldEvents(sink))
+            begun.append(launch(turn, events[-1].take, options=branched))
 
         def choose(ended: Sequence[Future[Reply]]) -> None:
-            replies = [first]
-            for one, future in zip(branches, ended, strict=True):
+            replies, held_events = [first], [held]
+            for one, future, its_events in zip(branches, ended, events, strict=True):
                 # What the mask could not hold does not fit there: that turn is no candidate.
                 with suppress(ReplyError):
                     replies.append(join(one, future.result()))
-            chosen = choose_best(replies, turn)
+                    held_events.append(its_events)
+            number, chosen = choose_best(replies, turn)
             if options.decode.trace is None:
                 chosen = replace(chosen, trace=None)
+            held_events[number].release()
             outer.set_result(chosen)
 
         ended = when_all(begun)
         ended.add_done_callback(lambda done: resolve(outer, lambda: choose(done.result())))
 
-    first = launch(options=replace(options, decode=decode))
+    first = launch(turn, held.take, options=replace(options, decode=decode))
     first.add_done_callback(lambda done: resolve(outer, lambda: branch(done.result())))
     return outer
 
 
-def choose_best(replies: Sequence[Reply], turn: CompiledTurn) -> Reply:
-    """The likeliest of several replies; the first of those that are equally likely.
+def choose_best(replies: Sequence[Reply], turn: CompiledTurn) -> tuple[int, Reply]:
+    """The likeliest of several replies, and its number; the first of those that are equally likely.
 
     Its usage counts the tokens of all.
     """
-    scored = [(score(reply, turn), reply) for reply in replies if not _is_cut(reply)]
-    scored = scored or [(score(reply, turn), reply) for reply in replies]
+    scored = [(score(reply, turn), number) for number, reply in enumerate(replies)]
+    whole = [pair for pair in scored if not _is_cut(replies[pair[1]])]
+    scored = whole or scored
     # Rounded, so that what is equally likely is not ordered by the last digits of a sum.
     scored.sort(key=lambda pair: -round(pair[0], DIGITS))
-    chosen = scored[0][1]
-    usage = chosen.usage
-    for reply in replies:
-        if reply is not chosen:
+    best = scored[0][1]
+    usage = replies[best].usage
+    for number, reply in enumerate(replies):
+        if number != best:
             usage = usage.add_discarded(reply.usage)
-    candidates = tuple(Candidate(reply.calls, math.exp(value)) for value, reply in scored)
-    return replace(chosen, usage=usage, candidates=candidates)
+    candidates = [Candidate(replies[number].calls, math.exp(value)) for value, number in scored]
+    return best, replace(replies[best], usage=usage, candidates=tuple(candidates))
 
 
 def _is_cut(reply: Reply) -> bool:

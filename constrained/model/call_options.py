@@ -9,10 +9,11 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 from constrained.agent.actions import Approve
 from constrained.agent.budget import Budget
-from constrained.agent.doubt import Unsure
+from constrained.agent.doubt import Doubt, Unsure, check_confidence
 from constrained.agent.run import OnInterrupted
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.deadline import check_timeout
 from constrained.decode.filters.stop_texts import read_stops
 from constrained.decode.request import DecodeOptions
@@ -50,6 +51,22 @@ class TurnOptions(TypedDict, total=False):
     trace: bool
     owner: Hashable | None
     background: bool
+
+
+class CompiledTurnOptions(TurnOptions, total=False):
+    """Options of a turn that is compiled.
+
+    Attributes:
+        best_of: see `Options`.
+        min_confidence: from 0 to 1: measure how sure the model is of its calls, and find those
+            whose `confidence.lowest` is below. Default: None, nothing is measured.
+        instead: the turn that is generated in place of one with such a call, whose events are then
+            never sent: that of `Doubt.change_job`. Default: None: the calls are delivered.
+    """
+
+    best_of: int
+    min_confidence: float | None
+    instead: CompiledTurn | None
 
 
 class Options(TurnOptions, total=False):
@@ -118,7 +135,8 @@ class Options(TurnOptions, total=False):
         best_of: write so many turns (1 to 16) where there are calls, and return the likeliest: the
             turn itself, and its likeliest branches, which differ in a name or a listed value
             (enum, boolean, the name of an argument). They run as one batch on models with as many
-            sequences. Not in streams, nor with `logprobs`. Default: 1.
+            sequences. A stream has its events once the turn is chosen. Not with `logprobs`.
+            Default: 1.
         cache_prompt: reuse what is cached of the prompt, and cache it. Default: True.
         background: low priority: other requests are admitted first, and while they run, this
             prompt is processed in small pieces. It may wait forever. Default: False.
@@ -244,19 +262,27 @@ class GeneratedTextOptions(Options, total=False):
 @dataclass(frozen=True)
 class CallOptions:
     """The options of decoding a turn, its timeout in seconds from when the call is made, who asks,
-    whether they are in no hurry, and how many turns the best one is chosen of."""
+    whether they are in no hurry, how many turns the best one is chosen of, and what is done about
+    calls that the model is not sure of (see `CompiledTurnOptions`)."""
 
     decode: DecodeOptions
     timeout: float | None = None
     owner: Hashable | None = None
     background: bool = False
     best_of: int = 1
+    min_confidence: float | None = None
+    instead: CompiledTurn | None = None
+
+    @property
+    def doubt(self) -> Doubt:
+        """Tells which calls the model is not sure of, for which the turn is taken back."""
+        return Doubt(self.min_confidence, Unsure.DECLINE)
 
 
 def read_call_options(
     options: Mapping[str, Any], defaults: DecodeOptions, *, force: bool = True
 ) -> CallOptions:
-    """Reads `TurnOptions`.
+    """Reads `CompiledTurnOptions`.
 
     Args:
         options: by name.
@@ -267,7 +293,7 @@ def read_call_options(
         TypeError: an option is not known.
         RequestError: a value cannot be.
     """
-    _check_names(options, TurnOptions.__annotations__)
+    _check_names(options, CompiledTurnOptions.__annotations__)
     timeout = options.get("timeout")
     check_timeout(timeout)
     decode = replace(
@@ -286,6 +312,9 @@ def read_call_options(
         timeout,
         owner=options.get("owner"),
         background=options.get("background", False),
+        best_of=check_best_of(options.get("best_of", 1)),
+        min_confidence=check_confidence(options.get("min_confidence")),
+        instead=options.get("instead"),
     )
 
 
@@ -339,10 +368,9 @@ def read_call(
         hint = "Leave response_format out"
         raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
     turn_options: dict[str, Any] = {}
-    for name in TurnOptions.__annotations__:
+    for name in (*TurnOptions.__annotations__, "best_of"):
         if name in given:
             turn_options[name] = given.pop(name)
-    best_of = _check_best_of(given.pop("best_of", 1))
     answer = read_response_format(given.pop("response_format", None))
     if target:
         answer = target.answer
@@ -351,11 +379,15 @@ def read_call(
         if name in given:
             given[name] = copy_json(given[name])
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
-    read = read_call_options(turn_options, defaults)
-    return ModelCall(job, replace(read, best_of=best_of))
+    return ModelCall(job, read_call_options(turn_options, defaults))
 
 
-def _check_best_of(count: Any) -> int:
+def check_best_of(count: Any) -> int:
+    """The value of `best_of`.
+
+    Raises:
+        RequestError: it is no number from 1 to `MOST_BRANCHES`.
+    """
     if type(count) is not int or not 1 <= count <= MOST_BRANCHES:
         message = f"best_of is {count!r}, must be from 1 to {MOST_BRANCHES}"
         raise RequestError(message, where="/best_of")

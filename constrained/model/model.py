@@ -25,21 +25,21 @@ from constrained.errors import GrammarError, ModelError
 from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
-from constrained.model.best_of import check_best_of, generate_best
 from constrained.model.call_options import (
     CallOptions,
+    CompiledTurnOptions,
     GeneratedTextOptions,
     Messages,
     ModelCall,
     Options,
     ResumeOptions,
     RunOptions,
-    TurnOptions,
     explain_options,
     read_call,
     read_call_options,
     read_value,
 )
+from constrained.model.chosen_turn import check_choice, generate_chosen
 from constrained.model.runners import make_runner
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.remote.remote_engine import RemoteEngine
@@ -492,7 +492,11 @@ class Model:
         return await arun(self._queue(read, timeout, client, is_known=quick))
 
     def complete(
-        self, turns: Sequence[CompiledTurn], *, force: bool = True, **options: Unpack[TurnOptions]
+        self,
+        turns: Sequence[CompiledTurn],
+        *,
+        force: bool = True,
+        **options: Unpack[CompiledTurnOptions],
     ) -> list[Reply]:
         """Generates several compiled turns together, as one batch.
 
@@ -500,7 +504,7 @@ class Model:
             turns: the results of `compile`.
             force: append tokens that the grammar forces (fast-forward tokens) without evaluating
                 the model for them.
-            options: those of `TurnOptions`, which `Options` explains.
+            options: those of `CompiledTurnOptions`, and of decoding.
 
         Returns:
             The replies, in the order of the turns.
@@ -517,13 +521,15 @@ class Model:
             for stream in streams:
                 stream.cancel()
 
-    def stream_turn(self, turn: CompiledTurn, **options: Unpack[TurnOptions]) -> Stream[Reply]:
+    def stream_turn(
+        self, turn: CompiledTurn, **options: Unpack[CompiledTurnOptions]
+    ) -> Stream[Reply]:
         """Like `complete` for one turn, but returns a stream of events at once."""
         (start,) = self._prepare([turn], read_call_options(options, self._decode_defaults))
         return Stream(start)
 
     def astream_turn(
-        self, turn: CompiledTurn, **options: Unpack[TurnOptions]
+        self, turn: CompiledTurn, **options: Unpack[CompiledTurnOptions]
     ) -> AsyncStream[Reply]:
         """Like `stream_turn`, for `async for`.
 
@@ -541,14 +547,13 @@ class Model:
     def _prepare(self, turns: Sequence[CompiledTurn], options: CallOptions) -> list[Start[Reply]]:
         """Functions that start the turns; their time runs from now on."""
         deadline = set_deadline(options.timeout, self._clock)
-        launch = partial(self._launch, options=options, deadline=deadline)
-        return [partial(launch, turn) for turn in turns]
+        start = partial(self._generate, options=options, deadline=deadline)
+        return [partial(start, turn) for turn in turns]
 
     def _queue_job(
         self, job: Job, timeout: float | None, client: Hashable, *, is_known: bool
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
-        work = partial(self.compiler.compile, job)
-        return self._queue(work, timeout, client, is_known=is_known)
+        return self._queue(partial(self.compiler.compile, job), timeout, client, is_known=is_known)
 
     def _queue(
         self,
@@ -585,23 +590,18 @@ class Model:
 
     def _start(self, call: ModelCall, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
         deadline = set_deadline(call.options.timeout, self._clock)
-        if call.options.best_of > 1:
-            check_best_of(call.options, self.engine, is_stream=sink is not _ignore)
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)
-            if call.options.best_of > 1:
-                launch = partial(self._launch, turn, is_wanted, _ignore, deadline=deadline)
-                return generate_best(launch, turn, call.options)
             named = TurnCallIds(turn).name_calls(sink)
-            return self._launch(turn, is_wanted, named, options=call.options, deadline=deadline)
+            return self._generate(turn, is_wanted, named, options=call.options, deadline=deadline)
 
         check = partial(self._check, is_wanted, deadline)
         is_known = self.compiler.knows(call.job)
         order = Order(call.options.owner, is_known=is_known, check=check)
         return self._workers.start(compile, order)
 
-    def _launch(
+    def _generate(
         self,
         turn: CompiledTurn,
         is_wanted: Wanted,
@@ -610,8 +610,12 @@ class Model:
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Reply]:
-        generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
-        return then(generation, partial(self._finish, turn))
+        def launch(turn: CompiledTurn, sink: Sink, *, options: CallOptions) -> Future[Reply]:
+            generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
+            return then(generation, partial(self._finish, turn))
+
+        check_choice(options, self.engine)
+        return generate_chosen(launch, turn, sink, options)
 
     def decode(
         self,
@@ -622,8 +626,7 @@ class Model:
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Generation]:
-        """Starts the decoding of a turn; what comes of it is no reply yet, and nothing is kept of
-        it.
+        """Starts the decoding of a turn; what comes of it is no reply yet.
 
         Args:
             turn: compiled for this model.

@@ -217,7 +217,7 @@ class AsyncStream(_TurnStream, Generic[T]):
     """Like `Stream`, for `async for`; `await stream.result()` returns the reply."""
 
     def __init__(self, start: Start[T]):
-        outbox = _find_outbox(asyncio.get_running_loop())
+        self._outbox = outbox = _find_outbox(asyncio.get_running_loop())
         self._queue: asyncio.Queue[Sequence[StreamEvent] | None] = asyncio.Queue()
         super().__init__()
 
@@ -255,6 +255,14 @@ class AsyncStream(_TurnStream, Generic[T]):
             self._future.result()
         finally:
             self.cancel()
+
+    def when_over(self, note: Callable[[Future[T]], None]) -> None:
+        """Has the event loop call a function once the turn has ended, however it has.
+
+        Args:
+            note: takes a future that is done: of the reply, or of what the turn has failed with.
+        """
+        self._future.add_done_callback(lambda done: self._outbox.post(partial(note, done)))
 
     async def result(self) -> T:
         """Returns the reply. Waits until the turn has ended; raises its error if it failed.

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -131,7 +131,7 @@ class TurnTrace:
             "answer": self.answer,
             "call_probability": _round(measure_call_probability(self.tokens, self.places)),
             "confidence": [
-                _write_confidence(one) for one in measure_confidence(self.tokens, self.places)
+                write_confidence(one) for one in measure_confidence(self.tokens, self.places)
             ],
             "rules": self._print_rules(),
             "tokens": tokens,
@@ -163,6 +163,15 @@ class TurnTrace:
 
 def make_trace(generation: Generation, turn: CompiledTurn) -> TurnTrace:
     """The trace of a generation whose tokens were traced."""
+    return replace(
+        describe_turn(turn, finish=generation.finish.value),
+        tokens=generation.trace,
+        calls=tuple(e.name for e in generation.events if isinstance(e, CallOpened)),
+    )
+
+
+def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:
+    """The trace of a turn of whose tokens nothing is known."""
     source = TurnSource(
         turn.parser,
         None if turn.completer is None else turn.completer.grammar,
@@ -173,15 +182,15 @@ def make_trace(generation: Generation, turn: CompiledTurn) -> TurnTrace:
     if isinstance(turn.policy.answer, JsonAnswer):
         answer = turn.policy.answer.schema.source
     return TurnTrace(
-        tokens=generation.trace,
+        tokens=(),
         prompt=turn.prompt.text[-PROMPT_SHOWN:],
         format=turn.format.name,
         start=turn.state.start.value,
         tools=_describe_tools(turn),
-        calls=tuple(e.name for e in generation.events if isinstance(e, CallOpened)),
+        calls=(),
         answer=answer,
         vocabulary=len(turn.vocabulary.tokens),
-        finish=generation.finish.value,
+        finish=finish,
         source=source,
     )
 
@@ -199,8 +208,11 @@ def _describe_tools(turn: CompiledTurn) -> tuple[Json, ...]:
     return tuple(described)
 
 
-def _write_confidence(confidence: CallConfidence) -> Json:
-    arguments = {name: _round(value) for name, value in confidence.arguments.items()}
+def write_confidence(confidence: CallConfidence) -> dict[str, Json]:
+    """How sure the model was of a call, as JSON."""
+    arguments: dict[str, Json] = {}
+    for name, value in confidence.arguments.items():
+        arguments[name] = _round(value)
     lowest, name = _round(confidence.lowest), _round(confidence.name)
     return {"lowest": lowest, "name": name, "arguments": arguments}
 

@@ -6,6 +6,10 @@ The line of the log, the span of OpenTelemetry and the histograms of `/metrics` 
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+FAILED = "error"
+"""Why a turn ended that has failed."""
+CANCELLED = "cancelled"
+
 
 @dataclass(frozen=True)
 class Durations:
@@ -36,7 +40,8 @@ class RequestRecord:
     Args:
         model: what the client calls it.
         format: wire format of the calls.
-        finish: why the turn ended.
+        finish: why the turn ended; "cancelled" if nobody waited for it any more, "error" if it has
+            failed.
         prompt_tokens: tokens of the prompt.
         cached_tokens: those of them that were read from the cache.
         completion_tokens: tokens that were generated.
@@ -54,6 +59,7 @@ class RequestRecord:
         lost_prefix: the part of the request that has changed in front; "" if none has.
         repeated_calls: how many calls the conversation has again and again.
         request_id: as in the header `x-request-id`.
+        error: the code of the error that it has failed with; "" if it has not.
     """
 
     model: str
@@ -75,6 +81,12 @@ class RequestRecord:
     lost_prefix: str = ""
     repeated_calls: int = 0
     request_id: str = ""
+    error: str = ""
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the client has got the reply."""
+        return self.finish not in (FAILED, CANCELLED)
 
     @property
     def tokens_per_second(self) -> float:
@@ -98,8 +110,9 @@ class RequestRecord:
         return shown
 
     def __str__(self) -> str:
+        end = self.error or self.finish
         return (
-            f"reply of {self.completion_tokens} tokens ({self.finish}) to {self.prompt_tokens} "
+            f"reply of {self.completion_tokens} tokens ({end}) to {self.prompt_tokens} "
             f"({self.cached_tokens} cached) in {self.durations.prefill:.2f} + "
             f"{self.durations.generation:.2f} s, {self.tokens_per_second:.1f} tokens/s"
         )

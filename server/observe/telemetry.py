@@ -55,11 +55,15 @@ class Telemetry:
         self._clock = clock
 
     def note(self, record: RequestRecord) -> None:
-        """A reply is complete."""
+        """A turn has ended."""
         end = self._clock()
         start = end - record.durations.total
         span = self._start(f"chat {record.model}", start, describe(record))
         self._add_parts(span, record, start)
+        if record.error:
+            from opentelemetry.trace import Status, StatusCode
+
+            span.set_status(Status(StatusCode.ERROR, record.error))
         span.end(end_time=_as_nanoseconds(end))
 
     def _start(self, name: str, start: float, attributes: Mapping[str, Any]) -> Any:
@@ -90,6 +94,8 @@ def describe(record: RequestRecord) -> dict[str, Any]:
     for name, value in record.fields.items():
         if name not in ("model", "finish", "calls", "prompt_tokens", "completion_tokens"):
             attributes[f"constrained.{name}"] = value
+    if record.error:
+        attributes["error.type"] = record.error
     names: Sequence[str] = [name for name, _ in record.calls]
     if names:
         attributes["constrained.calls"] = names

@@ -35,12 +35,14 @@ class TracedRequest:
         model: what the client calls it.
         choice: the number of the reply, where a request has several.
         key: names the API key, see `name_key`; "" if there are no keys.
+        error: what the turn has failed with; "" if it has not.
     """
 
     id: str
     model: str
     choice: int = 0
     key: str = ""
+    error: str = ""
 
     def to_json(self, time: datetime) -> dict[str, Json]:
         """The field `request` of a line."""
@@ -50,7 +52,10 @@ class TracedRequest:
             "model": self.model,
             "choice": self.choice,
         }
-        return shown | ({"key": self.key} if self.key else {})
+        for name in ("key", "error"):
+            if value := getattr(self, name):
+                shown[name] = value
+        return shown
 
 
 def name_key(key: object) -> str:

@@ -4,21 +4,26 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import StreamEvent
 from constrained.engine.sampling import SEEDS, Sampling
-from constrained.reply import Reply
+from constrained.errors import AbandonedError
+from constrained.reply import Reply, Usage
 from constrained.schedule.worker import AsyncStream
+from constrained.trace.turn_trace import describe_turn
 from grammars.turn import ToolCall
 from server.caller import find_key, find_owner, find_request_id, is_background
-from server.observe.request_record import Durations, RequestRecord
+from server.errors import as_http_error
+from server.observe.request_record import FAILED, Durations, RequestRecord
 from server.observe.trace_file import TracedRequest, name_key
 from server.time_left import find_time_left
-from server.turns.compiled_request import CompiledRequest, compile_request
+from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
@@ -107,13 +112,50 @@ class ActiveRequest:
         service = self.compiled.service
         if reply.trace is None or service.traces is None:
             return reply
-        request = TracedRequest(self._request_id, service.name, choice=number, key=self._key_name)
-        service.traces.note(request, reply.trace)
+        service.traces.note(self._name_choice(number), reply.trace)
         if self.compiled.request.generation.trace:
             return reply
         return replace(reply, trace=None)
 
-    def _note_record(self, reply: Reply, *, is_first: bool) -> None:
+    def _note_unfinished(self, number: int, ended: Future[Reply]) -> None:
+        """Notes a turn whose reply nobody has got: it was cancelled, or has failed."""
+        reply, fault = self._make_empty(), None
+        if not ended.cancelled():
+            match ended.exception():
+                case None:
+                    reply = ended.result()
+                    self._counters.note_usage(reply.usage)
+                case Exception() as error if not isinstance(error, AbandonedError):
+                    fault = as_http_error(error)
+                case _:
+                    pass
+        self._note_record(reply, is_first=False, error="" if fault is None else fault.code)
+        service = self.compiled.service
+        if service.traces is None:
+            return
+        trace = reply.trace
+        if trace is None:  # there are no tokens, but it can be seen what was asked
+            trace = describe_turn(self.compiled.turn, finish="cancelled")
+        if fault is not None:
+            trace = replace(trace, finish=FAILED)
+        error = "" if fault is None else fault.message
+        service.traces.note(self._name_choice(number, error), trace)
+
+    def _make_empty(self) -> Reply:
+        """In place of the reply of a turn that has none."""
+        usage = Usage(len(self.compiled.turn.tokens), 0, 0)
+        return Reply("", "", (), "cancelled", usage, unfinished="", text="")
+
+    def _name_choice(self, number: int, error: str = "") -> TracedRequest:
+        return TracedRequest(
+            self._request_id,
+            self.compiled.service.name,
+            choice=number,
+            key=self._key_name,
+            error=error,
+        )
+
+    def _note_record(self, reply: Reply, *, is_first: bool, error: str = "") -> None:
         elapsed = time.monotonic() - self._launched_at
         record = make_record(
             self.compiled,
@@ -124,6 +166,8 @@ class ActiveRequest:
         )
         if not is_first:  # what the request does counts once, however many choices it has
             record = replace(record, lost_prefix="", repeated_calls=0)
+        if error:
+            record = replace(record, finish=FAILED, error=error)
         LOG.info("%s", record, extra={"fields": record.fields})
         self._counters.note_record(record)
         if self.compiled.service.telemetry is not None:
@@ -151,6 +195,8 @@ class ActiveRequest:
         unfinished = set(range(len(self._streams))) - self._finished
         self._counters.note_unfinished(len(unfinished))
         self._finished.update(unfinished)
+        for number in unfinished:
+            self._streams[number].when_over(partial(self._note_unfinished, number))
 
 
 async def start(service: Service, request: TurnRequest) -> ActiveRequest:
@@ -162,8 +208,15 @@ async def start(service: Service, request: TurnRequest) -> ActiveRequest:
     time_left = find_time_left(service.settings.timeout)
     began = time.monotonic()
     compiled = await compile_request(service, request, time_left.measure())
+    instead = await compile_instead(compiled, time_left.measure())
     compile_seconds = time.monotonic() - began
-    streams = launch(service, request.generation, [compiled.turn], timeout=time_left.measure())
+    streams = launch(
+        service,
+        request.generation,
+        [compiled.turn],
+        instead=instead,
+        timeout=time_left.measure(),
+    )
     _log(compiled)
     return ActiveRequest(compiled, streams, compile_seconds=compile_seconds)
 
@@ -172,6 +225,8 @@ def launch(
     service: Service,
     options: GenerationOptions,
     turns: Sequence[CompiledTurn],
+    *,
+    instead: CompiledTurn | None = None,
     timeout: float | None = None,
 ) -> list[AsyncStream[Reply]]:
     """Starts the turns of a request: for each that was compiled, one for each choice.
@@ -180,6 +235,7 @@ def launch(
         service: the model.
         options: of the request.
         turns: those that were compiled.
+        instead: the turn that takes the place of one with a call that the model is not sure of.
         timeout: seconds; None: any time.
 
     Raises:
@@ -203,6 +259,9 @@ def launch(
                     progress=options.progress.any,
                     ignore_eos=options.ignore_eos,
                     trace=is_traced,
+                    best_of=options.choice.best_of,
+                    min_confidence=options.choice.doubt.min_confidence,
+                    instead=instead,
                     timeout=timeout,
                     owner=owner,
                     background=is_background(),

@@ -1,10 +1,13 @@
 """Fields of all dialects: who shares what was computed (under the names of vLLM and llama-server),
-and how long a value may repeat itself."""
+how long a value may repeat itself, and which turn becomes the reply."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from constrained.agent.doubt import Doubt, Unsure
+from constrained.model.call_options import MOST_BRANCHES
 from server.errors import HttpError
 from server.settings import Settings
+from server.turns.turn_request import ReplyChoice
 
 
 class CacheFields(BaseModel):
@@ -48,3 +51,47 @@ class RepetitionFields(BaseModel):
             message = f"{given}, the limit is {most:,}: raise --max-repetition-limit"
             raise HttpError(400, message, "too_large", where=f"{parent}/max_repetition")
         return asked
+
+
+class ReplyChoiceFields(BaseModel):
+    """Which turn becomes the reply."""
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    best_of: int | None = Field(None, ge=1, le=MOST_BRANCHES)
+    """Turns that are written where there are calls; the likeliest is the reply. They differ in a
+    name or a listed value. A stream has its events once the turn is chosen. Not with several
+    replies, nor with log probabilities."""
+    min_confidence: float | None = Field(None, ge=0, le=1)
+    """From where on the model is sure of a call; `constrained` in the reply then has the confidence
+    of each call, and how likely a call was at all. Not with several replies."""
+    unsure: Unsure | None = None
+    """What happens to calls below `min_confidence`: `approve`, the default, leaves them to the
+    client; with `ask` the reply is a question to the user instead, with `decline` an answer."""
+
+    def read_reply_choice(
+        self, settings: Settings, parent: str = "", *, choices: int = 1
+    ) -> ReplyChoice:
+        """How the reply is chosen.
+
+        Args:
+            settings: have the most turns of one request.
+            parent: JSON pointer to the object with the fields.
+            choices: the number of replies.
+
+        Raises:
+            HttpError: the fields do not fit each other, or ask for too many turns.
+        """
+        best_of, least = self.best_of or 1, self.min_confidence
+        unsure = self.unsure or Unsure.APPROVE
+        if unsure is not Unsure.APPROVE and least is None:
+            message = "nothing says what is not sure: give min_confidence, from 0 to 1"
+            raise HttpError(400, message, "invalid_value", where=f"{parent}/unsure")
+        if best_of > settings.max_choices:
+            message = f"it is {best_of}, the limit is {settings.max_choices}: raise --max-choices"
+            raise HttpError(400, message, "too_large", where=f"{parent}/best_of")
+        for name, is_given in (("best_of", best_of > 1), ("min_confidence", least is not None)):
+            if is_given and choices > 1:
+                message = f"{name} is about one reply: leave n out"
+                raise HttpError(400, message, "invalid_value", where=f"{parent}/{name}")
+        return ReplyChoice(best_of, Doubt(least, unsure))

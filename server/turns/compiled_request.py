@@ -11,6 +11,8 @@ from typing import Any
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.reply import Reply
 from constrained.tools.offer import Refusal
+from constrained.trace.turn_trace import write_confidence
+from grammars.turn import ToolCall
 from server.caller import find_owner, find_salt
 from server.observe.repeated_calls import find_repeated_calls
 from server.settings import Settings
@@ -103,6 +105,12 @@ class CompiledRequest:
             notes["grammar"] = self.turn.grammar
         return {"constrained": notes} if notes else {}
 
+    def annotate_end(self, reply: Reply) -> dict[str, Any]:
+        """All notes, if there are any that only the end of the reply brings; the others are said
+        where it begins."""
+        notes = self.annotate({0: reply})
+        return notes if notes != self.notes else {}
+
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
         """The notes, the values that would have gone on without end, where another replica went on,
         and the remote engine that has drawn the tokens, of replies by number."""
@@ -115,6 +123,8 @@ class CompiledRequest:
             resumed += [choice | {"tokens": count} for count in reply.resumed]
             if reply.remote is not None:
                 further["remote"] = reply.remote.to_json()
+            if self.request.generation.measures:
+                further |= self._show_confidence(reply)
         if ended:
             further["ended_values"] = ended
         if resumed:
@@ -122,6 +132,30 @@ class CompiledRequest:
         if not further:
             return self.notes
         return {"constrained": {**self.notes.get("constrained", {}), **further}}
+
+    def _show_confidence(self, reply: Reply) -> dict[str, Any]:
+        """How likely the reply was, with what was written beside it and in its place."""
+        shown: dict[str, Any] = {}
+        if reply.call_probability is not None:
+            shown["call_probability"] = reply.call_probability
+        if reply.calls:
+            shown["confidence"] = [self._show_call(call) for call in reply.calls]
+        if reply.unsure_calls:
+            shown["unsure_calls"] = [self._show_call(call) for call in reply.unsure_calls]
+        candidates: list[dict[str, Any]] = []
+        for candidate in reply.candidates:
+            calls = [self._show_call(call) for call in candidate.calls]
+            candidates.append({"likelihood": candidate.likelihood, "calls": calls})
+        if candidates:
+            shown["candidates"] = candidates
+        return shown
+
+    def _show_call(self, call: ToolCall) -> dict[str, Any]:
+        form = self.request.tools.find_form(call.name)
+        shown: dict[str, Any] = {"name": form.name, "arguments": call.arguments}
+        if call.confidence is not None:
+            shown["confidence"] = write_confidence(call.confidence)
+        return shown
 
     def _show_refusal(self, refusal: Refusal) -> dict[str, Any]:
         shown: dict[str, Any] = refusal.to_json()
@@ -203,6 +237,23 @@ async def compile_request(
             request.job, timeout, client=find_owner(), is_known=request.is_known
         )
     return CompiledRequest(service, request, turn)
+
+
+async def compile_instead(
+    compiled: CompiledRequest, timeout: float | None = None
+) -> CompiledTurn | None:
+    """Compiles the turn that takes the place of one with a call that the model is not sure of;
+    None: the request wants none.
+
+    Raises:
+        Error: as `compile_request`.
+    """
+    request, service = compiled.request, compiled.service
+    if not request.generation.choice.takes_back:
+        return None
+    job = request.generation.choice.doubt.change_job(request.job)
+    with request.tools.locating_errors():
+        return await service.model.acompile(job, timeout, client=find_owner())
 
 
 def _hash_text(text: str) -> str:

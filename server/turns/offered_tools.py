@@ -34,11 +34,13 @@ class ToolForm:
         name: the client's.
         namespace: that it stands in; None: in none.
         is_custom: it takes a text, and no arguments.
+        is_search: it searches for further tools, and the client carries it out.
     """
 
     name: str
     namespace: str | None = None
     is_custom: bool = False
+    is_search: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,10 @@ class OfferedTools:
         shown: list[tuple[Any, str]] = []
         hidden: list[tuple[Any, str]] = []
         for function, place in zip(self.functions, self.places, strict=True):
-            if function.get("name") not in deferred:
+            name = find_function_name(function)
+            if name not in deferred:
                 shown.append((function, place))
-            elif function.get("name") in found:
+            elif name in found:
                 hidden.append((function, place))
         return replace(
             self,
@@ -111,6 +114,8 @@ class OfferedTools:
                 return {"type": "function", "name": self._find_name(name, None)}
             case {"type": "function" | "custom", "name": str(name)}:
                 return {"type": "function", "name": self._find_name(name, choice.get("namespace"))}
+            case {"type": str(kind)} if self.find_form(kind).is_search:
+                return {"type": "function", "name": kind}
             case {"type": str(kind)} if kind in {tool.type for tool in self.skipped}:
                 raise HttpError(
                     400,
@@ -161,6 +166,13 @@ class OfferedTools:
         if place.endswith("/format"):  # of a custom tool: the function is not the client's
             return place
         return f"{place}{slash}{below}"
+
+
+def find_function_name(function: Any) -> str | None:
+    """The name of a function, in whichever form; None: it has none."""
+    body = function.get("function", function) if isinstance(function, Mapping) else None
+    name = body.get("name") if isinstance(body, Mapping) else None
+    return name if isinstance(name, str) else None
 
 
 def join_name(namespace: str | None, name: str) -> str:
@@ -264,12 +276,13 @@ class _ToolReader:
             "additionalProperties": False,
         }
         self.forms[joint] = ToolForm(name, namespace, is_custom=True)
-        self.functions.append(
-            {
-                "type": "function",
-                "function": {"name": joint, "description": description, "parameters": parameters},
-            }
-        )
+        function: Json = {
+            "type": "function",
+            "function": {"name": joint, "description": description, "parameters": parameters},
+        }
+        if "defer_loading" in body:
+            function["defer_loading"] = body["defer_loading"]
+        self.functions.append(function)
         self.places.append(f"{where}/format")
 
 

@@ -60,6 +60,34 @@ class RemoteEngineNote(TypedDict):
     """What it cannot do, and was not done."""
 
 
+class CallConfidenceNote(TypedDict):
+    """How sure the model was of a call, from 0 to 1: the lowest probability of a choice, among what
+    the mask allowed. null: nothing was chosen there."""
+
+    lowest: float | None
+    """Of the whole call."""
+    name: float | None
+    """Of its name."""
+    arguments: dict[str, float | None]
+    """Of each argument."""
+
+
+class MeasuredCall(TypedDict):
+    """A call with how sure the model was of it."""
+
+    name: str
+    arguments: dict[str, Any]
+    confidence: NotRequired[CallConfidenceNote]
+
+
+class CandidateNote(TypedDict):
+    """A turn that `best_of` chose among."""
+
+    likelihood: float
+    """The probability of its names and listed values, among what the mask allowed."""
+    calls: list[MeasuredCall]
+
+
 class ReplyNotes(TypedDict):
     """What was not done as it was asked, and with `--show-grammar` what the mask held."""
 
@@ -69,6 +97,15 @@ class ReplyNotes(TypedDict):
     """Fields of the request that the server does not know."""
     repeated_calls: NotRequired[list[RepeatedCall]]
     ended_values: NotRequired[list[EndedValueNote]]
+    call_probability: NotRequired[float]
+    """How likely a call was, from 0 to 1, at the place of the first one, or else where the output
+    begins; where `min_confidence`, `best_of` or `trace` asks for it, and a call could be."""
+    confidence: NotRequired[list[MeasuredCall]]
+    """The calls of the reply; where `min_confidence`, `best_of` or `trace` asks for it."""
+    unsure_calls: NotRequired[list[MeasuredCall]]
+    """Calls that the model was not sure of, in whose place the reply was written (`unsure`)."""
+    candidates: NotRequired[list[CandidateNote]]
+    """The turns that `best_of` chose among, the reply first."""
     remote: NotRequired[RemoteEngineNote]
     reasoning: NotRequired[ReasoningNote]
     format: NotRequired[str]

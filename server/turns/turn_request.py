@@ -2,12 +2,36 @@
 
 from dataclasses import dataclass, field
 
+from constrained.agent.doubt import Doubt, Unsure
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
 from server.observe.lost_prefix import LostPrefix
 from server.turns.offered_tools import OfferedTools
 from server.turns.progress import NO_WISHES, ProgressWishes
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
+
+
+@dataclass(frozen=True)
+class ReplyChoice:
+    """Which turn becomes the reply.
+
+    Args:
+        best_of: of how many turns the likeliest is chosen.
+        doubt: what happens to calls that the model is not sure of.
+    """
+
+    best_of: int = 1
+    doubt: Doubt = field(default_factory=Doubt)
+
+    @property
+    def takes_back(self) -> bool:
+        """True if another turn takes the place of one with such a call."""
+        return self.doubt.unsure is not Unsure.APPROVE
+
+    @property
+    def measures(self) -> bool:
+        """True if the reply tells how likely it was."""
+        return self.best_of > 1 or self.doubt.min_confidence is not None
 
 
 @dataclass(frozen=True)
@@ -23,6 +47,7 @@ class GenerationOptions:
         progress: what the chunks say of how far the turns are.
         ignore_eos: the model does not end a turn by itself.
         trace: note what decided about each token.
+        choice: which turn becomes the reply.
     """
 
     max_tokens: int | None = None
@@ -33,6 +58,12 @@ class GenerationOptions:
     progress: ProgressWishes = NO_WISHES
     ignore_eos: bool = False
     trace: bool = False
+    choice: ReplyChoice = field(default_factory=ReplyChoice)
+
+    @property
+    def measures(self) -> bool:
+        """True if the reply tells how likely it was."""
+        return self.trace or self.choice.measures
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.errors import HttpError
 from server.settings import ReasoningField
+from server.turns.common_fields import ReplyChoiceFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import pack_input, read_offered_tools
 from server.turns.openai_fields import (
@@ -43,7 +44,7 @@ FORMATS = {
 """llama-server's values of `reasoning_format`."""
 
 
-class ChatRequest(GenerationFields):
+class ChatRequest(GenerationFields, ReplyChoiceFields):
     """A request to /v1/chat/completions."""
 
     messages: Objects = Field(min_length=1)
@@ -129,6 +130,7 @@ class ChatRequest(GenerationFields):
             progress=self.progress_wishes,
             ignore_eos=self.ignore_eos is True,
             trace=self.trace is True,
+            choice=self.read_reply_choice(service.settings, choices=self.n or 1),
         )
         budgets = (
             self.reasoning_budget,

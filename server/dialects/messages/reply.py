@@ -164,7 +164,7 @@ class MessagesWriter(ReplyWriter):
         delta = {"stop_reason": self._find_reason(reply), "stop_sequence": reply.stop_sequence}
         usage = count_usage(reply, self._decoded.count_breakpoint_tokens(self._compiled.turn))
         last = {"type": "message_delta", "delta": delta, "usage": usage}
-        return last | self._compiled.annotate({0: reply}) if reply.ended_values else last
+        return last | self._compiled.annotate_end(reply)
 
     def _find_reason(self, reply: Reply) -> str:
         if reply.stop_sequence is not None:

@@ -155,6 +155,7 @@ class MessageDelta(TypedDict):
     type: Literal["message_delta"]
     delta: StopDelta
     usage: TurnUsage
+    constrained: NotRequired[ReplyNotes]
 
 
 class MessageStop(TypedDict):

@@ -19,7 +19,7 @@ from server.dialects.messages.conversation import Conversation, is_marked, read_
 from server.dialects.messages.deferred_tools import read_deferred
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.common_fields import CacheFields, RepetitionFields
+from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import find_ignored, replace_given
@@ -78,7 +78,7 @@ class ToolChoice(BaseModel):
     """One call at most."""
 
 
-class CountRequest(CacheFields, RepetitionFields):
+class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
     """A request to /v1/messages/count_tokens: one to /v1/messages that need not say how long the
     reply may be."""
 
@@ -152,6 +152,7 @@ class CountRequest(CacheFields, RepetitionFields):
                 top_k=self.top_k,
             ),
             stop=tuple(self.stop_sequences or ()),
+            choice=self.read_reply_choice(service.settings),
         )
         turn_request = TurnRequest(
             job,

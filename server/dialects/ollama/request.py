@@ -13,7 +13,7 @@ from constrained.answers import read_response_format
 from constrained.job import Job
 from grammars.turn import Answer
 from server.errors import HttpError
-from server.turns.common_fields import CacheFields, RepetitionFields
+from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import SamplingFields, find_ignored, replace_given
@@ -43,7 +43,7 @@ FORMAT = "/response_format/json_schema/schema"
 """Where the library says that a mistake in the schema is."""
 
 
-class ModelOptions(SamplingFields, RepetitionFields):
+class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
     """Ollama's `options`: how tokens are drawn, and how many."""
 
     top_k: int | None = Field(None, ge=0)
@@ -73,7 +73,11 @@ class ModelOptions(SamplingFields, RepetitionFields):
             message = "it has to be 1 or more, or -1: any number"
             raise HttpError(400, message, "invalid_value", where="/options/num_predict")
         return GenerationOptions(
-            max_tokens=limit, sampling=sampling, stop=self.read_stop(), logprobs=logprobs
+            max_tokens=limit,
+            sampling=sampling,
+            stop=self.read_stop(),
+            logprobs=logprobs,
+            choice=self.read_reply_choice(service.settings, "/options"),
         )
 
     def find_ignored(self, service: Service) -> Iterator[str]:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from server.dialects.responses.tool_search import SEARCH, check_tools, describe_found
 from server.errors import HttpError
 from server.ids import make_id
 from server.turns.offered_tools import join_name, pack_input
@@ -59,6 +60,8 @@ def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
 
 def _is_unread(item: Json) -> bool:
     kind = item.get("type")
+    if kind in ("tool_search_call", "tool_search_output"):  # OpenAI writes null in its own ones
+        return item.get("call_id") is None
     return isinstance(kind, str) and kind.endswith("_call") and "call_id" not in item
 
 
@@ -78,6 +81,10 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             return _read_call(item, where)
         case "custom_tool_call":
             return _read_custom_call(item, where)
+        case "tool_search_call":
+            return _read_search_call(item, where)
+        case "tool_search_output":
+            return _read_search_output(item, where)
         case "function_call_output" | "custom_tool_call_output":
             return _read_output(item, where)
         case str(kind) if kind.endswith("_call") and "call_id" in item:
@@ -207,6 +214,37 @@ def _read_custom_call(item: Json, where: str) -> Json:
     }
 
 
+def _read_search_call(item: Json, where: str) -> Json:
+    arguments = item.get("arguments")
+    if not isinstance(arguments, Mapping):
+        message = "arguments have to be an object"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/arguments")
+    return {
+        "type": "tool_search_call",
+        "id": _find_id(item, "tsc_"),
+        "call_id": _read_text(item, "call_id", where),
+        "execution": "client",
+        "arguments": dict(arguments),
+        "status": "completed",
+    }
+
+
+def _read_search_output(item: Json, where: str) -> Json:
+    tools = item.get("tools")
+    if not isinstance(tools, list):
+        message = "tools have to be a list: the tools that were found"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/tools")
+    check_tools(tools, f"{where}/tools")
+    return {
+        "type": "tool_search_output",
+        "id": _find_id(item, "tso_"),
+        "call_id": _read_text(item, "call_id", where),
+        "execution": "client",
+        "tools": tools,
+        "status": "completed",
+    }
+
+
 def _read_client_call(item: Json, kind: str, where: str) -> Json:
     """A call of a tool that OpenAI describes and the client runs (`local_shell_call`), as one of a
     function: a conversation that began elsewhere goes on here."""
@@ -260,6 +298,12 @@ def write_messages(items: Iterable[Json], instructions: str | None = None) -> li
             case "custom_tool_call":
                 arguments = json.dumps(pack_input(item["input"]), ensure_ascii=False)
                 _add_call(messages, item, arguments)
+            case "tool_search_call":
+                arguments = json.dumps(item["arguments"], ensure_ascii=False)
+                _add_call(messages, {**item, "name": SEARCH}, arguments)
+            case "tool_search_output":
+                result = {"role": "tool", "tool_call_id": item["call_id"]}
+                messages.append({**result, "content": describe_found(item["tools"])})
             case "function_call_output" | "custom_tool_call_output":
                 result = {"role": "tool", "tool_call_id": item["call_id"]}
                 messages.append({**result, "content": _as_content(item["output"])})

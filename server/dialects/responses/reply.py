@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import from_json
+
 from constrained.decode.filters.events import Exhausted
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
@@ -179,6 +181,42 @@ class CallItem:
         return {**self._head, **self._name, self._kind.field: text, "status": status}
 
 
+class SearchCallItem:
+    """A search for tools that the client carries out, as the events of the stream: it comes whole.
+
+    Args:
+        call_id: the id that its output names.
+        index: its index in the output.
+    """
+
+    def __init__(self, call_id: str, index: int):
+        self.index = index
+        self._texts: list[str] = []
+        self._head: Json = {
+            "type": "tool_search_call",
+            "id": make_id("tsc_"),
+            "call_id": call_id,
+            "execution": "client",
+        }
+
+    def open(self) -> Iterator[Json]:
+        """The search, without arguments."""
+        item = {**self._head, "arguments": {}, "status": "in_progress"}
+        yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
+
+    def add(self, text: str) -> Iterator[Json]:
+        """More of the JSON text of the arguments; there are no events for it."""
+        self._texts.append(text)
+        return iter(())
+
+    def close(self, status: str) -> Iterator[Json]:
+        """The search is complete, or incomplete."""
+        text = "".join(self._texts)
+        arguments = from_json(text, allow_partial="trailing-strings") if text else {}
+        item = {**self._head, "arguments": arguments, "status": status}
+        yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
+
+
 class ResponseWriter(ReplyWriter):
     """Writes the events of one response.
 
@@ -218,7 +256,7 @@ class ResponseWriter(ReplyWriter):
         self._shows_logprobs = shows_logprobs
         self._seals = seals
         self._output: list[Json] = []
-        self._item: TextItem | CallItem | None = None
+        self._item: TextItem | CallItem | SearchCallItem | None = None
         self._drawn: list[TokenDrawn] = []
         self._is_exhausted = False
         self._number = 0
@@ -291,10 +329,10 @@ class ResponseWriter(ReplyWriter):
         match event:
             case CallStarted(_, id, tool):
                 yield from self._close_item("completed")
-                self._item = CallItem(f"call_{id}", tool, len(self._output))
+                self._item = _make_item(f"call_{id}", tool, len(self._output))
                 yield from self._item.open()
             case CallArguments(_, text) | CallInput(_, text):
-                assert isinstance(self._item, CallItem)
+                assert isinstance(self._item, CallItem | SearchCallItem)
                 yield from self._item.add(text)
             case CallFinished():
                 yield from self._close_item("incomplete" if self._is_exhausted else "completed")
@@ -329,7 +367,7 @@ class ResponseWriter(ReplyWriter):
         match self._item:
             case TextItem(kind=kind) if kind is not REASONING:
                 return True
-            case CallItem():
+            case CallItem() | SearchCallItem():
                 return True
             case _:
                 return any(item["type"] != "reasoning" for item in self._output)
@@ -358,6 +396,12 @@ class ResponseWriter(ReplyWriter):
     def _show(self, status: str, **fields: Any) -> Json:
         empty = dict.fromkeys(("completed_at", "error", "incomplete_details", "usage"))
         return {**self._head, "status": status, **empty, "output": list(self._output), **fields}
+
+
+def _make_item(call_id: str, tool: ToolForm, index: int) -> CallItem | SearchCallItem:
+    if tool.is_search:
+        return SearchCallItem(call_id, index)
+    return CallItem(call_id, tool, index)
 
 
 def show_usage(usage: Usage) -> Json:

@@ -99,8 +99,33 @@ class CallOutputItem(TypedDict):
     status: ItemStatus
 
 
-OutputItem: TypeAlias = MessageItem | ReasoningItem | FunctionCallItem | CustomCallItem
-ConversationItem: TypeAlias = OutputItem | CallOutputItem
+class ToolSearchCallItem(TypedDict):
+    """A search for tools that the client carries out."""
+
+    type: Literal["tool_search_call"]
+    id: str
+    call_id: str
+    """The id that its output names."""
+    execution: Literal["client"]
+    arguments: dict[str, Any]
+    status: ItemStatus
+
+
+class ToolSearchOutputItem(TypedDict):
+    """The tools that a search has found."""
+
+    type: Literal["tool_search_output"]
+    id: str
+    call_id: str
+    execution: Literal["client"]
+    tools: list[dict[str, Any]]
+    status: ItemStatus
+
+
+OutputItem: TypeAlias = (
+    MessageItem | ReasoningItem | FunctionCallItem | CustomCallItem | ToolSearchCallItem
+)
+ConversationItem: TypeAlias = OutputItem | CallOutputItem | ToolSearchOutputItem
 
 
 class CachedInput(TypedDict):

@@ -11,10 +11,10 @@ from constrained.errors import Error
 from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.dialects.responses.items import find_unread_items
+from server.dialects.responses.tool_search import read_tools
 from server.errors import HttpError
-from server.turns.common_fields import CacheFields, RepetitionFields
+from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.compiled_request import complete_request
-from server.turns.offered_tools import read_offered_tools
 from server.turns.openai_fields import (
     ReasoningOptions,
     SamplingFields,
@@ -53,7 +53,7 @@ class TextOptions(BaseModel):
     """Comes back as it is; nothing else depends on it."""
 
 
-class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
+class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoiceFields):
     """A request to /v1/responses."""
 
     input: str | Objects = ""
@@ -66,7 +66,8 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
     """The response that this one goes on from."""
     tools: Objects | None = None
     """What the model may call: functions, with a JSON schema of their arguments, and custom
-    tools."""
+    tools. Beside `tool_search` with `execution: "client"`, those with `defer_loading` may be called
+    once a `tool_search_output` has them."""
     tool_choice: str | Json | None = None
     """`auto`, `none`, `required`, or the tool that is to be called."""
     parallel_tool_calls: bool | None = None
@@ -109,11 +110,14 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
     def _extra(self) -> Json:
         return self.model_extra or {}
 
-    def read(self, service: Service, messages: Sequence[Json]) -> TurnRequest:
+    def read(
+        self, service: Service, messages: Sequence[Json], items: Sequence[Json] = ()
+    ) -> TurnRequest:
         """Reads what is asked for.
 
         Args:
             messages: the conversation, in OpenAI's chat form.
+            items: the same as items, whose searches have found tools.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
@@ -122,7 +126,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
         settings = service.settings
         text = self.text or TextOptions()
         with locating_errors():
-            tools = read_offered_tools(self.tools or (), settings)
+            tools = read_tools(self.tools or (), items, settings)
             check_size(text.format, settings, "/response_format")
             choice = tools.translate_choice(self.tool_choice)
             read_policy(choice)  # a mistake in it is reported before one in the tools
@@ -132,6 +136,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
             job = Job(
                 messages=normalised_messages,
                 tools=[_drop_foreign(tool) for tool in tools.functions],
+                hidden_tools=[_drop_foreign(tool) for tool in tools.hidden],
                 tool_choice=choice,
                 parallel=self.parallel_tool_calls is not False,
                 max_identical_calls=limit_identical(self.parallel_tool_calls),
@@ -146,6 +151,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
             sampling=self.read_sampling(service.model.sampling),
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.shows_logprobs else None,
+            choice=self.read_reply_choice(settings),
         )
         turn_request = TurnRequest(
             job,
@@ -212,7 +218,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
 def _drop_foreign(tool: Json) -> Json:
     """A function, without what only OpenAI's own service reads."""
     if "function" in tool:  # the form of Chat Completions, which many send
-        return tool
+        return {name: part for name, part in tool.items() if name != "defer_loading"}
     return {name: tool[name] for name in TOOL_FIELDS if name in tool}
 
 

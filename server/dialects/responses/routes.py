@@ -112,7 +112,7 @@ def _read(
     """
     earlier = _find_earlier(body, store, owner)
     context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
-    turn_request = body.read(service, write_messages(context, body.instructions))
+    turn_request = body.read(service, write_messages(context, body.instructions), context)
     described = body.describe(turn_request)
     size = measure_json([described, context])
     return _AskedRequest(turn_request, described, context, size=size)

@@ -150,6 +150,8 @@ OF_THE_SERVER = {
 }
 OF_MCP = {"mcp", "mcp_config", "mcp_timeout", "yes"}
 """Options with tests of their own: test_mcp_commands."""
+OF_CHOICE = {"best_of", "min_confidence", "unsure", "search_tools"}
+"""Options with tests of their own: test_chosen_turns."""
 KEYS = {"HF_TOKEN", "LLAMA_API_KEY", "CONSTRAINED_BACKEND_KEY"}
 TABLES = (LOADED, FETCHED, ASKED, GENERATED, DRAWN)
 ROWS = {option: row for table in TABLES for option, row in table.items()}
@@ -233,8 +235,8 @@ def test_each_option_has_its_effect(
 
 def test_no_option_is_forgotten() -> None:
     for command, own in (
-        (call, {*OF_CALL, *OF_MCP, "system", "trace"}),
-        (chat, {*OF_MCP, "json", "system", "trace"}),
+        (call, {*OF_CALL, *OF_MCP, *OF_CHOICE, "system", "trace"}),
+        (chat, {*OF_MCP, *OF_CHOICE, "json", "system", "trace"}),
     ):
         parser = argparse.ArgumentParser()
         command.add(parser)

@@ -14,6 +14,7 @@ from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import RequestError
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
+from grammars.turn import CallOpened
 from tests.scripted_model import BYTES
 from tests.templates import HERMES
 
@@ -147,13 +148,18 @@ def test_in_a_run_and_for_asyncio() -> None:
     assert names(reply) == ["find"]
 
 
+def test_a_stream_has_the_events_of_the_turn_that_is_chosen_and_no_others() -> None:
+    options: Any = {"sampling": GREEDY, "tool_choice": "required", "parallel": False, "best_of": 3}
+    stream = knowing(FIRST).stream("Go.", TOOLS, **options)
+    opened = [event.name for event in stream if isinstance(event, CallOpened)]
+    assert opened == names(stream.result) == ["find"]
+
+
 def test_what_cannot_be() -> None:
     model = knowing(FIRST)
     for count in (0, 17, True, "4"):
         with pytest.raises(RequestError) as error:
             model.call("Go.", TOOLS, best_of=count)  # pyright: ignore[reportArgumentType]
         assert error.value.where == "/best_of"
-    with pytest.raises(RequestError, match="a stream has one turn"):
-        model.stream("Go.", TOOLS, best_of=2)
     with pytest.raises(RequestError, match="logprobs are those of one turn"):
         model.call("Go.", TOOLS, best_of=2, logprobs=0)

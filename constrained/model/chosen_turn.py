@@ -1,0 +1,97 @@
+"""The turn that becomes the reply: the best of n, or another one in its place if the model was not
+sure of a call.
+
+The events of such turns wait until the reply is known: what was sent is never taken back.
+"""
+
+from concurrent.futures import Future
+from dataclasses import replace
+
+from constrained.agent.doubt import take_back
+from constrained.compile.compiled_turn import CompiledTurn
+from constrained.errors import RequestError
+from constrained.model.best_of import Launch, generate_best
+from constrained.model.call_options import TRACED, CallOptions
+from constrained.model.held_events import HeldEvents
+from constrained.remote.remote_engine import RemoteEngine
+from constrained.reply import Reply
+from constrained.schedule.worker import Sink, resolve, then
+
+
+def check_choice(options: CallOptions, engine: object) -> None:
+    """Refuses options of a choice that it cannot be made with.
+
+    Raises:
+        RequestError: log probabilities beside `best_of`, and either of a remote engine.
+    """
+    where = None
+    if options.min_confidence is not None:
+        where = "/min_confidence"
+    if options.best_of > 1:
+        where = "/best_of"
+        if options.decode.logprobs is not None:
+            message = "logprobs are those of one turn"
+            raise RequestError(message, where=where, hint="Leave it out")
+    if where is not None and isinstance(engine, RemoteEngine):
+        message = "a remote engine does not tell how likely its tokens are"
+        raise RequestError(message, where=where, hint="Leave it out")
+
+
+def generate_chosen(
+    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
+) -> Future[Reply]:
+    """Generates a turn, and those that the options ask for beside it or in its place.
+
+    Args:
+        launch: generates one turn.
+        turn: that is generated first.
+        sink: takes the events of the reply.
+        options: of the call.
+    """
+    if options.min_confidence is None:
+        return _generate(launch, turn, sink, options)
+    measured = replace(options, decode=replace(options.decode, trace=TRACED))
+    if options.instead is None:
+        reply = _generate(launch, turn, sink, measured)
+    else:
+        reply = _generate_sure(launch, turn, sink, measured)
+    return reply if options.decode.trace else then(reply, _drop_trace)
+
+
+def _generate(
+    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
+) -> Future[Reply]:
+    if options.best_of > 1:
+        return generate_best(launch, turn, sink, options)
+    return launch(turn, sink, options=options)
+
+
+def _generate_sure(
+    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
+) -> Future[Reply]:
+    """Generates a turn; if the model was not sure of a call of it, another one in its place."""
+    instead = options.instead
+    assert instead is not None
+    held = HeldEvents(sink)
+    outer = Future[Reply]()
+    outer.set_running_or_notify_cancel()
+
+    def check(first: Reply) -> None:
+        unsure = options.doubt.find_unsure(first)
+        if not unsure:
+            held.release()
+            outer.set_result(first)
+            return
+        second = launch(instead, sink, options=options)
+        taken = then(second, lambda reply: take_back(unsure, first, reply))
+        taken.add_done_callback(
+            lambda done: resolve(outer, lambda: outer.set_result(done.result()))
+        )
+
+    first = _generate(launch, turn, held.take, options)
+    first.add_done_callback(lambda done: resolve(outer, lambda: check(done.result())))
+    return outer
+
+
+def _drop_trace(reply: Reply) -> Reply:
+    return replace(reply, trace=None)

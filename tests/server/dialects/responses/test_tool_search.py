@@ -1,0 +1,147 @@
+"""`tool_search` and `defer_loading`: what the client's search has found may be called."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from openai import OpenAI
+
+from tests.scripted_model import scripted
+from tests.server.dialects.responses.test_responses import (
+    FLAT_PAINT,
+    FLAT_PING,
+    RESPONSES,
+    ask,
+    events_of,
+    refuse,
+)
+from tests.server.running_server import Json, running
+from tests.templates import hermes_call
+
+QUERY = {"type": "object", "properties": {"goal": {"type": "string"}}, "required": ["goal"]}
+SEARCH: Json = {
+    "type": "tool_search",
+    "execution": "client",
+    "description": "Finds tools.",
+    "parameters": QUERY,
+}
+DEFERRED = {**FLAT_PAINT, "defer_loading": True}
+SEARCHES = hermes_call("tool_search", '{"goal": "paint"}')
+PAINTS = hermes_call("paint", '{"color": "red", "glossy": true}')
+
+
+@pytest.fixture(scope="module")
+def painter() -> Iterator[httpx.Client]:
+    with running(scripted(SEARCHES, PAINTS)) as client:
+        yield client
+
+
+def find(*tools: Json, arguments: Any = None) -> list[Json]:
+    """A conversation in which the client's search has found these tools."""
+    call = {"type": "tool_search_call", "call_id": "call_1", "execution": "client"}
+    output = {"type": "tool_search_output", "call_id": "call_1", "execution": "client"}
+    return [
+        {"role": "user", "content": "Hello"},
+        {**call, "arguments": {"goal": "paint"} if arguments is None else arguments},
+        {**output, "tools": list(tools)},
+    ]
+
+
+def count(client: httpx.Client, input: Any = "Hello", **body: Any) -> int:
+    response = client.post(f"{RESPONSES}/input_tokens", json={"input": input, **body})
+    assert response.status_code == 200, response.text
+    return response.json()["input_tokens"]
+
+
+def test_a_search_is_an_item_of_its_own_and_what_it_finds_is_called(painter: httpx.Client) -> None:
+    tools = [SEARCH, DEFERRED]
+    searched = ask(painter, tools=tools, temperature=0)
+    (call,) = searched["output"]
+    assert (call["type"], call["execution"]) == ("tool_search_call", "client")
+    assert (call["arguments"], call["status"]) == ({"goal": "paint"}, "completed")
+    assert "constrained" not in searched
+    output = {"type": "tool_search_output", "call_id": call["call_id"], "tools": [FLAT_PAINT]}
+    painted = ask(painter, [output], tools=tools, previous_response_id=searched["id"])
+    (call,) = painted["output"]
+    assert (call["type"], call["name"]) == ("function_call", "paint")
+    listed = painter.get(f"{RESPONSES}/{painted['id']}/input_items").json()["data"]
+    assert [item["type"] for item in listed][:2] == ["tool_search_output", "tool_search_call"]
+
+
+def test_a_stream_has_the_search_as_a_whole(painter: httpx.Client) -> None:
+    events = events_of(painter, tools=[SEARCH, DEFERRED], temperature=0)
+    items = [event for event in events if "item" in event]
+    assert [event["item"]["status"] for event in items] == ["in_progress", "completed"]
+    assert items[1]["item"] == events[-1]["response"]["output"][0]
+    assert not any(event["type"].endswith(".delta") for event in events)
+
+
+def test_the_prompt_has_a_tool_once_it_was_found(painter: httpx.Client) -> None:
+    tools = [SEARCH, FLAT_PING, DEFERRED]
+    without = count(painter, tools=[SEARCH, FLAT_PING])
+    assert count(painter, tools=tools) == without
+    assert count(painter, tools=[SEARCH, FLAT_PING, FLAT_PAINT]) > without
+    nothing, found = (count(painter, find(*one), tools=tools) for one in ([], [FLAT_PAINT]))
+    assert found > nothing
+    # A tool that only the search knows may be called, too; one of the prompt stays as it is.
+    assert ask(painter, find(FLAT_PAINT, FLAT_PING), tools=[SEARCH, FLAT_PING])["output"]
+
+
+def test_tools_of_namespaces_are_found(painter: httpx.Client) -> None:
+    space = {"type": "namespace", "name": "art", "description": "Art.", "tools": [DEFERRED]}
+    call = hermes_call("art__paint", '{"color": "red", "glossy": true}')
+    with running(scripted(call)) as client:
+        (item,) = ask(client, find(space), tools=[SEARCH, space])["output"]
+    assert (item["name"], item["namespace"]) == ("paint", "art")
+
+
+def test_a_search_without_parameters_loads_names_that_there_are() -> None:
+    tools = [{"type": "tool_search", "execution": "client"}, DEFERRED, FLAT_PING]
+    with running(scripted(hermes_call("tool_search", '{"paths": ["paint"]}'))) as client:
+        (item,) = ask(client, tools=tools)["output"]
+    assert item["arguments"] == {"paths": ["paint"]}
+
+
+def test_a_search_that_openai_runs_leaves_all_tools_in_the_prompt() -> None:
+    hosted = [
+        {"role": "user", "content": "Hello"},
+        {"type": "tool_search_call", "execution": "server", "call_id": None, "arguments": {}},
+        {"type": "tool_search_output", "execution": "server", "call_id": None, "tools": []},
+    ]
+    with running(scripted(PAINTS)) as client:
+        for search in ({"type": "tool_search"}, {"type": "tool_search", "parameters": QUERY}):
+            body = ask(client, hosted, tools=[search, DEFERRED])
+            assert body["output"][0]["name"] == "paint"
+            assert body["constrained"]["skipped_tools"][0]["type"] == "tool_search"
+            assert len(body["constrained"]["ignored_fields"]) == 2
+
+
+def test_what_cannot_be(painter: httpx.Client) -> None:
+    tools = [SEARCH, DEFERRED]
+    bad = {**FLAT_PAINT, "defer_loading": 1}
+    assert refuse(painter, tools=[SEARCH, bad])["param"] == "/tools/1/defer_loading"
+    assert refuse(painter, find(arguments="x"), tools=tools)["param"] == "/input/1/arguments"
+    assert refuse(painter, find({}), tools=tools)["param"] == "/input/2/tools/0/name"
+    unnamed = {"type": "namespace", "name": "art", "tools": [{"type": "function"}]}
+    where = "/input/2/tools/0/tools/0/name"
+    assert refuse(painter, find(unnamed), tools=tools)["param"] == where
+    broken = {**FLAT_PAINT, "parameters": {"type": "object", "properties": 5}}
+    assert ask(painter, find(broken), tools=tools)["constrained"]["refused_tools"]
+    choice = {"type": "function", "name": "paint"}
+    assert "paint" in refuse(painter, tools=tools, tool_choice=choice)["message"]
+
+
+def test_the_client_of_openai_reads_a_search(painter: httpx.Client) -> None:
+    client = OpenAI(base_url=f"{painter.base_url}/v1", api_key="none", max_retries=0)
+    with client:
+        response = client.responses.create(
+            model="demo",
+            input="Hello",
+            tools=[SEARCH, DEFERRED],  # pyright: ignore[reportArgumentType]
+            tool_choice={"type": "tool_search"},  # pyright: ignore[reportArgumentType]
+            max_output_tokens=150,
+        )
+    (item,) = response.output
+    assert item.type == "tool_search_call"
+    assert item.arguments == {"goal": "paint"}

@@ -1,0 +1,100 @@
+"""Turns that were cancelled or have failed leave a record: a span, a metric, a line of traces."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
+from server.settings import Settings
+from tests.scripted_model import BYTES, scripted
+from tests.server.running_server import running, wait_until
+from tests.templates import HERMES
+
+ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9000}
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("server.observe.telemetry.find_tracer", lambda: provider.get_tracer("t"))
+    monkeypatch.setattr("server.app.find_tracer", lambda: provider.get_tracer("t"), raising=False)
+    return exporter
+
+
+def failing(at: int) -> Model:
+    """A model whose engine fails once so many bytes of the turn are written."""
+
+    def logits(sequence: int, tokens: Any) -> np.ndarray:
+        text = BYTES.text(tokens)
+        start = text.rindex(b"<|im_start|>assistant\n") + len(b"<|im_start|>assistant\n")
+        if len(text) - start > at:
+            raise RuntimeError("the device is lost")
+        return scripted_logits(BYTES, "Hello there, friend.", start)(sequence, tokens)
+
+    return Model(ScriptedEngine(BYTES, logits, context_length=20_000), ChatTemplate(HERMES))
+
+
+def read_line(path: Path) -> dict[str, Any]:
+    wait_until(lambda: path.read_text().endswith("\n"))
+    (line,) = path.read_text().splitlines()
+    return json.loads(line)
+
+
+def read_turns(client: httpx.Client) -> list[str]:
+    metrics = client.get("/metrics").text.splitlines()
+    return [line for line in metrics if line.startswith("constrained_turns_total")]
+
+
+def test_a_stream_that_its_client_leaves(tmp_path: Path, spans: InMemorySpanExporter) -> None:
+    path = tmp_path / "turns.jsonl"
+    settings = Settings(trace=path, otel=True)
+    with running(scripted("word " * 1500), settings) as client:
+        url = "/v1/chat/completions"
+        with client.stream("POST", url, json={**ASK, "stream": True}) as response:
+            id = response.headers["x-request-id"]
+            chunks = response.iter_raw()
+            assert any(b'"content":"o"' in chunk for chunk in chunks)
+        line = read_line(path)
+        assert (line["request"]["id"], line["finish_reason"]) == (id, "cancelled")
+        assert "error" not in line["request"]
+        assert 0 < len(line["tokens"]) < 7500
+        assert read_turns(client) == ['constrained_turns_total{finish="cancelled"} 1.0']
+    (span,) = spans.get_finished_spans()
+    attributes = dict(span.attributes or {})
+    assert attributes["gen_ai.response.finish_reasons"] == ("cancelled",)
+    assert attributes["gen_ai.usage.output_tokens"] == len(line["tokens"])
+    assert span.status.is_unset
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_turn_that_fails_in_the_engine(
+    tmp_path: Path, spans: InMemorySpanExporter, streams: bool
+) -> None:
+    path = tmp_path / "turns.jsonl"
+    settings = Settings(trace=path, otel=True)
+    with running(failing(at=8), settings) as client:
+        body, headers = {**ASK, "stream": streams}, {"X-Request-Id": "mine-1"}
+        response = client.post("/v1/chat/completions", json=body, headers=headers)
+        assert response.status_code == (200 if streams else 500)
+        line = read_line(path)
+        assert line["request"]["id"] == "mine-1"
+        assert (line["finish_reason"], line["tokens"]) == ("error", [])
+        assert line["request"]["error"]
+        assert read_turns(client) == ['constrained_turns_total{finish="error"} 1.0']
+        assert "constrained_unfinished_total 1.0" in client.get("/metrics").text
+        assert "constrained_generation_seconds_count 0.0" in client.get("/metrics").text
+    (span,) = spans.get_finished_spans()
+    attributes = dict(span.attributes or {})
+    assert attributes["error.type"] == attributes["constrained.error"] != ""
+    assert not span.status.is_ok
