@@ -93,6 +93,7 @@ class RemoteRunner:
         return Metrics(sequences, none, none, none, running=running, waiting=waiting)
 
     def submit(self, request: Request) -> Future[Generation]:
+        request.options.sampling.check_tokens(len(self._sampler.vocabulary.tokens))
         self._sampler.check(self._write(request))
         check_request(request, self._sampler.name)
         seat = Seat(request)

@@ -206,6 +206,13 @@ def test_sampling_that_means_something_else_there_is_refused(
     assert caught.value.where == where
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bias_for_no_token_is_refused(kind: EngineKind, remotes: dict[EngineKind, Model]):
+    with pytest.raises(RequestError, match="there is no token 99999") as caught:
+        remotes[kind].call("Hi", sampling=Sampling(logit_bias={99999: 1}))
+    assert caught.value.where == "/logit_bias/99999"
+
+
 def test_salts_go_to_the_engine_or_keep_it_from_sharing(
     remotes: dict[EngineKind, Model], places: dict[EngineKind, Place]
 ):
