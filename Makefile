@@ -49,7 +49,7 @@ test-remote-clients: $(VENV)/.ready-remote
 	$(BIN)/python -m tests.clients.run --backend llama-server $(CLIENTS)
 
 test-remote-dialects: $(VENV)/.ready
-	TEST_ENGINE=llama-server $(BIN)/python -m pytest -n auto tests/server/dialects
+	TEST_ENGINE=llama-server $(BIN)/python -m pytest -n auto tests/server/dialects tests/server/turns
 
 search: $(VENV)/.ready
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal tests/agreement tests/grammars tests/constrained

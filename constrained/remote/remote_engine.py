@@ -12,7 +12,7 @@ NOTES = {
     Lack.FORCED_TOKENS: "tokens that the grammar forces cost a decode each",
     Lack.SNAPSHOTS: "no snapshots of the KV cache",
     Lack.PREFILL: "no prefill",
-    Lack.REPETITION: "no max_repetition",
+    Lack.AFTER_REPETITION: "a value that repeats itself too long (max_repetition) ends the reply",
     Lack.REWRITING: "a value that does not fit is an error at once",
     Lack.TRACE: "no trace",
     Lack.DETERMINISM: "no deterministic replies",

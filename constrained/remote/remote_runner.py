@@ -13,7 +13,6 @@ from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.engine.options import MOST_WAITING
 from constrained.errors import BusyError, ModelError, RequestError
-from constrained.job import MOST_REPEATED
 from constrained.metrics import Amount, Metrics
 from constrained.remote.circuit_breaker import CircuitBreaker
 from constrained.remote.emitters import EMITTERS
@@ -260,12 +259,8 @@ def check_request(request: Request, engine: str) -> None:
     """
     turn, options = request.turn, request.options
     is_free = turn.matcher is None
-    repetition = MOST_REPEATED
-    if turn.endless is not None and not is_free:
-        repetition = turn.endless().most
     refused = (
         (turn.prefix != AssistantPrefix(), "/prefill", "goes on with no text of a client"),
-        (repetition != MOST_REPEATED, "/max_repetition", "ends no value that repeats itself"),
         (options.trace is not None, "/trace", "does not tell what decides about its tokens"),
         (options.ignore_eos and not is_free, "/ignore_eos", "ends where the grammar lets it"),
     )

@@ -23,6 +23,7 @@ from constrained.remote.sampler import (
     TokenSampler,
 )
 from constrained.vocabulary.vocabulary import ends_inside
+from grammars.ir.completion import TooLong
 
 SHOWN = 60  # characters of the text in front of what is wrong
 HINT = "Ask again; if it happens again, compare versions of llguidance, and look at its log"
@@ -82,6 +83,8 @@ class RemoteTurn(TurnWriter):
         self._room = state.limit  # tokens that it may have
         self._is_ended = False  # by an end token
         self._has_closed = False  # the reasoning had to end
+        if request.turn.endless is not None and state.reserve is not None:
+            self._endless = request.turn.endless()
         self._parts = self._list_parts()
         state.send_progress()
 
@@ -141,8 +144,23 @@ class RemoteTurn(TurnWriter):
             state.finish = Finish.LENGTH  # what is no UTF-8 may have come in more tokens
         elif self._received > self._room:
             raise self._fail(f"there are more than the {self._room} tokens that were asked for")
-        else:
-            self._take([token], self._describe(sampled))
+        elif self._take([token], self._describe(sampled)):
+            self._end_endless_value()
+
+    def _end_endless_value(self) -> None:
+        """Ends the turn where a value repeats itself for too long. The engine cannot go on behind
+        the value: its grammar begins with the turn."""
+        state, endless = self._state, self._endless
+        if endless is None or state.matcher is None or not endless.is_to_be_left(state):
+            return
+        assert state.reserve is not None
+        ending = state.reserve.find_ending(state.transcript.measure(state.matcher))
+        if ending is None or isinstance(ending, TooLong):
+            endless.stay()
+            return
+        endless.leave()
+        state.reserve.ending = ending
+        self._complete()
 
     def _describe(self, sampled: SampledToken) -> TokenOrigin:
         if self._request.options.logprobs is None or sampled.logprob is None:

@@ -22,8 +22,8 @@ class Lack(StrEnum):
     """Conversations whose KV cache is taken over are computed anew."""
     PREFILL = "prefill"
     """No turn goes on with a text of the client."""
-    REPETITION = "max_repetition"
-    """A value that repeats itself goes on until the tokens run out."""
+    AFTER_REPETITION = "going on after max_repetition"
+    """A value that repeats itself for too long ends the turn, in the shortest way."""
     REWRITING = "rewriting"
     """A value that does not fit is an error at once, and is not written a second time."""
     TRACE = "trace"
@@ -36,7 +36,7 @@ LACKS = (
     Lack.FORCED_TOKENS,
     Lack.SNAPSHOTS,
     Lack.PREFILL,
-    Lack.REPETITION,
+    Lack.AFTER_REPETITION,
     Lack.REWRITING,
     Lack.TRACE,
     Lack.DETERMINISM,
