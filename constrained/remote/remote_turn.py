@@ -20,6 +20,7 @@ from constrained.remote.sampler import (
     SampledToken,
     SampleEnd,
     SampleRequest,
+    SampleStart,
     TokenSampler,
 )
 from constrained.vocabulary.vocabulary import ends_inside
@@ -121,6 +122,8 @@ class RemoteTurn(TurnWriter):
             RemoteError: the grammar does not allow it here.
         """
         match sampled:
+            case SampleStart():
+                self._note_cached(sampled.cached)
             case SampledToken():
                 self._take_token(sampled)
             case SampleEnd():
@@ -185,8 +188,8 @@ class RemoteTurn(TurnWriter):
         state = self._state
         if end.count is not None and end.count != self._received:
             raise self._fail(f"{end.count} tokens were sent, {self._received} came")
-        if end.cached is not None and not self._has_closed:
-            self.input.cached = min(end.cached, len(self.input.prompt))
+        if end.cached is not None:
+            self._note_cached(end.cached)
         match end.reason:
             case EndReason.STOP:
                 if not self._may_end():
@@ -199,6 +202,10 @@ class RemoteTurn(TurnWriter):
                 if drawn < self._room:
                     raise self._fail(f"it ends after {drawn} of the {self._room} tokens")
                 state.finish = Finish.LENGTH
+
+    def _note_cached(self, cached: int) -> None:
+        if not self._has_closed:  # the next stream finds what this one has computed
+            self.input.cached = min(cached, len(self.input.prompt))
 
     def fail_cut(self) -> RemoteError:
         """The error of a stream that is over before its end."""

@@ -85,6 +85,17 @@ class SampleRequest:
 
 
 @dataclass(frozen=True)
+class SampleStart:
+    """The sampler has begun, as far as it tells that.
+
+    Args:
+        cached: how many tokens of the prompt it does not compute.
+    """
+
+    cached: int
+
+
+@dataclass(frozen=True)
 class SampledToken:
     """A token that was drawn.
 
@@ -123,7 +134,7 @@ class SampleEnd:
     drawn: int | None = None
 
 
-Sampled: TypeAlias = SampledToken | SampleEnd
+Sampled: TypeAlias = SampleStart | SampledToken | SampleEnd
 
 
 class RemoteTokenizer(Protocol):

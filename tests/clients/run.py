@@ -205,7 +205,9 @@ def main() -> int:
         client.install()
     outcomes: dict[int, dict[str, list[dict[str, Any]]]] = {}
     with run_llama_server(embedded.PATH) if options.backend else nullcontext() as host:
-        engine = ["-t", "1"] if host is None else ["--backend", f"{options.backend}://{host}"]
+        engine = ["-t", "1"]
+        if host is not None:
+            engine = ["--backend", f"{options.backend}://{host}", "--alias", "demo"]
         for sequences in options.parallel:
             outcomes[sequences] = run_clients(chosen, sequences, engine)
     return judge(outcomes)
