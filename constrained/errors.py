@@ -34,6 +34,9 @@ class RemoteError(Error):
         offset: bytes of the reply before it.
         before: the end of the text before it.
         is_outage: the engine did not answer, or not as one does: it may be down.
+        is_away: there was no connection, or it is not ready: it may be started again.
+        retry_after: it has begun nothing, and may be asked again after so many seconds; None: that
+            is not known.
     """
 
     def __init__(
@@ -45,12 +48,16 @@ class RemoteError(Error):
         offset: int | None = None,
         before: str = "",
         is_outage: bool = False,
+        is_away: bool = False,
+        retry_after: float | None = None,
     ):
         super().__init__(message, hint=hint)
         self.token = token
         self.offset = offset
         self.before = before
         self.is_outage = is_outage
+        self.is_away = is_away
+        self.retry_after = retry_after
 
 
 class ContextError(Error):

@@ -1,6 +1,7 @@
 """Errors of requests as HTTP has them: status, code, and OpenAI's JSON form."""
 
 import logging
+from math import ceil
 from typing import Any
 
 from constrained.errors import (
@@ -51,12 +52,22 @@ class HttpError(Error):
         message: what is wrong and what to do.
         code: the kind of error, for programs.
         where: a JSON pointer into the request, or None.
+        retry_after: seconds after which to try again, where the status is 503.
     """
 
-    def __init__(self, status: int, message: str, code: str, *, where: str | None = None):
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str,
+        *,
+        where: str | None = None,
+        retry_after: float = RETRY_AFTER,
+    ):
         super().__init__(message, where=where)
         self.status = status
         self.code = code
+        self.retry_after = retry_after
 
     @property
     def headers(self) -> dict[str, str]:
@@ -68,7 +79,7 @@ class HttpError(Error):
         if self.code == UNSUPPORTED_ENCODING:  # RFC 9110, 15.5.16: it says what would be read
             return {"Accept-Encoding": "identity"}
         if self.status == 503:
-            return {"Retry-After": str(RETRY_AFTER)}
+            return {"Retry-After": str(max(RETRY_AFTER, ceil(self.retry_after)))}
         return {}
 
 
@@ -87,6 +98,10 @@ def as_http_error(error: Exception) -> HttpError:
         return error
     if isinstance(error, GrammarError) and error.where is None:  # not that of the request
         return HttpError(500, str(error), "grammar_failed")
+    if isinstance(error, RemoteError) and error.retry_after is not None:
+        busy = HttpError(503, str(error), "remote_engine_busy", retry_after=error.retry_after)
+        busy.__cause__ = error
+        return busy
     for kind, status, code in STATUSES:
         if isinstance(error, kind):
             fault = HttpError(status, str(error), code, where=error.where)

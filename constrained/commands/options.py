@@ -177,6 +177,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add("--tokenizer", metavar="GGUF", help=help)
     help = "API key of the engine (CONSTRAINED_BACKEND_KEY)"
     add("--backend-key", metavar="KEY", help=help)
+    help = "how long the engine may be silent before the request fails; default: 300"
+    add("--backend-timeout", type=float, metavar="SECONDS", help=help)
     add_hub_options(add)
     add(
         "--chat-template-file",

@@ -205,6 +205,7 @@ def load_model(options: argparse.Namespace) -> "Model":
             tokenizer=options.tokenizer,
             # The variable may be there for another command.
             api_key=options.backend_key if is_address(path) else None,
+            engine_timeout=options.backend_timeout,
             progress=_report_bytes(path, report),
             **shared.read_engine_options(options),
         )

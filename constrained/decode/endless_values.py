@@ -225,6 +225,31 @@ class EndlessValues(TurnPart):
         self._departed: list[_Departure] = []
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
+        self._advance(turn)
+        if self._departure is not None:
+            self._depart(self._departure, logits, turn)
+
+    def is_to_be_left(self, turn: TurnView) -> bool:
+        """True if the turn is at the place to leave a loop. For turns whose next token nobody can
+        choose here: they end there."""
+        self._advance(turn)
+        return self._departure is not None
+
+    def leave(self) -> None:
+        """The turn ends at that place: takes note of the value."""
+        assert self._departure is not None
+        self._departure.is_needed = True
+        self._close(self._departure)
+
+    def stay(self) -> None:
+        """The turn cannot end at that place."""
+        assert self._departure is not None
+        loop = self._departure.loop
+        self._departure = None
+        self._wait(loop, loop.length)
+
+    def _advance(self, turn: TurnView) -> None:
+        """Reads the tokens that came since, and looks whether a loop is to be left behind them."""
         so_far = turn.transcript
         is_held = so_far.is_in_call or (self._has_answer and not so_far.is_reasoning)
         if not is_held or so_far.is_healing:
@@ -239,8 +264,6 @@ class EndlessValues(TurnPart):
                 self._look(turn)
         if self._plan is not None:
             self._follow(self._plan, turn)
-        if self._departure is not None:
-            self._depart(self._departure, logits, turn)
 
     def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
         departure = self._departure
@@ -412,8 +435,7 @@ class EndlessValues(TurnPart):
         rest = departure.text[len(departure.written) :]
         along = self._choose(np.flatnonzero(np.isfinite(logits)).tolist(), rest, turn)
         if not along:
-            self._departure = None
-            self._wait(departure.loop, departure.loop.length)
+            self.stay()
             return
         if int(np.argmax(logits)) not in along:
             departure.is_needed = True

@@ -39,6 +39,7 @@ def load(
     max_waiting: int = MOST_WAITING,
     tokenizer: str | os.PathLike[str] | None = None,
     api_key: str | None = None,
+    engine_timeout: float | None = None,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -71,6 +72,7 @@ def load(
         tokenizer: for the address of an engine: a GGUF file of the model that it runs, with or
             without weights. A llama-server on this machine names its own.
         api_key: the key of that engine, if it asks for one.
+        engine_timeout: how many seconds that engine may be silent. Default: 300.
         token: a token for the Hub. Default: HF_TOKEN, else the saved login.
         offline: do not ask the Hub; use models that are downloaded already.
         progress: called with the part that is downloaded, then with the part that is loaded, from
@@ -102,6 +104,7 @@ def load(
             str(given),
             tokenizer,
             api_key,
+            engine_timeout=engine_timeout,
             chat_template=chat_template,
             tool_format=tool_format,
             deterministic=deterministic,
@@ -109,8 +112,8 @@ def load(
             max_waiting=max_waiting,
             options=options,
         )
-    if tokenizer is not None or api_key is not None:
-        message = "tokenizer and api_key are for an engine, the model is a file"
+    if tokenizer is not None or api_key is not None or engine_timeout is not None:
+        message = "tokenizer, api_key and engine_timeout are for an engine, the model is a file"
         raise RequestError(message, hint="Leave them out, or give the address of an engine")
     from constrained.engine.llamacpp import load as load_engine
 

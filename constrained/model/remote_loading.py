@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from constrained.deadline import check_timeout
 from constrained.engine.header import TEMPLATE, Header, find_templates
 from constrained.engine.llama_files import read_header
 from constrained.errors import RequestError
@@ -14,9 +15,10 @@ from constrained.model.construction import make_model, read_format
 from constrained.model.model import Model
 from constrained.remote.address import Address, EngineKind, read_address
 from constrained.remote.engines import llama_server, sglang, vllm
-from constrained.remote.engines.http_client import HttpClient
+from constrained.remote.engines.http_client import STALL_SECONDS, HttpClient
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.handshake import Handshake
+from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.remote.sampler import TokenSampler
 from grammars.wire.format import Format
@@ -34,11 +36,13 @@ class Connected:
         sampler: of the engine.
         header: of its model: vocabulary, templates.
         name: of its model.
+        identity: knows it again.
     """
 
     sampler: TokenSampler
     header: Header
     name: str
+    identity: EngineIdentity
 
 
 def load_remote(
@@ -46,6 +50,7 @@ def load_remote(
     tokenizer: str | os.PathLike[str] | None,
     api_key: str | None,
     *,
+    engine_timeout: float | None,
     chat_template: str | None,
     tool_format: str | Format | None,
     deterministic: bool,
@@ -56,9 +61,10 @@ def load_remote(
     """See `load`; `source` is an address."""
     address = read_address(source)
     _refuse_options(address, options, deterministic=deterministic, cache_dir=cache_dir)
+    check_timeout(engine_timeout, "engine_timeout")
     format = read_format(tool_format)
     loop = EventLoopThread("remote")
-    client = HttpClient(address, api_key)
+    client = HttpClient(address, api_key, stall_seconds=engine_timeout or STALL_SECONDS)
     try:
         sequences = options.get(SEQUENCES)
         connected = loop.run(_connect(client, tokenizer, sequences=sequences))
@@ -66,7 +72,7 @@ def load_remote(
         loop.run(client.close())
         loop.close()
         raise
-    engine = RemoteEngine(connected.sampler, loop)
+    engine = RemoteEngine(connected.sampler, loop, connected.identity)
     return make_model(
         engine,
         connected.header,
@@ -122,16 +128,18 @@ async def _connect_llama_server(
         tokenizer = facts.model  # the engine is on this machine
     header, path = _read_tokenizer(client.address, tokenizer)
     make = partial(llama_server.LlamaServerSampler, client, header.vocabulary, facts, sequences)
-    await Handshake(
+    handshake = Handshake(
         make(),  # one of its own: what it asks for is no secret from requests of any salt
         llama_server.make_tokenizer(client),
         llama_server.GRAMMAR_HINT,
         spells_exactly=True,
         vocabulary_size=facts.vocabulary_size,
-    ).check()
+    )
+    identity = EngineIdentity(handshake, partial(llama_server.read_facts, client))
+    await identity.confirm()
     if facts.templates:  # its operator may have given it another one than the file has
         header = _with_templates(header, facts.templates)
-    return Connected(make(), header, facts.model.name or path.name)
+    return Connected(make(), header, facts.model.name or path.name, identity)
 
 
 async def _connect_vllm(
@@ -141,8 +149,10 @@ async def _connect_vllm(
     header, _ = _read_tokenizer(client.address, tokenizer)
     sampler = vllm.VllmSampler(client, header.vocabulary, facts, sequences)
     there = vllm.make_tokenizer(client, facts.model)
-    await Handshake(sampler, there, vllm.GRAMMAR_HINT).check()
-    return Connected(sampler, header, facts.model)
+    handshake = Handshake(sampler, there, vllm.GRAMMAR_HINT)
+    identity = EngineIdentity(handshake, partial(vllm.read_facts, client))
+    await identity.confirm()
+    return Connected(sampler, header, facts.model, identity)
 
 
 async def _connect_sglang(
@@ -151,8 +161,10 @@ async def _connect_sglang(
     facts = await sglang.read_facts(client)
     header, path = _read_tokenizer(client.address, tokenizer)
     sampler = sglang.SglangSampler(client, header.vocabulary, facts, sequences)
-    await Handshake(sampler, sglang.make_tokenizer(client), sglang.GRAMMAR_HINT).check()
-    return Connected(sampler, header, path.name)
+    handshake = Handshake(sampler, sglang.make_tokenizer(client), sglang.GRAMMAR_HINT)
+    identity = EngineIdentity(handshake, partial(sglang.read_facts, client))
+    await identity.confirm()
+    return Connected(sampler, header, path.name, identity)
 
 
 def _read_tokenizer(address: Address, path: str | os.PathLike[str] | None) -> tuple[Header, Path]:

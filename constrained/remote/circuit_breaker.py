@@ -30,7 +30,8 @@ class CircuitBreaker:
         if now < self._tried_at:
             rest = self._tried_at - now
             message = f"{self._engine} failed {self._failures} times in a row"
-            raise RemoteError(message, hint=f"It is tried again in {rest:.0f} s")
+            hint = f"It is tried again in {rest:.0f} s"
+            raise RemoteError(message, hint=hint, retry_after=rest)
         self._tried_at = now + PAUSE  # others wait for what comes of this try
 
     def note_success(self) -> None:

@@ -17,6 +17,7 @@ from constrained.remote.sampler import (
     SampledToken,
     SampleEnd,
     SampleRequest,
+    SampleStart,
     TokenSampler,
 )
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -142,6 +143,8 @@ class Handshake:
                     written.append(token)
                 case SampleEnd():
                     end = sampled
+                case SampleStart():
+                    pass
         text = vocabulary.text(token for token in written if token not in vocabulary.end)
         if text.decode("utf-8", "replace") != PROBE:
             message = f"{self.sampler.name}: it does not enforce grammars: asked for {PROBE!r}, "

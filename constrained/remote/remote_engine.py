@@ -4,6 +4,7 @@ from pathlib import Path
 
 from constrained.deadline import Clock
 from constrained.remote.event_loop import EventLoopThread
+from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_runner import RemoteRunner
 from constrained.remote.sampler import Lack, TokenSampler
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -12,7 +13,7 @@ NOTES = {
     Lack.FORCED_TOKENS: "tokens that the grammar forces cost a decode each",
     Lack.SNAPSHOTS: "no snapshots of the KV cache",
     Lack.PREFILL: "no prefill",
-    Lack.REPETITION: "no max_repetition",
+    Lack.AFTER_REPETITION: "a value that repeats itself too long (max_repetition) ends the reply",
     Lack.REWRITING: "a value that does not fit is an error at once",
     Lack.TRACE: "no trace",
     Lack.DETERMINISM: "no deterministic replies",
@@ -26,14 +27,21 @@ class RemoteEngine:
     Args:
         sampler: of the engine, which was checked.
         loop: where the sampler works; it is closed with this.
+        identity: knows the engine again; None: it cannot become another one.
     """
 
     memory_bytes = 0
     path: Path | None = None
 
-    def __init__(self, sampler: TokenSampler, loop: EventLoopThread):
+    def __init__(
+        self,
+        sampler: TokenSampler,
+        loop: EventLoopThread,
+        identity: EngineIdentity | None = None,
+    ):
         self.sampler = sampler
         self._loop = loop
+        self._identity = identity
 
     def __enter__(self) -> "RemoteEngine":
         return self
@@ -61,7 +69,13 @@ class RemoteEngine:
 
     def make_runner(self, *, clock: Clock, most_waiting: int) -> RemoteRunner:
         """What carries out turns here."""
-        return RemoteRunner(self.sampler, self._loop, clock=clock, most_waiting=most_waiting)
+        return RemoteRunner(
+            self.sampler,
+            self._loop,
+            identity=self._identity,
+            clock=clock,
+            most_waiting=most_waiting,
+        )
 
     def close(self) -> None:
         """Closes all connections; a second time does nothing."""

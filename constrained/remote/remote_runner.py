@@ -12,18 +12,21 @@ from constrained.deadline import Clock, Deadline
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.engine.options import MOST_WAITING
-from constrained.errors import BusyError, ModelError, RequestError
-from constrained.job import MOST_REPEATED
+from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.metrics import Amount, Metrics
 from constrained.remote.circuit_breaker import CircuitBreaker
 from constrained.remote.emitters import EMITTERS
 from constrained.remote.event_loop import EventLoopThread
+from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_turn import RemoteTurn
 from constrained.remote.sampler import SampleRequest, TokenSampler
 from constrained.schedule.admission import AdmissionOrder, Seat
 from grammars.ir.grammar import Grammar
 
 POLL = 0.02  # seconds between two looks at whether requests are still wanted
+WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds, before a busy engine is asked again
+LONGEST_WAIT = 10.0
+"""Seconds. An engine that asks for more time is not waited for: its client is told."""
 
 
 @dataclass(eq=False)
@@ -55,6 +58,7 @@ class RemoteRunner:
     Args:
         sampler: of the engine.
         loop: where it works.
+        identity: knows the engine again; None: it cannot become another one.
         clock: for deadlines and timings.
         most_waiting: requests that may wait.
     """
@@ -64,11 +68,13 @@ class RemoteRunner:
         sampler: TokenSampler,
         loop: EventLoopThread,
         *,
+        identity: EngineIdentity | None = None,
         clock: Clock = time.monotonic,
         most_waiting: int = MOST_WAITING,
     ):
         self._sampler = sampler
         self._loop = loop
+        self._identity = identity
         self._clock = clock
         self._most_waiting = most_waiting
         self._breaker = CircuitBreaker(sampler.name, clock)
@@ -93,6 +99,7 @@ class RemoteRunner:
         return Metrics(sequences, none, none, none, running=running, waiting=waiting)
 
     def submit(self, request: Request) -> Future[Generation]:
+        request.options.sampling.check_tokens(len(self._sampler.vocabulary.tokens))
         self._sampler.check(self._write(request))
         check_request(request, self._sampler.name)
         seat = Seat(request)
@@ -164,7 +171,7 @@ class RemoteRunner:
             else:
                 seat.result.set_result(_cancel(seat.request))
         except Exception as error:  # whatever it is, nobody else would report it
-            self._breaker.note_failure(error)
+            self._note_failure(error)
             seat.result.set_exception(error)
         else:
             seat.result.set_result(generation)
@@ -183,17 +190,40 @@ class RemoteRunner:
                 turn.close_reasoning()
                 grammar = await asyncio.to_thread(request.turn.closing)
                 asked = replace(asked, grammar=self._emit(grammar))
-            await self._draw(turn, asked)
+            await self._draw_patiently(turn, asked)
         self._breaker.note_success()
         return turn.result()
 
+    def _note_failure(self, error: Exception) -> None:
+        self._breaker.note_failure(error)
+        if self._identity is not None:
+            self._identity.note_failure(error)
+
+    async def _draw_patiently(self, turn: RemoteTurn, request: SampleRequest) -> None:
+        """The same as `_draw`; an engine that is busy is asked again a few times."""
+        for wait in WAITS:
+            try:
+                return await self._draw(turn, request)
+            except RemoteError as error:
+                if error.retry_after is None or error.retry_after > LONGEST_WAIT:
+                    raise
+                if self._identity is not None:
+                    self._identity.note_failure(error)
+                wait = max(wait, error.retry_after)
+            await asyncio.sleep(wait)
+        return await self._draw(turn, request)
+
     async def _draw(self, turn: RemoteTurn, request: SampleRequest) -> None:
         """Takes the tokens of one stream, until the turn is over, or needs another one."""
+        if self._identity is not None:
+            await self._identity.confirm()
         # Closing the stream early is what tells the engine to stop.
         async with aclosing(self._sampler.open(turn.ask(request))) as stream:
             async for sampled in stream:
                 turn.take(sampled)
                 if turn.finish is not None or turn.needs_closing:
+                    if self._identity is not None:
+                        self._identity.note_answer()
                     return
         raise turn.fail_cut()
 
@@ -259,12 +289,8 @@ def check_request(request: Request, engine: str) -> None:
     """
     turn, options = request.turn, request.options
     is_free = turn.matcher is None
-    repetition = MOST_REPEATED
-    if turn.endless is not None and not is_free:
-        repetition = turn.endless().most
     refused = (
         (turn.prefix != AssistantPrefix(), "/prefill", "goes on with no text of a client"),
-        (repetition != MOST_REPEATED, "/max_repetition", "ends no value that repeats itself"),
         (options.trace is not None, "/trace", "does not tell what decides about its tokens"),
         (options.ignore_eos and not is_free, "/ignore_eos", "ends where the grammar lets it"),
     )

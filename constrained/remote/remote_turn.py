@@ -20,9 +20,11 @@ from constrained.remote.sampler import (
     SampledToken,
     SampleEnd,
     SampleRequest,
+    SampleStart,
     TokenSampler,
 )
 from constrained.vocabulary.vocabulary import ends_inside
+from grammars.ir.completion import TooLong
 
 SHOWN = 60  # characters of the text in front of what is wrong
 HINT = "Ask again; if it happens again, compare versions of llguidance, and look at its log"
@@ -82,6 +84,8 @@ class RemoteTurn(TurnWriter):
         self._room = state.limit  # tokens that it may have
         self._is_ended = False  # by an end token
         self._has_closed = False  # the reasoning had to end
+        if request.turn.endless is not None and state.reserve is not None:
+            self._endless = request.turn.endless()
         self._parts = self._list_parts()
         state.send_progress()
 
@@ -118,6 +122,8 @@ class RemoteTurn(TurnWriter):
             RemoteError: the grammar does not allow it here.
         """
         match sampled:
+            case SampleStart():
+                self._note_cached(sampled.cached)
             case SampledToken():
                 self._take_token(sampled)
             case SampleEnd():
@@ -141,8 +147,23 @@ class RemoteTurn(TurnWriter):
             state.finish = Finish.LENGTH  # what is no UTF-8 may have come in more tokens
         elif self._received > self._room:
             raise self._fail(f"there are more than the {self._room} tokens that were asked for")
-        else:
-            self._take([token], self._describe(sampled))
+        elif self._take([token], self._describe(sampled)):
+            self._end_endless_value()
+
+    def _end_endless_value(self) -> None:
+        """Ends the turn where a value repeats itself for too long. The engine cannot go on behind
+        the value: its grammar begins with the turn."""
+        state, endless = self._state, self._endless
+        if endless is None or state.matcher is None or not endless.is_to_be_left(state):
+            return
+        assert state.reserve is not None
+        ending = state.reserve.find_ending(state.transcript.measure(state.matcher))
+        if ending is None or isinstance(ending, TooLong):
+            endless.stay()
+            return
+        endless.leave()
+        state.reserve.ending = ending
+        self._complete()
 
     def _describe(self, sampled: SampledToken) -> TokenOrigin:
         if self._request.options.logprobs is None or sampled.logprob is None:
@@ -167,8 +188,8 @@ class RemoteTurn(TurnWriter):
         state = self._state
         if end.count is not None and end.count != self._received:
             raise self._fail(f"{end.count} tokens were sent, {self._received} came")
-        if end.cached is not None and not self._has_closed:
-            self.input.cached = min(end.cached, len(self.input.prompt))
+        if end.cached is not None:
+            self._note_cached(end.cached)
         match end.reason:
             case EndReason.STOP:
                 if not self._may_end():
@@ -181,6 +202,10 @@ class RemoteTurn(TurnWriter):
                 if drawn < self._room:
                     raise self._fail(f"it ends after {drawn} of the {self._room} tokens")
                 state.finish = Finish.LENGTH
+
+    def _note_cached(self, cached: int) -> None:
+        if not self._has_closed:  # the next stream finds what this one has computed
+            self.input.cached = min(cached, len(self.input.prompt))
 
     def fail_cut(self) -> RemoteError:
         """The error of a stream that is over before its end."""

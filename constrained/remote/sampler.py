@@ -22,8 +22,8 @@ class Lack(StrEnum):
     """Conversations whose KV cache is taken over are computed anew."""
     PREFILL = "prefill"
     """No turn goes on with a text of the client."""
-    REPETITION = "max_repetition"
-    """A value that repeats itself goes on until the tokens run out."""
+    AFTER_REPETITION = "going on after max_repetition"
+    """A value that repeats itself for too long ends the turn, in the shortest way."""
     REWRITING = "rewriting"
     """A value that does not fit is an error at once, and is not written a second time."""
     TRACE = "trace"
@@ -36,7 +36,7 @@ LACKS = (
     Lack.FORCED_TOKENS,
     Lack.SNAPSHOTS,
     Lack.PREFILL,
-    Lack.REPETITION,
+    Lack.AFTER_REPETITION,
     Lack.REWRITING,
     Lack.TRACE,
     Lack.DETERMINISM,
@@ -85,6 +85,17 @@ class SampleRequest:
 
 
 @dataclass(frozen=True)
+class SampleStart:
+    """The sampler has begun, as far as it tells that.
+
+    Args:
+        cached: how many tokens of the prompt it does not compute.
+    """
+
+    cached: int
+
+
+@dataclass(frozen=True)
 class SampledToken:
     """A token that was drawn.
 
@@ -123,7 +134,7 @@ class SampleEnd:
     drawn: int | None = None
 
 
-Sampled: TypeAlias = SampledToken | SampleEnd
+Sampled: TypeAlias = SampleStart | SampledToken | SampleEnd
 
 
 class RemoteTokenizer(Protocol):

@@ -76,10 +76,11 @@ _DESCRIPTIONS = {
     422: "The reply does not fit a keyword of its schema that is only checked",
     500: "The server failed",
     501: "The model, or this server, cannot do that",
-    503: "The model is loading, or too many requests are waiting",
+    502: "The engine on another machine failed, or sent what was not asked for",
+    503: "The model is loading, too many requests are waiting, or the engine elsewhere is busy",
     504: "The time for the request was over",
 }
-_GENERATING = (400, 401, 404, 405, 413, 415, 422, 500, 503, 504)
+_GENERATING = (400, 401, 404, 405, 413, 415, 422, 500, 502, 503, 504)
 
 
 def _refer(kind: Any, mode: JsonSchemaMode = "serialization") -> Json:

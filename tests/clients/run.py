@@ -3,7 +3,9 @@ test-clients`).
 
 Each client has a virtual environment of its own, made when it is first needed, and a script of
 scenarios. The server is a process with the demo model, once with one sequence and once with eight;
-both have to give the same. One line of JSON for each outcome; the exit code is 1 if one is not ok.
+both have to give the same. With `--backend llama-server` it draws no token itself: a real
+llama-server does (extra `remote`), on the same model. One line of JSON for each outcome; the exit
+code is 1 if one is not ok.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -21,6 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.processes.served import serve
+from constrained import embedded
+from constrained.remote.address import EngineKind
+from tests.llama_server import run_llama_server
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]
@@ -151,13 +157,20 @@ def run_client(client: Client, url: str) -> list[dict[str, Any]]:
     return lines
 
 
-def run_clients(clients: Sequence[Client], sequences: int) -> dict[str, list[dict[str, Any]]]:
-    """The outcomes of clients, one after the other, by their names; prints them as they come."""
+def run_clients(
+    clients: Sequence[Client], sequences: int, engine: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """The outcomes of clients, one after the other, by their names; prints them as they come.
+
+    Args:
+        sequences: requests at a time.
+        engine: options of the server that name its engine.
+    """
     outcomes = dict[str, list[dict[str, Any]]]()
     for (options, is_agent), sharing in groupby(clients, attrgetter("options", "is_agent")):
-        quiet = ["-np", str(sequences), "-t", "1", "--log-level", "warning"]
+        quiet = ["-np", str(sequences), "--log-level", "warning"]
         module = "tests.clients.scripted_server" if is_agent else "server"
-        with serve([*quiet, *options], (module,)) as served:
+        with serve([*quiet, *engine, *options], (module,)) as served:
             for client in sharing:
                 outcomes[client.name] = run_client(client, served.url)
                 for line in outcomes[client.name]:
@@ -182,13 +195,21 @@ def main() -> int:
     names = [client.name for client in CLIENTS]
     parser.add_argument("clients", nargs="*", default=names, metavar="CLIENT")
     parser.add_argument("--parallel", type=int, nargs="+", default=[1, 8], metavar="NP")
+    help = "what draws the tokens, in place of the server"
+    parser.add_argument("--backend", choices=[EngineKind.LLAMA_SERVER], help=help)
     options = parser.parse_args()
     chosen = [client for client in CLIENTS if client.name in options.clients]
+    if options.backend:  # the scripted model of agents is one of this process
+        chosen = [client for client in chosen if not client.is_agent]
     for client in chosen:
         client.install()
     outcomes: dict[int, dict[str, list[dict[str, Any]]]] = {}
-    for sequences in options.parallel:
-        outcomes[sequences] = run_clients(chosen, sequences)
+    with run_llama_server(embedded.PATH) if options.backend else nullcontext() as host:
+        engine = ["-t", "1"]
+        if host is not None:
+            engine = ["--backend", f"{options.backend}://{host}", "--alias", "demo"]
+        for sequences in options.parallel:
+            outcomes[sequences] = run_clients(chosen, sequences, engine)
     return judge(outcomes)
 
 

@@ -1,11 +1,7 @@
 """A real llama-server (extra `remote`), on the demo model and on one with random weights."""
 
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,27 +9,8 @@ import pytest
 
 from constrained import embedded
 from examples.random_model import MARKERS, load_small, with_markers, write_model
+from tests.llama_server import run_llama_server
 from tests.templates import HERMES
-
-CONTEXT = 4096
-
-
-@contextmanager
-def run_llama_server(model: Path) -> Iterator[str]:
-    """Serves a model; gives host and port."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.peer_processes.llama_server_peer",
-        str(model),
-        "1",
-        str(CONTEXT),
-    ]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, text=True, **pipes) as process:  # type: ignore[call-overload]
-        yield json.loads(process.stdout.readline())["url"].removeprefix("http://")
-        process.stdin.close()
-        process.wait(30)
 
 
 @pytest.fixture(scope="session", autouse=True)

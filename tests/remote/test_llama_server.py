@@ -1,5 +1,6 @@
 """The front before a real llama-server."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,37 @@ def test_calls_are_those_of_the_local_engine(model: Model):
 @pytest.mark.parametrize("text", ["😀", "日本語 😀👍🏽", "\U0010fffd", "naïve é"])
 def test_characters_of_several_tokens_are_found_again(model: Model, text: str):
     assert model.generate("Say it", choice=[text], think="forbidden") == text
+
+
+def test_markers_stand_in_no_string(model: Model):
+    """To the engine's own mask they are text. Here the model would like to write nothing else."""
+    marker = model.engine.vocabulary.marker("<tool_call>")
+    assert marker is not None
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    sampling = Sampling(temperature=0, logit_bias={marker: 50})
+    reply = model.call("Hi", response_format=form, sampling=sampling, max_tokens=60)
+    assert "<tool_call>" not in reply.content
+
+
+def test_a_turn_that_ends_early_tells_what_was_cached(model: Model):
+    for _ in range(2):
+        reply = ask(model, "Lima", max_calls=1)
+    assert reply.usage.cached_tokens > 50
+
+
+def test_a_value_that_repeats_itself_ends_the_reply(adversary: str):
+    schema = {"type": "array", "items": {"enum": ["x"]}}
+    with load(f"llama-server://{adversary}") as model:
+        bias = {model.engine.vocabulary.encode(text)[0]: 30.0 for text in (",", '"', "x")}
+        sampling = Sampling(temperature=0, logit_bias=bias)
+        form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+        given: Any = {"response_format": form, "sampling": sampling, "think": "forbidden"}
+        reply = model.call("Hi", max_repetition=40, max_tokens=1000, **given)
+    assert [ended.where for ended in reply.ended_values] == ["/content"]
+    assert reply.finish_reason == "length"
+    assert set(json.loads(reply.content)) == {"x"}
+    assert reply.usage.completion_tokens < 200
 
 
 def test_random_weights_give_valid_calls_alone(adversary: str):

@@ -1,23 +1,32 @@
 """A server that runs in this process, on a port of its own, for real clients."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx
+import pytest
 import uvicorn
+from fastapi import FastAPI
 
 from constrained.model.model import Model
 from server.app import make_app
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 from server.settings import Settings
+from tests.remote_model import drawn_elsewhere
 from tests.server.described_replies import describe_replies
 
 PATIENCE = 60  # seconds
+DRAWS_ELSEWHERE = os.environ.get("TEST_ENGINE") == "llama-server"
+"""Tokens come over HTTP, from a stand-in on the same engine: `make test-remote-dialects`."""
+needs_own_engine = pytest.mark.skipif(
+    DRAWS_ELSEWHERE, reason="a remote engine cannot do this, or the reply says that there is one"
+)
 Json = dict[str, Any]
 
 
@@ -32,7 +41,14 @@ def running(
     """Serves a model, or several, which are closed in the end; gives a client of the server, which
     holds every reply against the OpenAPI document."""
     load = model if not isinstance(model, Model) else lambda: model
-    app = make_app(load, settings, bounds, name=name)
+    with ExitStack() as stack:
+        if DRAWS_ELSEWHERE and not isinstance(load, Sequence):
+            load = stack.enter_context(drawn_elsewhere(load))
+        yield stack.enter_context(_serve(make_app(load, settings, bounds, name=name)))
+
+
+@contextmanager
+def _serve(app: FastAPI) -> Iterator[httpx.Client]:
     config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

@@ -1,8 +1,11 @@
 """HTTP to an engine: JSON and server-sent events, every answer bounded, every failure an error."""
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias
 
 import httpx
@@ -13,7 +16,10 @@ from constrained.remote.address import Address
 Json: TypeAlias = dict[str, Any]
 CONNECT_SECONDS = 5.0
 STALL_SECONDS = 300.0
-"""Without a byte. A CPU may read a long prompt for minutes before the first token."""
+"""Without an event. A CPU may read a long prompt for minutes before the first token."""
+BUSY = (429, 503)
+FIELDS = (b"", b"event", b"id", b"retry")
+"""Of lines that tell nothing; without a name it is a comment, which keeps the connection."""
 MOST_LINE = 4 << 20  # bytes of an event
 MOST_BODY = 64 << 20  # bytes of an answer that is no stream
 MOST_FAULT = 64 << 10  # bytes that are read of an error
@@ -34,7 +40,7 @@ class HttpClient:
     Args:
         address: of the engine.
         api_key: that it asks for; None: it asks for none.
-        stall_seconds: so long may it be silent.
+        stall_seconds: so long may it be silent; comments of a stream do not count.
     """
 
     def __init__(
@@ -67,7 +73,11 @@ class HttpClient:
 
     async def _exchange(self, method: str, path: str, body: Json | None) -> Json:
         async with self._send(method, path, body) as response:
-            return self._read_object(await self._read(response, MOST_BODY), path)
+            try:
+                async with asyncio.timeout(self._stall_seconds):
+                    return self._read_object(await self._read(response, MOST_BODY), path)
+            except TimeoutError as error:
+                raise self._fail_stalled() from error
 
     async def stream(self, path: str, body: Json) -> AsyncGenerator[Json, None]:
         """The events that answer an object, as objects. Closing it closes the connection, which is
@@ -101,13 +111,12 @@ class HttpClient:
                 yield response
         except httpx.ConnectError as error:
             hint = "Start the engine, and check host and port"
-            raise self._fail(f"no connection: {error}", hint=hint) from error
+            raise self._fail(f"no connection: {error}", hint=hint, is_away=True) from error
         except httpx.ConnectTimeout as error:
             message = f"no connection within {CONNECT_SECONDS:g} s"
-            raise self._fail(message, hint="Check host and port") from error
+            raise self._fail(message, hint="Check host and port", is_away=True) from error
         except httpx.TimeoutException as error:
-            message = f"it was silent for {self._stall_seconds:g} s"
-            raise self._fail(message, hint="It may hang: look at its log") from error
+            raise self._fail_stalled() from error
         except httpx.HTTPError as error:
             cause = str(error) or type(error).__name__
             raise self._fail(f"the connection broke: {cause}", hint="Look at its log") from error
@@ -124,7 +133,16 @@ class HttpClient:
         message = f"status {status} for {path}"
         if fault:
             message = f"{message}: {_describe_fault(fault)}"
-        return self._fail(message, hint=HINTS.get(status), is_outage=status >= 429)
+        retry_after = None
+        if status in BUSY:
+            retry_after = _read_seconds(response.headers.get("retry-after", ""))
+        return RemoteError(
+            f"{self.address}: {message}",
+            hint=HINTS.get(status),
+            is_outage=status > 429,
+            is_away=status == 503,
+            retry_after=retry_after,
+        )
 
     async def _read(self, response: httpx.Response, most: int, *, cut: bool = False) -> bytes:
         body = bytearray()
@@ -139,7 +157,10 @@ class HttpClient:
     async def _read_data(self, response: httpx.Response) -> AsyncIterator[bytes]:
         """What stands behind `data:` in each event; of other lines only errors count."""
         rest = bytearray()
+        heard = time.monotonic()
         async for part in response.aiter_bytes():
+            if time.monotonic() - heard > self._stall_seconds:
+                raise self._fail_stalled()
             rest += part
             lines = list[bytearray]()
             if b"\n" in part:  # else a long line in small parts would be split again and again
@@ -153,6 +174,10 @@ class HttpClient:
                     raise self._fail(f"it says: {_shorten(said)}")
                 if field == b"data":
                     yield bytes(value.strip())
+                    heard = time.monotonic()
+                elif field not in FIELDS:
+                    said = _shorten(line.decode("utf-8", "replace"))
+                    raise self._fail(f"a line of its stream is none of an event: {said}")
         if rest.strip():
             raise self._fail("the stream ended in the middle of an event")
 
@@ -167,14 +192,28 @@ class HttpClient:
             raise self._fail(f"what answers {path} is no object: {said}")
         return read
 
-    def _fail(
-        self, message: str, *, hint: str | None = None, is_outage: bool = True
-    ) -> RemoteError:
-        return RemoteError(f"{self.address}: {message}", hint=hint, is_outage=is_outage)
+    def _fail_stalled(self) -> RemoteError:
+        message = f"it was silent for {self._stall_seconds:g} s"
+        hint = "It may hang: look at its log; --backend-timeout is how long it may be silent"
+        return self._fail(message, hint=hint)
+
+    def _fail(self, message: str, *, hint: str | None = None, is_away: bool = False) -> RemoteError:
+        message = f"{self.address}: {message}"
+        return RemoteError(message, hint=hint, is_outage=True, is_away=is_away)
 
     async def close(self) -> None:
         """Closes all connections; a second time does nothing."""
         await self._client.aclose()
+
+
+def _read_seconds(text: str) -> float:
+    """What a Retry-After says, in seconds or as a date; 0: nothing."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return 0.0
 
 
 def _describe_fault(fault: Any) -> str:

@@ -1,11 +1,11 @@
 """What the samplers of all engines have in common: a client, the local vocabulary, limits."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from constrained.remote.emitters import LARK
 from constrained.remote.engines.answers import read_ids, refuse
-from constrained.remote.engines.http_client import HttpClient
+from constrained.remote.engines.http_client import HttpClient, Json
 from constrained.remote.sampler import SampleRequest, SamplerLimits
 from constrained.vocabulary.vocabulary import Vocabulary
 
@@ -33,6 +33,12 @@ class HttpSampler:
     async def close(self) -> None:
         """Lets go of connections; a second time does nothing."""
         await self._client.close()
+
+
+async def refuse_more(engine: str, events: AsyncGenerator[Json, None]) -> None:
+    """Raises RemoteError if a stream goes on behind its end."""
+    async for event in events:
+        raise refuse(engine, event, "it goes on behind the end")
 
 
 class HttpTokenizer:

@@ -13,7 +13,7 @@ from typing import Any
 
 from constrained.remote.engines.answers import read_count, read_ids, read_logprob, refuse
 from constrained.remote.engines.http_client import HttpClient, Json
-from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
+from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer, refuse_more
 from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.sampler import (
     LACKS,
@@ -24,6 +24,7 @@ from constrained.remote.sampler import (
     SampleEnd,
     SampleRequest,
     SamplerLimits,
+    SampleStart,
 )
 from constrained.vocabulary.vocabulary import Vocabulary
 
@@ -40,6 +41,8 @@ LAST_FIELDS = (
 """Of the last event; without this it repeats the prompt and the grammar."""
 REPLACED = "\ufffd"
 REASONS = {"eos": EndReason.STOP, "limit": EndReason.LENGTH}
+WRITTEN = re.compile(r"<\[(\d+)\]>")
+"""A token that a grammar writes. In a text it may stand, too, which bans a token less."""
 GRAMMAR_HINT = (
     "It needs llguidance: build llama.cpp with -DLLAMA_LLGUIDANCE=ON, or install xllamacpp"
 )
@@ -129,9 +132,9 @@ class LlamaServerSampler(HttpSampler):
         try:
             async for event in events:
                 for sampled in reader.read(event):
-                    yield sampled
                     if isinstance(sampled, SampleEnd):
-                        return
+                        await refuse_more(self.name, events)
+                    yield sampled
         finally:
             await events.aclose()
 
@@ -142,6 +145,7 @@ class LlamaServerSampler(HttpSampler):
             "n_predict": request.max_tokens,
             "stream": True,
             "return_tokens": True,
+            "return_progress": True,
             "response_fields": list(LAST_FIELDS),
             "cache_prompt": self._may_share(request.cache_salt),
             "ignore_eos": request.ignore_eos,
@@ -161,12 +165,22 @@ class LlamaServerSampler(HttpSampler):
             body["n_probs"] = max(1, request.logprobs)
         if request.grammar is not None:
             body["grammar"] = request.grammar
+            banned = _list_unwritten(self.vocabulary, request.grammar)
+            body["logit_bias"] += [_write_bias(token, -math.inf) for token in banned]
         return body
 
     def _may_share(self, salt: str | None) -> bool:
         if len(self._salts) < 2:
             self._salts.add(salt)
         return salt is not None and len(self._salts) == 1
+
+
+def _list_unwritten(vocabulary: Vocabulary, grammar: str) -> list[int]:
+    """The tokens with a name that a grammar does not write. To a llama-server they are text like
+    any other, so its mask would let them into strings; the mask here does not."""
+    written = set(map(int, WRITTEN.findall(grammar)))
+    own = vocabulary.control.union(vocabulary.end, written)
+    return [token for token in vocabulary.named if token not in own]
 
 
 def _write_bias(token: int, bias: float) -> list[Any]:
@@ -191,6 +205,9 @@ class _TokenReader:
 
     def read(self, event: Json) -> Iterator[Sampled]:
         """What an event says; raises RemoteError."""
+        if "prompt_progress" in event:  # its token is none
+            yield self._read_start(event)
+            return
         tokens = read_ids(self._engine, event, "tokens")
         content = event.get("content")
         if not isinstance(content, str):
@@ -262,6 +279,12 @@ class _TokenReader:
                 case _:
                     raise refuse(self._engine, event, f"{one!r} is no probability of a token")
         return top
+
+    def _read_start(self, event: Json) -> SampleStart:
+        progress = event["prompt_progress"]
+        if not isinstance(progress, dict) or self._sent or event.get("stop") is True:
+            raise refuse(self._engine, event, "it reads the prompt behind the first token")
+        return SampleStart(read_count(self._engine, progress, "cache"))
 
     def _read_end(self, event: Json) -> SampleEnd:
         reason = REASONS.get(str(event.get("stop_type")))

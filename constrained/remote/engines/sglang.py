@@ -13,7 +13,7 @@ from constrained.cache_scope import COMMON
 from constrained.errors import RemoteError, RequestError
 from constrained.remote.engines.answers import read_count, read_ids, read_logprob, refuse
 from constrained.remote.engines.http_client import HttpClient, Json
-from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
+from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer, refuse_more
 from constrained.remote.engines.sampling_fields import check_sampling, write_sampling
 from constrained.remote.sampler import (
     LACKS,
@@ -103,10 +103,10 @@ class SglangSampler(HttpSampler):
         try:
             async for event in events:
                 for sampled in reader.read(event):
-                    yield sampled
                     if isinstance(sampled, SampleEnd):
                         reader.is_over = True
-                        return
+                        await refuse_more(self.name, events)
+                    yield sampled
         finally:
             await events.aclose()
             if not reader.is_over:

@@ -1,5 +1,6 @@
 """A proxy in front of an engine that damages what passes: requests, and streams of tokens."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +22,13 @@ GRAMMARS = (("grammar",), ("structured_outputs",), ("sampling_params", "ebnf"))
 
 class BrokenOff(Exception):  # noqa: N818  not an error of the tests
     """The connection is closed in the middle."""
+
+
+@dataclass
+class Stall:
+    """Nothing more comes but comments, which keep the connection."""
+
+    seconds: float = 5.0
 
 
 @dataclass
@@ -118,6 +126,13 @@ DAMAGES: dict[str, Damage] = {
     "change token": _change_token,
     "change text": _change_text,
     "end early": _make_early_end,
+    "behind the end": lambda faults, events, place: [*events, events[0]],
+    "stall": lambda faults, events, place: [*events[:place], Stall()],
+    "garbage line": lambda faults, events, place: [
+        *events[:place],
+        b"\xffdat: {}\n\n",
+        *events[place:],
+    ],
     "garbage": lambda faults, events, place: [*events[:place], b"data: \xff{]\n\n"],
     "no object": lambda faults, events, place: [*events[:place], b"data: [1]\n\n"],
     "fault": lambda faults, events, place: [
@@ -150,6 +165,8 @@ def make_proxy(upstream: str, faults: Faults) -> FastAPI:
         name = faults.choose()
         if name == "status":
             return Response('{"error": {"message": "sorry"}}', 500)
+        if name == "busy":
+            return Response('{"error": {"message": "later"}}', 429, {"Retry-After": "60"})
         if name == "drop grammar":
             _drop_grammar(body)
         answer = await client.post(path, json=body)
@@ -180,4 +197,9 @@ async def _write(events: list[Any]) -> AsyncIterator[bytes]:
     for event in events:
         if isinstance(event, BrokenOff):
             raise event
+        if isinstance(event, Stall):
+            for _ in range(int(event.seconds / 0.1)):
+                yield b": alive\n\n"
+                await asyncio.sleep(0.1)
+            return
         yield event if isinstance(event, bytes) else f"data: {json.dumps(event)}\n\n".encode()

@@ -19,7 +19,7 @@ from constrained.remote.engines import llama_server, sglang, vllm
 from constrained.remote.engines.http_client import MOST_LINE, HttpClient
 from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.event_loop import EventLoopThread
-from constrained.remote.sampler import SampledToken
+from constrained.remote.sampler import SampledToken, SampleStart
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.constrained.remote.stand_ins import serving
 
@@ -118,6 +118,25 @@ def test_lost_tokens_spell_the_same_bytes(text: str):
     if found is not None:  # not where a character ends inside of it: its token was told
         assert BYTES.text(found) == data
     assert LostTokens(BYTES).find(data, count + 1) is None
+
+
+def test_a_llama_server_tells_at_the_start_what_it_has_cached():
+    reader = llama_server._TokenReader("e", BYTES, LostTokens(BYTES))
+    told = {"content": "", "tokens": [0], "tokens_predicted": 0}
+    start = {**told, "prompt_progress": {"total": 9, "cache": 7, "processed": 7}}
+    assert list(reader.read(start)) == [SampleStart(7)]
+    first = {"content": "a", "tokens": [97], "tokens_predicted": 1}
+    assert list(reader.read(first)) == [SampledToken(97)]
+    with pytest.raises(RemoteError, match="behind the first token"):
+        list(reader.read(start))
+
+
+def test_named_tokens_that_a_grammar_does_not_write_are_banned():
+    vocabulary = byte_vocabulary(["<a>", "<b>"])
+    a, b = vocabulary.marker("<a>"), vocabulary.marker("<b>")
+    find = llama_server._list_unwritten
+    assert find(vocabulary, 'start: "x"') == [a, b]
+    assert find(vocabulary, f'start: <[{a}]> "x"') == [b]
 
 
 def test_text_that_is_no_utf8_comes_with_marks():

@@ -162,7 +162,7 @@ def test_the_reply_tells_of_the_engine(kind: EngineKind, remotes: dict[EngineKin
     reply = remotes[kind].call("Hello", max_tokens=2)
     assert reply.remote is not None
     assert str(kind) in reply.remote.engine
-    assert "max_repetition" in reply.remote.lacks
+    assert "going on after max_repetition" in reply.remote.lacks
     assert any(str(kind) in notice for notice in remotes[kind].notices)
 
 
@@ -172,7 +172,6 @@ def test_the_reply_tells_of_the_engine(kind: EngineKind, remotes: dict[EngineKin
     [
         ({"trace": True}, "/trace"),
         ({"best_of": 2}, "/best_of"),
-        ({"max_repetition": 5}, "/max_repetition"),
         ({"ignore_eos": True, "response_format": {"type": "json_object"}}, "/ignore_eos"),
         ({"prefill": True}, "/prefill"),
     ],
@@ -183,10 +182,8 @@ def test_what_the_engine_cannot_do_is_refused(
     messages: Any = [{"role": "user", "content": "Hi"}]
     if "prefill" in options:
         messages.append({"role": "assistant", "content": "Hello, wor"})
-    if where == "/max_repetition":
-        options = {**options, "tool_choice": "required"}
     with pytest.raises(RequestError) as caught:
-        remotes[kind].call(messages, [WEATHER] if where == "/max_repetition" else None, **options)
+        remotes[kind].call(messages, **options)
     assert caught.value.where == where
 
 
@@ -204,6 +201,13 @@ def test_sampling_that_means_something_else_there_is_refused(
     with pytest.raises(RequestError) as caught:
         remotes[kind].call("Hi", sampling=sampling)
     assert caught.value.where == where
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bias_for_no_token_is_refused(kind: EngineKind, remotes: dict[EngineKind, Model]):
+    with pytest.raises(RequestError, match="there is no token 99999") as caught:
+        remotes[kind].call("Hi", sampling=Sampling(logit_bias={99999: 1}))
+    assert caught.value.where == "/logit_bias/99999"
 
 
 def test_salts_go_to_the_engine_or_keep_it_from_sharing(

@@ -11,7 +11,7 @@ from server.dialects.chat.reply import fold
 from server.dialects.chat.request import ChatRequest
 from server.settings import ReasoningField, Settings
 from tests.scripted_model import OPENED, scripted
-from tests.server.running_server import Json, running, stream
+from tests.server.running_server import Json, needs_own_engine, running, stream
 from tests.templates import HERMES, OPEN, PAINT, PING, WRITE, hermes_call
 
 CHAT = "/v1/chat/completions"
@@ -45,6 +45,7 @@ def lasting(body: Json) -> Json:
     return kept
 
 
+@needs_own_engine
 def test_a_text(plain: httpx.Client) -> None:
     body = ask(plain)
     assert body["object"] == "chat.completion"
@@ -157,6 +158,7 @@ def test_a_flag_names_the_field_of_reasoning() -> None:
     assert message["reasoning"] == message["reasoning_content"] == "Hm."
 
 
+@needs_own_engine
 def test_effort_without_a_reasoning_block_is_said_to_be_ignored() -> None:
     source = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant\n"
     with running(scripted("Hello", source=source, turn=rb"\nassistant")) as client:
@@ -166,6 +168,7 @@ def test_effort_without_a_reasoning_block_is_said_to_be_ignored() -> None:
     assert response.json()["constrained"] == {"reasoning": {"ignored": True}}
 
 
+@needs_own_engine
 def test_unknown_fields_are_named(plain: httpx.Client) -> None:
     response = plain.post(CHAT, json={"messages": HELLO, "frobnicate": 1, "user": "me"})
     assert response.headers["x-ignored-fields"] == "frobnicate"
@@ -309,6 +312,7 @@ def test_answers(text: str, body: Json) -> None:
             assert beside["choices"][0]["message"]["content"] == text
 
 
+@needs_own_engine
 def test_a_turn_goes_on(plain: httpx.Client) -> None:
     messages = [*HELLO, {"role": "assistant", "content": "Hello there"}]
     body: Json = {"messages": messages, "continue_final_message": True}

@@ -9,7 +9,7 @@ import pytest
 from server.dialects.completions.reply import fold
 from server.settings import Settings
 from tests.scripted_model import scripted
-from tests.server.running_server import Json, running, stream
+from tests.server.running_server import Json, needs_own_engine, running, stream
 
 COMPLETIONS = "/v1/completions"
 PROMPT = "Once upon>"
@@ -110,6 +110,7 @@ def test_echo(teller: httpx.Client) -> None:
     assert ask(teller, [ids], echo=True)["choices"][0]["text"].startswith(PROMPT + " a time")
 
 
+@needs_own_engine
 def test_logprobs_in_the_legacy_form(teller: httpx.Client) -> None:
     choice = ask(teller, logprobs=2, max_tokens=14)["choices"][0]
     shown = choice["logprobs"]
@@ -183,6 +184,7 @@ def test_a_choice_that_no_model_can_write_is_refused(teller: httpx.Client) -> No
     assert response.json()["error"]["param"] == "/choice/1"
 
 
+@needs_own_engine
 def test_what_is_no_fault(teller: httpx.Client) -> None:
     assert ask(teller, best_of=2, n=2)["choices"][1]["text"]
     response = teller.post(COMPLETIONS, json={"prompt": PROMPT, "frobnicate": 1, "user": "me"})

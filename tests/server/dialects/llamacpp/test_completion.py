@@ -10,7 +10,7 @@ import pytest
 from constrained.vocabulary.vocabulary import FillInTokens, byte_vocabulary
 from server.settings import Settings
 from tests.scripted_model import scripted
-from tests.server.running_server import Json, running, stream
+from tests.server.running_server import Json, needs_own_engine, running, stream
 
 PROMPT = "Once upon>"
 SAID = " a time, a ñu.\n"
@@ -167,6 +167,7 @@ def test_what_is_refused_says_where(teller: httpx.Client, body: Json, where: str
     assert response.json()["error"]["param"] == where
 
 
+@needs_own_engine
 def test_what_has_no_effect_is_named(teller: httpx.Client) -> None:
     reply = ask(teller, mirostat=2, id_slot=0)
     assert reply["constrained"] == {"ignored_fields": ["mirostat"]}

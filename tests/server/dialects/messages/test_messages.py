@@ -25,7 +25,7 @@ from tests.server.dialects.messages.message_client import (
     same,
     total,
 )
-from tests.server.running_server import Json, running
+from tests.server.running_server import Json, needs_own_engine, running
 from tests.templates import OPEN, hermes_call
 
 PAINTED = {"color": "red", "glossy": True}
@@ -145,6 +145,7 @@ def test_effort_alone_does_not_think() -> None:
     assert message["content"] == [{"type": "text", "text": "Hello."}]
 
 
+@needs_own_engine
 def test_a_budget_of_thinking_holds() -> None:
     said = "I wonder and wonder.</think>Hello."
     with running(scripted(said, turn=BEHIND_THINKING)) as client:
@@ -165,6 +166,7 @@ def test_thinking_without_a_block_is_said_to_be_ignored() -> None:
     assert response.json()["constrained"] == {"reasoning": {"ignored": True}}
 
 
+@needs_own_engine
 def test_a_turn_goes_on(plain: httpx.Client) -> None:
     messages = [*HELLO, {"role": "assistant", "content": "Hello there"}]
     message = same(plain, messages=messages)

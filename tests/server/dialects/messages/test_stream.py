@@ -30,7 +30,7 @@ from tests.server.dialects.messages.message_client import (
     same,
     total,
 )
-from tests.server.running_server import PATIENCE, Json, read_events, running
+from tests.server.running_server import PATIENCE, Json, needs_own_engine, read_events, running
 from tests.templates import OPEN, hermes_call
 
 # Not BEHIND_THINKING: it also takes `\n</think>\n\n`, which may be what the model itself has said.
@@ -113,6 +113,7 @@ def test_pings_come_while_nothing_else_does() -> None:
     assert fold(events)["content"][-1] == {"type": "text", "text": "Hi"}
 
 
+@needs_own_engine
 def test_an_error_ends_the_stream_in_the_dialects_shape() -> None:
     starts = list[int]()
 
@@ -135,6 +136,7 @@ def test_an_error_ends_the_stream_in_the_dialects_shape() -> None:
     assert whole.json() == events[-1][1]
 
 
+@needs_own_engine
 def test_what_fails_before_there_is_an_event_has_its_status_in_a_stream_too() -> None:
     def fail(sequence: int, tokens: Sequence[int]) -> np.ndarray:
         raise ModelError("the device is gone")

@@ -8,7 +8,7 @@ import pytest
 
 from server.dialects.ollama.request import read_messages
 from server.dialects.ollama.routes import write_count
-from tests.server.running_server import Json
+from tests.server.running_server import Json, needs_own_engine
 from tests.templates import PAINT
 
 HELLO = {"role": "user", "content": "Hello"}
@@ -40,6 +40,7 @@ def refuse(client: httpx.Client, path: str = "/api/chat", **fields: Any) -> tupl
     return response.status_code, body["error"]
 
 
+@needs_own_engine
 def test_a_text(plain: httpx.Client) -> None:
     reply = ask(plain)
     assert reply.keys() == {"model", "created_at", "message", "done", "done_reason"} | (

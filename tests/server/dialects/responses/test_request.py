@@ -8,7 +8,7 @@ import pytest
 
 from tests.scripted_model import scripted
 from tests.server.dialects.responses.test_responses import FLAT_PING, RESPONSES, refuse
-from tests.server.running_server import Json, running
+from tests.server.running_server import Json, needs_own_engine, running
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +17,7 @@ def plain() -> Iterator[httpx.Client]:
         yield client
 
 
+@needs_own_engine
 def test_what_is_not_done_as_asked_is_said(plain: httpx.Client) -> None:
     body = {"input": "Hi", "truncation": "auto", "frobnicate": 1, "user": "me"}
     response = plain.post(RESPONSES, json=body)

@@ -9,7 +9,7 @@ import pytest
 from constrained import load
 from server.settings import Settings
 from tests.scripted_model import OPENED, scripted
-from tests.server.running_server import Json, running, stream
+from tests.server.running_server import Json, needs_own_engine, running, stream
 from tests.templates import OPEN, PAINT, PING, WRITE, hermes_call, tool
 
 RESPONSES = "/v1/responses"
@@ -48,6 +48,7 @@ def lasting(value: Any) -> Any:
     return {key: lasting(item) for key, item in value.items() if key not in gone}
 
 
+@needs_own_engine
 def test_a_text(plain: httpx.Client) -> None:
     body = ask(plain, metadata={"a": "b"}, temperature=0)
     assert body["object"] == "response"
