@@ -165,7 +165,8 @@ class Format:
             if nodes and not isinstance(nodes[0], Marker):
                 raise TypeError(f"format {self.name}: variants open with a marker")
         is_python = any(isinstance(node, PythonArguments) for node in self.call)
-        if is_python and (Name() not in self.call or not self.closing):
+        is_closed = bool(self.closing) or isinstance(self.call[-1], Fixed)
+        if is_python and (Name() not in self.call or not is_closed):
             raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
 
     @property

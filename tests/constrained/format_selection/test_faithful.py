@@ -36,6 +36,7 @@ def open_bench(name: str) -> Bench:
         "reasoning_channel",  # its opener differs from that of content in a word
         "null_content",  # a word where content is missing
         "header_goes_on",
+        "python_macro",  # words of Python beside strings of JSON; a tag for each call
         "needs_system",  # without which it refuses every conversation
     ],
 )
