@@ -283,7 +283,8 @@ class _CallWriter:
             if is_raw and not ends.holds(str(value), hole.quote):
                 raise RenderError("the value contains what would end it", where=self._at(key))
             items.append(key + hole.after_key + _spell_in_python(value, hole))
-        return hole.item.join(items)
+        lead = hole.item if hole.leads and items else ""
+        return lead + hole.item.join(items)
 
     def _nested(self, hole: NestedArguments) -> str:
         """The arguments as the template writes them; but what is null is written."""

@@ -165,7 +165,7 @@ class Format:
             if nodes and not isinstance(nodes[0], Marker):
                 raise TypeError(f"format {self.name}: variants open with a marker")
         is_python = any(isinstance(node, PythonArguments) for node in self.call)
-        is_closed = bool(self.closing) or isinstance(self.call[-1], Fixed)
+        is_closed = _ends_arguments(self.call)
         if is_python and (Name() not in self.call or not is_closed):
             raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
 
@@ -377,6 +377,13 @@ class Format:
         if self.headers is not None:
             texts += self.headers.marks
         return _unique(texts)
+
+
+def _ends_arguments(call: Sequence[Node]) -> bool:
+    """Does a sign that no key begins with stand behind the arguments?"""
+    is_fixed = [isinstance(node, Fixed) for node in call]
+    behind = call[len(call) - is_fixed[::-1].index(False) :]
+    return "".join(map(_text_of, behind)).lstrip().startswith(tuple(")]}[<>"))
 
 
 def _text_of(node: Node) -> str:

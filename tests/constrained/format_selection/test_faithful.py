@@ -37,6 +37,9 @@ def open_bench(name: str) -> Bench:
         "null_content",  # a word where content is missing
         "header_goes_on",
         "python_macro",  # words of Python beside strings of JSON; a tag for each call
+        "python_method",  # words between a name and the bracket
+        "key_value_lines",  # arguments line by line
+        "yaml_lines",
         "needs_system",  # without which it refuses every conversation
     ],
 )
@@ -55,7 +58,6 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         ("role_message_prompted", "the generation prompt has written a part of this turn"),
         ("name_as_tag", "one call is not written as the first, or the last, of two calls"),
         ("trims_strings", "with a text with white space around it"),
-        ("yaml_lines", "an argument has no text of its own around it"),
         ("two_thoughts", "with reasoning and a call it writes"),
         ("thought_in_words", "reasoning is written in no known way"),
     ],
