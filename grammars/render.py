@@ -71,7 +71,7 @@ def render(
     if turn.calls:
         calls = _calls(turn.calls, format, tools, state)
         if format.content_places[0] is ContentPlace.BEHIND:
-            body = calls + body
+            body = calls + format.after + body if body else calls
         elif format.content_places[0] is ContentPlace.INSIDE:
             opener = format.opening[0].text
             body = opener + body + calls.removeprefix(opener)

@@ -14,6 +14,7 @@ from grammars.schema.nodes import Json
 from grammars.spelling.python import spell_fixed
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import (
+    ContentPlace,
     Fixed,
     Format,
     JsonArguments,
@@ -163,7 +164,10 @@ def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
         text = render(turn, format).lstrip()
     except (RenderError, ToolError):
         return None
-    return text + (tails.calls if turn.calls else tails.content)
+    is_content_last = format.content_places[0] is ContentPlace.BEHIND and turn.content
+    if turn.calls and not is_content_last:
+        return text + tails.calls
+    return text + tails.content
 
 
 def _leave_out(turn: Turn) -> Iterator[Turn]:

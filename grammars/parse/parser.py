@@ -534,6 +534,8 @@ class Parser:
         if self._blank is not None:
             text = self._blank + text
             self._blank = text if text.isspace() else None
+            if self._count and self._format.has_content_behind:
+                text = text.removeprefix(self._format.after)
         if self._blank is None:
             self._emit_event(ContentDelta(text))
 

@@ -40,6 +40,7 @@ def open_bench(name: str) -> Bench:
         "python_method",  # words between a name and the bracket
         "key_value_lines",  # arguments line by line
         "yaml_lines",
+        "thought_call_content",  # a line break between calls and content behind them
         "needs_system",  # without which it refuses every conversation
     ],
 )
