@@ -1,5 +1,6 @@
 """Reads one call from the push buffer: the nodes of a format, interpreted one after the other."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -151,6 +152,8 @@ class CallReader:
                 elif name != parts.name:
                     raise NotACallError  # it is written twice, and has to be the same
                 parts.name = name
+            case CallId(pattern) if not behind:
+                parts.id = yield from self._last_word(pattern)
             case CallId():
                 parts.id = yield from self._name(_find_stops(behind))
             case CallIndex():
@@ -188,6 +191,20 @@ class CallReader:
             if len(name) > LONGEST_NAME or character in "\n<":
                 raise NotACallError
         return name.strip()
+
+    def _last_word(self, pattern: str) -> Steps[str]:
+        """An id that ends the call: nothing tells its end but a character that is none of it, or
+        the end of the text."""
+        word = ""
+        with suppress(CutError):
+            while len(word) <= LONGEST_NAME:
+                character = yield from self._buffer.need()
+                if not (character.isalnum() or character in "_-"):
+                    break
+                word += self._buffer.take(1)
+        if re.fullmatch(pattern, word):
+            return word
+        raise CutError if self._buffer.closed and not self._buffer.rest else NotACallError
 
     def _handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
         """The name and the id in a text without white space, up to a tag."""

@@ -41,6 +41,7 @@ def open_bench(name: str) -> Bench:
         "key_value_lines",  # arguments line by line
         "yaml_lines",
         "thought_call_content",  # a line break between calls and content behind them
+        "id_behind",  # which nothing ends
         "needs_system",  # without which it refuses every conversation
     ],
 )
