@@ -42,6 +42,7 @@ def open_bench(name: str) -> Bench:
         "yaml_lines",
         "thought_call_content",  # a line break between calls and content behind them
         "id_behind",  # which nothing ends
+        "name_closes",  # a tag of the name of the call around its arguments
         "needs_system",  # without which it refuses every conversation
     ],
 )
