@@ -78,6 +78,8 @@ def render(
         else:
             _refuse_overlap(turn.content, format)
             body = join_before(body, calls, format)
+    if body or not state.lead:
+        body = format.head + body
     if body and not body.startswith(state.lead):
         message = f"the prompt begins the turn with {state.lead!r}, and this turn begins otherwise"
         raise RenderError(message, where="/content" if turn.content else "/calls")

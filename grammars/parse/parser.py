@@ -240,6 +240,8 @@ class Parser:
     def _body(self) -> Steps[None]:
         """What the place behind the reasoning alone may hold: a call without its opener, or an
         answer in which nothing is a call."""
+        if self._format.head:
+            yield from self._buffer.accept(self._format.head)
         self.output_start = self._buffer.position
         bare = self._format.bare
         if self._answer and (bare is None or not self._calls):
