@@ -144,7 +144,7 @@ class CallReader:
             case Marker(text):
                 yield from self._closer(text)
             case Name():
-                name = yield from self._name(_find_stops(behind))
+                name = yield from self._tool_name(behind)
                 if not parts.name:
                     self._sink.open(name)
                     if parts.is_held:
@@ -189,6 +189,19 @@ class CallReader:
         while (character := (yield from self._buffer.need())) not in stops:
             name += self._buffer.take(1)
             if len(name) > LONGEST_NAME or character in "\n<":
+                raise NotACallError
+        return name.strip()
+
+    def _tool_name(self, behind: Sequence[CallNode]) -> Steps[str]:
+        """A name, up to the text behind it; where that begins as a name may go on (`.call(`), the
+        whole of it tells the end."""
+        first = behind[0] if behind else None
+        if not isinstance(first, Literal) or first.text[:1] not in tuple("._-"):
+            return (yield from self._name(_find_stops(behind)))
+        name, size = "", len(first.text)
+        while (yield from self._buffer.need(size)) != first.text:
+            name += self._buffer.take(1)
+            if len(name) > LONGEST_NAME or name[-1] in "\n<":
                 raise NotACallError
         return name.strip()
 

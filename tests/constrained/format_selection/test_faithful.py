@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.faithful import Bench, list_trials
 from grammars.infer.detect import Origin
+from grammars.parse.parser import parse
 
 FOLDER = Path(__file__).parents[2] / "data" / "invented"
 TRIALS = 9  # of each template
@@ -69,3 +70,13 @@ def test_what_no_format_says_is_explained(name: str, reason: str) -> None:
     selected = open_bench(name).teaching
     assert selected.origin is Origin.GENERIC
     assert reason in selected.notice
+
+
+def test_what_wraps_answers_is_no_content() -> None:
+    bench = open_bench("wrapped_answers")
+    format = bench.teaching.format
+    assert bench.teaching.origin is Origin.GENERIC
+    assert (format.head, format.tail) == ("<answer>", "</answer>")
+    assert parse("<answer>It is so.</answer>", format).content == "It is so."
+    for trial in islice(list_trials(format.markers), 0, TRIALS * EVERY, EVERY):
+        assert not bench.judge(trial)
