@@ -143,7 +143,7 @@ class _TemplateReader:
             chat, plain = self.chat, read_content(self.chat)
         call, _ = self._calls
         first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
-        head = find_head(chat, plain.opener, call=call, first=first)
+        head = find_head(chat, plain, call=call, first=first)
         if plain.opener.removeprefix(head) and first.startswith(plain.opener):
             raise DetectError(f"calls start like content, with {plain.opener!r}")
         ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)

@@ -17,6 +17,14 @@ from grammars.wire.format import Content, ContentPlace
 
 
 @dataclass(frozen=True)
+class Plain:
+    """Content as a turn without calls has it: what opens it, and all that follows."""
+
+    opener: str
+    tail: str
+
+
+@dataclass(frozen=True)
 class TurnEnding:
     """What follows the calls, and what ends a turn.
 
@@ -117,14 +125,6 @@ def _follow(chat: ProbedTemplate) -> str:
     return behind.removesuffix(common_suffix(behind, chat.introduce()))
 
 
-@dataclass(frozen=True)
-class Plain:
-    """Content as a turn without calls has it: what opens it, and all that follows."""
-
-    opener: str
-    tail: str
-
-
 def read_content(chat: ProbedTemplate) -> Plain:
     """Returns what stands around the text of a turn without calls.
 
@@ -168,25 +168,29 @@ class Mixed:
     opener: str = ""
 
 
-def find_head(chat: ProbedTemplate, opener: str, *, call: ToolCall, first: str) -> str:
+def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str) -> str:
     """What opens every turn, once: in front of content and of calls, but not between the two; ""
     where nothing does.
 
     Args:
         chat: the template.
-        opener: what opens content.
+        plain: content without calls.
         call: a call.
         first: what the first call begins with, and what stands in front of that.
     """
+    opener = plain.opener
     shared = common_prefix(opener, first)
     tags = find_tags(shared)
-    if not tags:
+    opens_turn = chat.ask(opening=True) != chat.ask(opening=False)  # or the role is the model's
+    if not tags or not opens_turn:
         return ""
     head = shared[: shared.rindex(tags[-1]) + len(tags[-1])]
     text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "")
     before, _, behind = text.partition(TEXT)
     is_once = before == opener and head not in behind and first.removeprefix(head) in behind
-    return head if is_once else ""
+    # What is closed in front of calls as it is without them opens content, not the turn.
+    is_closed = head == opener and find_tags(behind)[:1] == find_tags(plain.tail)[:1]
+    return head if is_once and not is_closed else ""
 
 
 def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
