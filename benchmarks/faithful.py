@@ -245,6 +245,8 @@ class Bench:
                 text = text.rstrip().removesuffix(end)
         text = text.removesuffix(turn.format.tail)
         is_open = block is not None and turn.state.start is Start.OPEN
+        if block is not None and is_open and text.lstrip().startswith(block.closer.text):
+            return f"ok{text}"  # the thought is empty
         if block is not None and is_open and block.closer.text not in text.partition(_OPENED)[0]:
             return f"{turn.state.pad}ok{block.pad_close}{block.closer.text}{block.after}{text}"
         return text

@@ -71,13 +71,15 @@ def render(
     if turn.calls:
         calls = _calls(turn.calls, format, tools, state)
         if format.content_places[0] is ContentPlace.BEHIND:
-            body = calls + body
+            body = calls + format.after + body if body else calls
         elif format.content_places[0] is ContentPlace.INSIDE:
             opener = format.opening[0].text
             body = opener + body + calls.removeprefix(opener)
         else:
             _refuse_overlap(turn.content, format)
             body = join_before(body, calls, format)
+    if body or not state.lead:
+        body = format.head + body
     if body and not body.startswith(state.lead):
         message = f"the prompt begins the turn with {state.lead!r}, and this turn begins otherwise"
         raise RenderError(message, where="/content" if turn.content else "/calls")
@@ -283,7 +285,8 @@ class _CallWriter:
             if is_raw and not ends.holds(str(value), hole.quote):
                 raise RenderError("the value contains what would end it", where=self._at(key))
             items.append(key + hole.after_key + _spell_in_python(value, hole))
-        return hole.item.join(items)
+        lead = hole.item if hole.leads and items else ""
+        return lead + hole.item.join(items)
 
     def _nested(self, hole: NestedArguments) -> str:
         """The arguments as the template writes them; but what is null is written."""

@@ -7,7 +7,7 @@ calls of the history: what is taught is what is enforced.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -132,7 +132,7 @@ class GenericTemplate(ChatTemplate):
         instructions: Instructions = INSTRUCTIONS,
     ):
         super().__init__(template.source, name=template.name, **template.tokens)
-        self.format = format
+        self.format = replace(format, head="")  # the template writes that
         self._abilities = abilities or Abilities()
         self._instructions = instructions
 

@@ -27,10 +27,11 @@ from grammars.errors import DetectError, FormatError, RenderError
 from grammars.format_text import load_format
 from grammars.formats import FORMATS, GENERIC, SIGNS
 from grammars.infer.detect import Detection, Origin, detect
-from grammars.infer.probes import Evidence
+from grammars.infer.probes import Evidence, ProbedTemplate
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.shown import ShownFormat, find_shown
 from grammars.infer.stated import find_stated
+from grammars.infer.turn import find_frame
 from grammars.schema.nodes import Json
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 
@@ -89,7 +90,8 @@ def select_format(
             return _select_shown(template, _find_told(template, special_tokens))
         except DetectError as e:
             reason += f", and {e.message}"
-    format = replace(GENERIC, reasoning=find_block(template))
+    head, tail = _find_facts(template).frame
+    format = replace(GENERIC, reasoning=find_block(template), head=head, tail=tail)
     notice = (
         f"{template.name}: {reason}: the generic tool format is used, and explained in the "
         "prompt (--chat-template-file names another template)"
@@ -312,6 +314,11 @@ class _TemplateFacts:
         return find_reasoning(self._template.render)
 
     @cached_property
+    def frame(self) -> tuple[str, str]:
+        """What the template writes around every answer, whatever is in it."""
+        return find_frame(ProbedTemplate(self._template.render, self.reasoning_block))
+
+    @cached_property
     def only_shows_tools(self) -> bool:
         """True if the prompt names the tools, but calls of the history are not in it in any form,
         not even their names."""
@@ -445,11 +452,12 @@ def _adapt(format: Format, own: Format | None, template: ChatTemplate) -> Format
     ends: tuple[str, ...] = ()
     if own is not None:
         ends = own.ends
-    return replace(format, reasoning=block, ends=ends)
+    head, tail = _find_facts(template).frame
+    return replace(format, reasoning=block, head=head, tail=tail, ends=ends)
 
 
 def _has_headers(format: Format) -> bool:
-    return format.contents != (Content(),) or bool(format.tail)
+    return format.contents != (Content(),) or bool(format.head or format.tail)
 
 
 def _marks(block: Reasoning) -> str:

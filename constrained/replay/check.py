@@ -178,7 +178,7 @@ def _list_runs(format: Format) -> Iterator[str]:
     opener = "" if format.opener is None else format.opener.text
     for run in format.runs:
         if run == format.between:
-            yield run + format.head
+            yield run + format.call_head
         elif run == format.before:
             yield run + opener
         else:

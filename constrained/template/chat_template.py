@@ -32,6 +32,8 @@ from constrained.template.work_limits import TemplateLimitError, limit_work, spe
 from grammars.byte_cache import MIB, keep_results
 
 _PROBE = "PROBE-OF-A-TEXT"
+_PROBE_USER: dict[str, Any] = {"role": "user", "content": _PROBE}
+_EMPTY_SYSTEM: dict[str, Any] = {"role": "system", "content": ""}
 _PROBE_ARGUMENTS = {"probe_key": "probe value"}
 _PROBE_CALL = {
     "role": "assistant",
@@ -260,8 +262,9 @@ class ChatTemplate:
         of text it gets as one text; if that fails, as parts. Reasoning it gets by all names that
         transformers gives it; if that fails, as the client named it. An assistant message without
         content and calls has ""; if that fails, a space. None and [] are both no tools.
-        Tools it gets as they are; if all of that fails, as `simplify_tools` writes them. `kwargs`
-        are further variables (`chat_template_kwargs`).
+        Tools it gets as they are; if all of that fails, as `simplify_tools` writes them. A template
+        that refuses every conversation without a system message gets an empty one. `kwargs` are
+        further variables (`chat_template_kwargs`).
 
         Raises:
             TemplateError: the template fails or refuses (the first failure of several), or
@@ -301,6 +304,8 @@ class ChatTemplate:
                     raise
                 except TemplateError as error:
                     errors.append(error)
+        if (not normal or normal[0]["role"] != "system") and self._head:
+            return self._render([*self._head, *normal], tools, kwargs, add_generation_prompt)
         raise errors[0]
 
     def _forms(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[_Form]:
@@ -336,7 +341,7 @@ class ChatTemplate:
     def _part_forms(self) -> tuple[bool, bool]:
         """The ways to join parts of text or not: first that of the template, found with a probe."""
         try:
-            writes_text = _PROBE in self.render([{"role": "user", "content": _PROBE}])
+            writes_text = _PROBE in self.render([_PROBE_USER])
         except TemplateError:
             writes_text = True
         return writes_text, not writes_text
@@ -353,16 +358,21 @@ class ChatTemplate:
         """
         if not _tests_content_for_none(self.tree):
             return ("",)
-        missing, blank = self._write_probe(None), self._write_probe("")
+        missing = self._write_probe([*self._head, _PROBE_USER, _PROBE_CALL], empty=None)
+        blank = self._write_probe([*self._head, _PROBE_USER, _PROBE_CALL])
         is_word = any(missing.replace(word, "", 1) == blank != missing for word in _WORDS_OF_NONE)
         return ("", None) if is_word else (None, "")
 
-    def _write_probe(self, empty: str | None) -> str:
-        """A conversation with a message that only calls a tool; "" where the template fails."""
-        normal = normalise([{"role": "user", "content": _PROBE}, _PROBE_CALL])
+    def _write_probe(self, messages: Sequence[Mapping[str, Any]], *, empty: str | None = "") -> str:
+        """A conversation in one form; "" where the template fails.
+
+        Args:
+            messages: the conversation.
+            empty: the content of a message that only calls a tool.
+        """
         variables = {**self._extras(None), "tools": None, "add_generation_prompt": False}
         written = write_messages(
-            normal, empty=empty, as_text=False, joined=False, named=False, blank=""
+            normalise(messages), empty=empty, as_text=False, joined=False, named=False, blank=""
         )
         try:
             with self.failures():
@@ -371,10 +381,21 @@ class ChatTemplate:
             return ""
 
     @cached_property
+    def _head(self) -> tuple[dict[str, Any], ...]:
+        """What stands in front of a conversation without a system message: an empty one, where the
+        template refuses a question for the lack of it."""
+        if self._write_probe([_PROBE_USER]):
+            return ()
+        is_written = _PROBE in self._write_probe([_EMPTY_SYSTEM, _PROBE_USER])
+        return (_EMPTY_SYSTEM,) if is_written else ()
+
+    @cached_property
     def _argument_forms(self) -> tuple[bool, bool]:
         """The ways to give arguments, as JSON text or not: as objects first, except where the
         template would write an object as Python does. Phi-4-mini puts them into its text so."""
-        is_python = str(_PROBE_ARGUMENTS) in self._write_probe(self._empty[0])
+        is_python = str(_PROBE_ARGUMENTS) in self._write_probe(
+            [*self._head, _PROBE_USER, _PROBE_CALL], empty=self._empty[0]
+        )
         return is_python, not is_python
 
     def _extras(self, tools: Any) -> dict[str, Any]:

@@ -255,7 +255,9 @@ class _Arguments:
         return {hint: choice(options), **bodies}
 
     def _find_starts(self, ways: Sequence[ChainContinuation]) -> list[ChainContinuation]:
-        """The ways for the first argument: nothing stands in front of it."""
+        """The ways for the first argument, in front of which there may be nothing."""
+        if self._hole.leads:
+            return list(ways)
         return [replace(way, text=way.text.removeprefix(self._hole.item)) for way in ways]
 
     def _can_write(self, declared: Property) -> bool:

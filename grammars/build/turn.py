@@ -108,7 +108,10 @@ class _TurnRules:
     def build(self) -> Grammar:
         """The whole grammar."""
         body = self._builder.define(self._body(), "body")
-        return self._builder.build(sequence(self._thought(), body))
+        head = EMPTY
+        if self._format.head and not self._state.lead:
+            head = self._calls.spaced(self._format.head)
+        return self._builder.build(sequence(self._thought(), head, body))
 
     def _thought(self) -> Expression:
         """The reasoning block, as far as the prompt has not written it."""

@@ -223,6 +223,11 @@ def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -
             places = list(re.compile(re.escape(written)).finditer(text, arguments.end))[:1]
         for match in places:
             yield _Hole(kind, match.start(), match.end())
+    closer = f"</{call.name}>"
+    closed = text.find(closer, arguments.end)
+    following = text.find("{", arguments.end)  # another call
+    if arguments.kind == "arguments" and closed >= 0 and not 0 <= following < closed:
+        yield _Hole("name", closed + len("</"), closed + len(closer) - len(">"))
 
 
 @dataclass(frozen=True)

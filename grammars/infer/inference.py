@@ -39,6 +39,7 @@ from grammars.infer.turn import (
     TurnEnding,
     find_closer,
     find_end,
+    find_head,
     infer_ending,
     infer_mixed,
     read_content,
@@ -140,7 +141,10 @@ class _TemplateReader:
         if layout.lead and plain.opener == layout.lead:  # the header of any message, not of calls
             layout = layout.without_lead()
             chat, plain = self.chat, read_content(self.chat)
-        if plain.opener and (layout.opening + layout.prefix).startswith(plain.opener):
+        call, _ = self._calls
+        first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
+        head = find_head(chat, plain, call=call, first=first)
+        if plain.opener.removeprefix(head) and first.startswith(plain.opener):
             raise DetectError(f"calls start like content, with {plain.opener!r}")
         ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)
         sample = CallSample(
@@ -150,14 +154,19 @@ class _TemplateReader:
             only=calls.only,
             pair=calls.pair,
         )
-        first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
-        content = Content(plain.opener, ending.closer)
-        call, _ = self._calls
-        mixed = infer_mixed(chat, content, call=call, first=first, turn=calls.one)
+        content = Content(plain.opener.removeprefix(head), ending.closer)
+        mixed = infer_mixed(
+            chat,
+            content,
+            call=call,
+            first=first.removeprefix(head),
+            turn=calls.one.removeprefix(head),
+            turn_head=head,
+        )
         is_mixed = mixed.before is not None
         if not is_mixed:
             mixed = replace(mixed, before=chat.find_indent(Turn(calls=(call,))))
-        written = _assemble(sample, ending, mixed, header=self._find_header(layout))
+        written = _assemble(sample, ending, mixed, header=self._find_header(layout), head=head)
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
         if slip := find_slip(written, chat.instruct()):
             raise SlipError(slip, written)
@@ -223,8 +232,11 @@ class _TemplateReader:
         return find_layout(header=header, head=head, behind=behind, amid=pair.amid, end=end)
 
 
-def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str) -> Format:
-    layout, call = sample.layout, build_call(sample)
+def _assemble(
+    sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str, head: str
+) -> Format:
+    call = build_call(sample)
+    layout = replace(sample.layout, opening=sample.layout.opening.removeprefix(head))
     opening = _open_calls(layout, call, header)
     place = mixed.place
     if place is ContentPlace.INSIDE and (len(opening) < 2 or opening[0].text != mixed.opener):
@@ -241,6 +253,7 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: s
             before=mixed.before or "",
             between=layout.between,
             after=ending.behind_calls[len(sample.closing) :],
+            head=head,
             tail=ending.tail,
             ends=ending.ends,
             single=sample.pair is None,

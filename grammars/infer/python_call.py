@@ -1,4 +1,5 @@
-"""Arguments of a call in Python, `name(key=value, ...)`, read off calls with none, one and two."""
+"""Arguments of a call in Python, `name(key=value, ...)`, and such on lines of their own, read off
+calls with none, one and two."""
 
 import re
 from dataclasses import dataclass
@@ -12,10 +13,10 @@ from grammars.wire.format import JsonStyle, PythonArguments
 
 _KEY, _VALUE = re.escape(KEYS[0]), re.escape(VALUES[0])
 _CALL = re.compile(
-    rf"(?P<before>\s*\(\s*){_KEY}(?P<after_key>\s*[=:]\s*)(?P<quote>[\"']){_VALUE}(?P=quote)"
-    r"(?P<rest>\s*\).*)",
+    rf"(?P<before>.*?){_KEY}(?P<after_key>\s*[=:]\s*)(?P<quote>[\"']){_VALUE}(?P=quote)(?P<rest>.+)",
     re.DOTALL,
 )
+_ITEM = re.compile(r"\s*[,;]\s*|\s*\n\s*")
 _HARD = """it's "so" \\ `x`"""
 _WORDS: tuple[Json, ...] = (True, False, None)
 
@@ -46,8 +47,10 @@ def infer_python(write_call: WriteCall) -> PythonCall | None:
     two = write_call({KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
     head = before + KEYS[0] + after_key + quote + VALUES[0] + quote
     item = two.removeprefix(head).partition(KEYS[1])[0]
-    if not two.startswith(head) or item.strip() != ",":
-        raise DetectError(f"nothing stands between the arguments of such a call: {two!r}")
+    if not two.startswith(head) or not _ITEM.fullmatch(item):
+        return None
+    leads = "\n" in item and before.endswith(item)
+    opener = before.removesuffix(item) if leads else before
 
     def spell_argument(value: Json) -> str:
         text = write_call({KEYS[0]: value})
@@ -61,7 +64,8 @@ def infer_python(write_call: WriteCall) -> PythonCall | None:
     objects = _require_style((OBJECT, spell_argument(OBJECT)))
     if spell_argument(_HARD) != quote + _HARD + quote:
         quote = ""
-    return PythonCall(before, PythonArguments(item, after_key, style, objects, quote), rest)
+    hole = PythonArguments(item, after_key, style, objects, quote, leads)
+    return PythonCall(opener, hole, rest)
 
 
 def _require_style(*pairs: tuple[Json, str]) -> JsonStyle:

@@ -26,6 +26,9 @@ def _styles() -> Iterator[JsonStyle]:
                 for item in (", ", ","):
                     yield JsonStyle(item=item, key=key, ascii=ascii, sorted_keys=is_sorted)
         yield replace(PYTHON, sorted_keys=is_sorted)
+        for ascii in (False, True):  # words as in Python, which a macro writes, and strings of JSON
+            quotes = JsonStyle().quotes
+            yield replace(PYTHON, quotes=quotes, ascii=ascii, sorted_keys=is_sorted)
     # Command R+ writes every member of a call on a line of its own.
     for ascii in (False, True):
         for indent in (4, 2, 1, 3, 8):

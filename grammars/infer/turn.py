@@ -17,6 +17,14 @@ from grammars.wire.format import Content, ContentPlace
 
 
 @dataclass(frozen=True)
+class Plain:
+    """Content as a turn without calls has it: what opens it, and all that follows."""
+
+    opener: str
+    tail: str
+
+
+@dataclass(frozen=True)
 class TurnEnding:
     """What follows the calls, and what ends a turn.
 
@@ -117,14 +125,6 @@ def _follow(chat: ProbedTemplate) -> str:
     return behind.removesuffix(common_suffix(behind, chat.introduce()))
 
 
-@dataclass(frozen=True)
-class Plain:
-    """Content as a turn without calls has it: what opens it, and all that follows."""
-
-    opener: str
-    tail: str
-
-
 def read_content(chat: ProbedTemplate) -> Plain:
     """Returns what stands around the text of a turn without calls.
 
@@ -168,8 +168,48 @@ class Mixed:
     opener: str = ""
 
 
+def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str) -> str:
+    """What opens every turn, once: in front of content and of calls, but not between the two; ""
+    where nothing does.
+
+    Args:
+        chat: the template.
+        plain: content without calls.
+        call: a call.
+        first: what the first call begins with, and what stands in front of that.
+    """
+    opener = plain.opener
+    shared = common_prefix(opener, first)
+    tags = find_tags(shared)
+    opens_turn = chat.ask(opening=True) != chat.ask(opening=False)  # or the role is the model's
+    if not tags or not opens_turn:
+        return ""
+    head = shared[: shared.rindex(tags[-1]) + len(tags[-1])]
+    text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "")
+    before, _, behind = text.partition(TEXT)
+    is_once = before == opener and head not in behind and first.removeprefix(head) in behind
+    # What is closed in front of calls as it is without them opens content, not the turn.
+    is_closed = head == opener and find_tags(behind)[:1] == find_tags(plain.tail)[:1]
+    return head if is_once and not is_closed else ""
+
+
+def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
+    """What a template writes around every answer: what opens it behind the generation prompt, and
+    what closes it in front of the end of turn; "" for what is not there, or is more than tags."""
+    prompt, answer = chat.ask(opening=True), chat.answer(Turn(TEXT))
+    if not prompt or not answer or not answer.startswith(prompt):
+        return "", ""
+    opener, _, tail = chat.strip(answer.removeprefix(prompt)).partition(TEXT)
+    end = find_end(chat, tail)
+    closer = tail.rpartition(end)[0] if end else ""
+    opener, closer = opener.strip(), closer.strip()
+    if opener != "".join(find_tags(opener)) or closer != "".join(find_tags(closer)):
+        return "", ""
+    return opener, closer
+
+
 def infer_mixed(
-    chat: ProbedTemplate, content: Content, *, call: ToolCall, first: str, turn: str
+    chat: ProbedTemplate, content: Content, *, call: ToolCall, first: str, turn: str, turn_head: str
 ) -> Mixed:
     """Returns what stands between content and calls.
 
@@ -179,13 +219,14 @@ def infer_mixed(
         call: a call.
         first: what the first call begins with.
         turn: the turn with that call alone.
+        turn_head: what opens every turn, which the other texts are without.
 
     Raises:
         DetectError: in front of a call, content is written in another way.
     """
     is_plain = not content.opener and not content.closer
     alone = replace(content, calls=is_plain)
-    text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "")
+    text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "").removeprefix(turn_head)
     head, found, behind = text.partition(TEXT)
     if not found:
         return Mixed(text, alone, "content next to a call is rejected or dropped")

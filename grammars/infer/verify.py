@@ -14,6 +14,7 @@ from grammars.schema.nodes import Json
 from grammars.spelling.python import spell_fixed
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import (
+    ContentPlace,
     Fixed,
     Format,
     JsonArguments,
@@ -163,7 +164,11 @@ def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
         text = render(turn, format).lstrip()
     except (RenderError, ToolError):
         return None
-    return text + (tails.calls if turn.calls else tails.content)
+    if not turn.calls:
+        return text + tails.content
+    if turn.content and format.content_places[0] is ContentPlace.BEHIND:
+        return text + tails.calls.removeprefix(format.after)  # which stands in front of the content
+    return text + tails.calls
 
 
 def _leave_out(turn: Turn) -> Iterator[Turn]:
@@ -218,7 +223,8 @@ def find_slip(format: Format, told: str) -> str:
 def _write_call(format: Format) -> str:
     """A turn of one call; "" where the format cannot write that one."""
     try:
-        return render(Turn(calls=(_CALL,)), format, state=State(calls=0)).strip()
+        whole = replace(format, head="")  # what closes it stands behind all calls
+        return render(Turn(calls=(_CALL,)), whole, state=State(calls=0)).strip()
     except (RenderError, ToolError):
         return ""
 

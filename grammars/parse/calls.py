@@ -1,5 +1,6 @@
 """Reads one call from the push buffer: the nodes of a format, interpreted one after the other."""
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -143,7 +144,7 @@ class CallReader:
             case Marker(text):
                 yield from self._closer(text)
             case Name():
-                name = yield from self._name(_find_stops(behind))
+                name = yield from self._tool_name(behind)
                 if not parts.name:
                     self._sink.open(name)
                     if parts.is_held:
@@ -151,6 +152,8 @@ class CallReader:
                 elif name != parts.name:
                     raise NotACallError  # it is written twice, and has to be the same
                 parts.name = name
+            case CallId(pattern) if not behind:
+                parts.id = yield from self._last_word(pattern)
             case CallId():
                 parts.id = yield from self._name(_find_stops(behind))
             case CallIndex():
@@ -188,6 +191,33 @@ class CallReader:
             if len(name) > LONGEST_NAME or character in "\n<":
                 raise NotACallError
         return name.strip()
+
+    def _tool_name(self, behind: Sequence[CallNode]) -> Steps[str]:
+        """A name, up to the text behind it; where that begins as a name may go on (`.call(`), the
+        whole of it tells the end."""
+        first = behind[0] if behind else None
+        if not isinstance(first, Literal) or first.text[:1] not in tuple("._-"):
+            return (yield from self._name(_find_stops(behind)))
+        name, size = "", len(first.text)
+        while (yield from self._buffer.need(size)) != first.text:
+            name += self._buffer.take(1)
+            if len(name) > LONGEST_NAME or name[-1] in "\n<":
+                raise NotACallError
+        return name.strip()
+
+    def _last_word(self, pattern: str) -> Steps[str]:
+        """An id that ends the call: nothing tells its end but a character that is none of it, or
+        the end of the text."""
+        word = ""
+        with suppress(CutError):
+            while len(word) <= LONGEST_NAME:
+                character = yield from self._buffer.need()
+                if not (character.isalnum() or character in "_-"):
+                    break
+                word += self._buffer.take(1)
+        if re.fullmatch(pattern, word):
+            return word
+        raise CutError if self._buffer.closed and not self._buffer.rest else NotACallError
 
     def _handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
         """The name and the id in a text without white space, up to a tag."""

@@ -240,6 +240,8 @@ class Parser:
     def _body(self) -> Steps[None]:
         """What the place behind the reasoning alone may hold: a call without its opener, or an
         answer in which nothing is a call."""
+        if self._format.head:
+            yield from self._buffer.accept(self._format.head)
         self.output_start = self._buffer.position
         bare = self._format.bare
         if self._answer and (bare is None or not self._calls):
@@ -534,6 +536,8 @@ class Parser:
         if self._blank is not None:
             text = self._blank + text
             self._blank = text if text.isspace() else None
+            if self._count and self._format.has_content_behind:
+                text = text.removeprefix(self._format.after)
         if self._blank is None:
             self._emit_event(ContentDelta(text))
 

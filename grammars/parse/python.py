@@ -14,7 +14,7 @@ class PythonArgumentsReader:
     Args:
         hole: how they are written.
         buffer: where the text comes from.
-        ends: what ends a raw string.
+        ends: what ends a raw string, and all arguments.
         writer: gets what is read.
     """
 
@@ -22,6 +22,7 @@ class PythonArgumentsReader:
         self._hole = hole
         self._buffer = buffer
         self._ends = ends
+        self._stop = ends.closer.lstrip()[:1]
         self._writer = writer
 
     def read(self) -> Steps[dict[str, Raw]]:
@@ -34,14 +35,14 @@ class PythonArgumentsReader:
         raws: dict[str, Raw] = {}
         item = self._hole.item.strip()
         yield from self._buffer.space()
-        more = (yield from self._buffer.need()) != ")"
+        more = (yield from self._buffer.need()) != self._stop
         while more:
             key = yield from self._key()
             raw = yield from self._value(key)
             raws[key] = raws.get(key) or raw
             yield from self._buffer.space()
-            more = (yield from self._buffer.need()) == item[:1]
-            if more:
+            more = (yield from self._buffer.need()) != self._stop
+            if more and item:
                 yield from self._buffer.literal(item)
                 yield from self._buffer.space()
         return raws
@@ -96,7 +97,8 @@ class PythonArgumentsReader:
             except ValueError:
                 raise NotACallError from None
         text = ""
-        while (character := (yield from self._buffer.need())) not in ",)\n":
+        ends = ",)\n" + self._hole.item[:1] + self._stop
+        while (character := (yield from self._buffer.need())) not in ends:
             if character in "([{}]'\"<":
                 raise NotACallError
             text += self._buffer.take(1)

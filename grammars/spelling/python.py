@@ -82,10 +82,12 @@ class Ends:
 
     Args:
         texts: these.
+        closer: what stands behind the arguments.
         words: and any key or name between these two.
     """
 
     texts: tuple[str, ...]
+    closer: str
     words: tuple[tuple[str, str], ...] = ()
 
     def write_regex(self, quote: str) -> str:
@@ -161,4 +163,4 @@ def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> En
     texts += [hole.item + key + hole.after_key for key in keys if is_word(key)]
     words = [(hole.item, hole.after_key)] if is_open else []
     words += [] if known else [(around.closer + around.between, around.opener)]
-    return Ends(tuple(texts), tuple(words))
+    return Ends(tuple(texts), around.closer, tuple(words))

@@ -14,7 +14,7 @@ from grammars.spelling.styles import speaks_json
 from grammars.wire.format import JsonStyle
 
 _ESCAPE = re.compile(
-    r"\\(?:(?P<letter>[\\'\"bfnrt])|x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})"
+    r"\\(?:(?P<letter>[\\'\"/bfnrt])|x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})"
     r"|U(?P<U>[0-9a-fA-F]{8}))|(?P<bad>[\\\x00-\x1f])"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")

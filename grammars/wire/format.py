@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import TypeAlias, TypeVar
 
 from grammars.wire.nodes import PYTHON as PYTHON
@@ -92,8 +93,8 @@ class Reasoning:
 
 @dataclass(frozen=True)
 class Format:
-    """A wire format: `[reasoning] [content before] [opening] call (between call)* [closing] after
-    [content]`.
+    """A wire format: `[reasoning] head [content before] [opening] call (between call)* [closing]
+    after [content]`.
 
     A format without a marker in front of its first `JsonCall`, of an object that is spelled out
     around `JsonArguments`, or of a list of calls in Python, is bare: its turn is either content or
@@ -116,6 +117,8 @@ class Format:
             the header of the next one, which calls go on with.
         between: what stands between two calls.
         after: white space that the template writes after the calls.
+        head: what the template writes at the beginning of every turn, content or calls, and not
+            in the prompt.
         tail: what the template writes at the end of every turn, before the end of turn.
         ends: the texts that end a turn, when they are spelled out (replay of recorded turns).
         single: the template can write one call in a turn, no more.
@@ -143,6 +146,7 @@ class Format:
     before: str = ""
     between: str = ""
     after: str = ""
+    head: str = ""
     tail: str = ""
     ends: tuple[str, ...] = ()
     single: bool = False
@@ -165,7 +169,7 @@ class Format:
             if nodes and not isinstance(nodes[0], Marker):
                 raise TypeError(f"format {self.name}: variants open with a marker")
         is_python = any(isinstance(node, PythonArguments) for node in self.call)
-        if is_python and (Name() not in self.call or not self.closing):
+        if is_python and (Name() not in self.call or not _ends_arguments(self.call)):
             raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
 
     @property
@@ -224,7 +228,7 @@ class Format:
         return first.text.strip() if isinstance(first, Fixed) else "{"
 
     @property
-    def head(self) -> str:
+    def call_head(self) -> str:
         """The fixed text that one call begins with, behind what opens all."""
         text = ""
         for node in self.call:
@@ -300,7 +304,7 @@ class Format:
             reserved += self.openings
         else:
             reserved = [marker for marker in reserved if marker not in self.openings]
-        reserved += [content.closer for content in self.contents]
+        reserved += [content.closer for content in self.contents] + [self.head]
         return _unique(filter(None, reserved))
 
     @property
@@ -366,7 +370,7 @@ class Format:
             texts += [self.reasoning.opener.text, self.reasoning.closer.text]
         if not hole.style.escapes:
             texts += hole.style.quotes
-        texts += [self.between, self.tail, self.before if self.before.strip() else ""]
+        texts += [self.between, self.head, self.tail, self.before if self.before.strip() else ""]
         return _unique(filter(None, texts))
 
     @property
@@ -376,6 +380,13 @@ class Format:
         if self.headers is not None:
             texts += self.headers.marks
         return _unique(texts)
+
+
+def _ends_arguments(call: Sequence[Node]) -> bool:
+    """Does a sign that no key begins with stand behind the arguments?"""
+    behind = takewhile(lambda node: isinstance(node, Fixed), reversed(call))
+    text = "".join(reversed([_text_of(node) for node in behind]))
+    return text.lstrip().startswith(tuple(")]}[<>"))
 
 
 def _text_of(node: Node) -> str:

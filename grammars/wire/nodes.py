@@ -176,7 +176,7 @@ PYTHON = JsonStyle(
 @dataclass(frozen=True)
 class PythonArguments:
     """A hole: the arguments as those of a call in Python, `KEY after_key VALUE`, with `item`
-    between two.
+    between two; or each on a line of its own, which `item` begins.
 
     A string among them is raw text between quotes of one kind, or one of Python between those of
     the other kind; only strings are quoted. Raw text may hold its own quote: it ends where what
@@ -186,6 +186,7 @@ class PythonArguments:
         style: how values inside a list are spelled, and all others but strings and objects.
         objects: how an object is spelled.
         quote: what stands around raw text; "" where every string has escapes, as `style` has it.
+        leads: `item` stands in front of the first argument, too.
     """
 
     item: str = ", "
@@ -193,6 +194,7 @@ class PythonArguments:
     style: JsonStyle = PYTHON
     objects: JsonStyle = JsonStyle()
     quote: str = "'"
+    leads: bool = False
 
     def __post_init__(self) -> None:
         if not {*self.style.quotes, self.quote} <= {*PYTHON.quotes, ""} or not self.style.escapes:

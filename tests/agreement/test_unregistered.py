@@ -1,6 +1,7 @@
 """Grammar, parser and renderer agree also for formats that the registry does not have."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from grammars.render import render
 from grammars.turn import JsonAnswer, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
+    Content,
     Format,
     JsonArguments,
     JsonCall,
@@ -150,6 +152,42 @@ FENCED = Format(
     closing=(Literal("\n```"),),
     between="\n",
 )
+HEAD = Format(
+    "a turn that is wrapped",
+    (Marker("<call>"), JsonCall(), Marker("</call>")),
+    reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
+    contents=(Content("<say>", "</say>"),),
+    head="<turn>",
+    tail="</turn>",
+)
+ANSWER_TAGS = replace(HEAD, name="an answer that is wrapped", contents=(Content(),))
+LINES = Format(
+    "arguments line by line",
+    (
+        Marker("<call>"),
+        Name(),
+        Literal("\nwith:"),
+        PythonArguments("\n  ", ": ", JsonStyle(), quote="", leads=True),
+        Literal("\n"),
+        Marker("</call>"),
+    ),
+    between="\n",
+)
+TAGGED_PYTHON = Format(
+    "a tag for each call in Python",
+    (Marker("<run>"), Name(), Literal(".call("), PythonArguments(), Literal(")"), Marker("</run>")),
+    between="\n",
+)
+ID_LAST = Format(
+    "an id at the end",
+    (Marker("[CALL]"), Name(), JsonArguments(), Marker("[ID]"), CallId("[a-zA-Z0-9_-]{1,64}")),
+)
+NAME_CLOSES = Format(
+    "tags of the name",
+    (Literal("\n<"), Name(), Literal(">"), JsonArguments(), Literal("</"), Name(), Literal(">")),
+    opening=(Marker("<calls>"),),
+    closing=(Literal("\n"), Marker("</calls>")),
+)
 FORMATS = {
     format.name: format
     for format in (
@@ -168,6 +206,12 @@ FORMATS = {
         BARE_LINES,
         SPACE_IN_FRONT,
         FENCED,
+        HEAD,
+        ANSWER_TAGS,
+        LINES,
+        TAGGED_PYTHON,
+        ID_LAST,
+        NAME_CLOSES,
     )
 }
 EACH = pytest.mark.parametrize("name", FORMATS)

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.faithful import Bench, list_trials
 from grammars.infer.detect import Origin
+from grammars.parse.parser import parse
 
 FOLDER = Path(__file__).parents[2] / "data" / "invented"
 TRIALS = 9  # of each template
@@ -36,6 +37,14 @@ def open_bench(name: str) -> Bench:
         "reasoning_channel",  # its opener differs from that of content in a word
         "null_content",  # a word where content is missing
         "header_goes_on",
+        "python_macro",  # words of Python beside strings of JSON; a tag for each call
+        "python_method",  # words between a name and the bracket
+        "key_value_lines",  # arguments line by line
+        "yaml_lines",
+        "thought_call_content",  # a line break between calls and content behind them
+        "id_behind",  # which nothing ends
+        "name_closes",  # a tag of the name of the call around its arguments
+        "needs_system",  # without which it refuses every conversation
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
@@ -53,7 +62,6 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         ("role_message_prompted", "the generation prompt has written a part of this turn"),
         ("name_as_tag", "one call is not written as the first, or the last, of two calls"),
         ("trims_strings", "with a text with white space around it"),
-        ("yaml_lines", "an argument has no text of its own around it"),
         ("two_thoughts", "with reasoning and a call it writes"),
         ("thought_in_words", "reasoning is written in no known way"),
     ],
@@ -62,3 +70,13 @@ def test_what_no_format_says_is_explained(name: str, reason: str) -> None:
     selected = open_bench(name).teaching
     assert selected.origin is Origin.GENERIC
     assert reason in selected.notice
+
+
+def test_what_wraps_answers_is_no_content() -> None:
+    bench = open_bench("wrapped_answers")
+    format = bench.teaching.format
+    assert bench.teaching.origin is Origin.GENERIC
+    assert (format.head, format.tail) == ("<answer>", "</answer>")
+    assert parse("<answer>It is so.</answer>", format).content == "It is so."
+    for trial in islice(list_trials(format.markers), 0, TRIALS * EVERY, EVERY):
+        assert not bench.judge(trial)

@@ -543,3 +543,22 @@ def test_templates_of_one_source_share_nothing_but_what_jinja_has_read() -> None
     for name in ("one", "two"):
         with pytest.raises(TemplateError, match=f"{name}, line 1: "):
             ChatTemplate("{% if %}", name=name)
+
+
+def test_a_template_that_needs_a_system_message_gets_an_empty_one() -> None:
+    source = (
+        "{% if messages[0].role != 'system' %}{{ raise_exception('no system message') }}{% endif %}"
+        "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
+    )
+    template = ChatTemplate(source)
+    question = {"role": "user", "content": "Hello"}
+    assert template.render([question]) == "[system:][user:Hello]"
+    told = {"role": "developer", "content": "Be brief."}
+    assert template.render([told, question]) == "[system:Be brief.][user:Hello]"
+
+
+def test_no_system_message_is_added_where_it_is_not_what_is_missing() -> None:
+    refuses = "{% if messages[-1].content == 'no' %}{{ raise_exception('no') }}{% endif %}"
+    template = ChatTemplate(refuses + "{{ messages|length }}{{ messages[-1].content }}")
+    with pytest.raises(TemplateError, match="no"):
+        template.render([{"role": "user", "content": "no"}])
