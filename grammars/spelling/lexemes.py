@@ -173,6 +173,9 @@ def find_whole(node: Number) -> Number | None:
     return None
 
 
+_BEYOND = Fraction(10**300)  # beyond all multiples, yet a double
+
+
 def tighten(node: Number) -> Number:
     """The same multiples within bounds that are multiples: of a bound with more decimals than the
     multiples have, llguidance refuses the multiple next to it."""
@@ -181,7 +184,7 @@ def tighten(node: Number) -> Number:
     bounds: dict[str, float] = {"multipleOf": node.bounds["multipleOf"]}
     for keyword, count in zip(("minimum", "maximum"), count_multiples(node, step), strict=True):
         if not isinf(count):
-            bound = int(count) * step
+            bound = min(max(int(count) * step, -_BEYOND), _BEYOND)
             bounds[keyword] = int(bound) if node.integer else float(bound)
     return replace(node, bounds=bounds)
 

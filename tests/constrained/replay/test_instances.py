@@ -45,7 +45,8 @@ def test_multiples_with_fewer_decimals(step: float, values: list[float]) -> None
 def test_multiples_next_to_a_bound(bounds: dict[str, float], values: list[float]) -> None:
     schema = {"type": "number", **bounds}
     assert [v for v in values if find_refusal(schema, v) is not None] == []
-    beyond = [bound + sign * bounds["multipleOf"] for bound, sign in find_ends(bounds)]
+    step = bounds["multipleOf"]
+    beyond = [bound + sign * step for bound, sign in find_ends(bounds)]
     assert all(find_refusal(schema, round(value, 2)) is not None for value in beyond)
 
 
