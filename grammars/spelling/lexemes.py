@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, isinf
+from math import ceil, floor, inf
 
 from grammars.ir.nodes import Language
 from grammars.regex.automaton import compile_regexes
@@ -183,7 +183,7 @@ def tighten(node: Number) -> Number:
     assert step is not None, "no multiples"
     bounds: dict[str, float] = {"multipleOf": node.bounds["multipleOf"]}
     for keyword, count in zip(("minimum", "maximum"), count_multiples(node, step), strict=True):
-        if not isinf(count):
+        if count not in (-inf, inf):
             bound = min(max(int(count) * step, -_BEYOND), _BEYOND)
             bounds[keyword] = int(bound) if node.integer else float(bound)
     return replace(node, bounds=bounds)
