@@ -44,7 +44,7 @@ def read_target(
         grammar: in llguidance's Lark dialect, or in GBNF.
 
     Raises:
-        RequestError: none is given, or several.
+        RequestError: none is given, or several; the schema is none of those.
         SchemaError, PolicyError: it cannot be enforced.
     """
     given = [schema is not None, regex is not None, choice is not None, grammar is not None]
@@ -108,11 +108,15 @@ def _lower(schema: Mapping[str, Any] | bool, where: str) -> JsonAnswer:
 
 
 def _read_type(kind: Any) -> Target:
+    hint = "Give a JSON schema, a pydantic model, or a type that pydantic can describe"
+    # pydantic takes a text for the name of a type, and runs it as Python to find out which.
+    if isinstance(kind, str | list | int | float):
+        message = f"{reprlib.repr(kind)} is neither a JSON schema nor a type"
+        raise RequestError(message, where="/schema", hint=hint)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         answer = _lower(adapter.json_schema(), "")
     except (PydanticSchemaGenerationError, PydanticUserError) as e:
-        hint = "Give a JSON schema, a pydantic model, or a type that pydantic can describe"
         raise RequestError(f"{kind!r} has no JSON schema", where="/schema", hint=hint) from e
 
     def read(text: str) -> Any:

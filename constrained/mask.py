@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import takewhile
 from typing import NoReturn
 
 import llguidance
@@ -175,7 +176,22 @@ class Matcher:
             packed = np.frombuffer(self._inner.compute_bitmask(), dtype=np.uint8)
             self._learnt.note_mask(time.thread_time() - began)
             self._check("the grammar failed")
-            self._packed = packed
+            self._packed = self._without_early_ends(packed)
+
+    def _without_early_ends(self, packed: np.ndarray) -> np.ndarray:
+        """The mask without tokens that end the turn, where it may not end: a grammar of a user can
+        name them, as any other special token."""
+        named = [token for token in self._ends if packed[token // 8] >> token % 8 & 1]
+        if not named or self.is_complete:
+            return packed
+        left = packed.copy()
+        for token in named:
+            left[token // 8] &= ~np.uint8(1 << token % 8)
+        if not left.any():
+            message = f"the grammar goes on behind token {named[0]}, which ends the turn"
+            hint = "Leave it out: a turn ends where its grammar ends"
+            raise GrammarError(message, where=self._where, hint=hint)
+        return left
 
     def mask(self) -> np.ndarray:
         """Returns which tokens may come next: booleans, one for each token of the vocabulary."""
@@ -224,7 +240,9 @@ class Matcher:
         """
         tokens = self._inner.compute_ff_tokens()
         self._check("the grammar failed")
-        return tokens
+        if self._ends.isdisjoint(tokens):
+            return tokens
+        return [*takewhile(lambda token: not self.ends(token), tokens)]  # the mask looks at ends
 
     def forced_text(self) -> bytes:
         """Returns the bytes that must come next, if any; in which tokens, may be open."""

@@ -108,7 +108,7 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
 
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
-            self.conn = _ChunkCounter(h11.SERVER, MOST_OF_HEAD)
+            self.conn = _CheckedConnection(h11.SERVER, MOST_OF_HEAD)
             self._unread = bytearray()
             if len(self.connections) > most_connections:
                 self._refuse(transport)
@@ -181,9 +181,10 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
     return ImpatientProtocol
 
 
-class _ChunkCounter(h11.Connection):
-    """A connection that refuses bodies of too many small chunks: each takes as long to read as
-    kilobytes of a large one.
+class _CheckedConnection(h11.Connection):
+    """A connection that refuses bodies of too many small chunks, each of which takes as long to
+    read as kilobytes of a large one, and bodies that say their length in two ways: a proxy that
+    believes the other one would take the rest of the body for a request (request smuggling).
 
     Attributes:
         has_length: the request under way has said how long its body is, or that it has none.
@@ -197,7 +198,10 @@ class _ChunkCounter(h11.Connection):
     def next_event(self) -> Any:
         event = super().next_event()
         if isinstance(event, h11.Request):
-            self.has_length = not any(name == b"transfer-encoding" for name, _ in event.headers)
+            names = {name for name, _ in event.headers}
+            if names >= {b"transfer-encoding", b"content-length"}:
+                raise h11.RemoteProtocolError("the length of the body is said in two ways")
+            self.has_length = b"transfer-encoding" not in names
             self._chunks = self._bytes = 0
         elif isinstance(event, h11.Data):
             self._chunks += event.chunk_start

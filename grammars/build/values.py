@@ -60,6 +60,7 @@ from grammars.spelling.lexemes import (
     divide_by_places,
     find_whole,
     fits_string,
+    tighten,
 )
 from grammars.spelling.parts import sort_properties, take_apart
 from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings
@@ -213,13 +214,14 @@ class Values:
 
     def _hold_multiple(self, node: Number) -> Expression:
         """Multiples as llguidance spells them."""
-        keywords = " ".join(node.bounds).lower()
-        schema: dict[str, Json] = {"type": "integer" if node.integer else "number", **TIGHT}
-        if "minimum" not in keywords:
-            schema["minimum"] = -LARGEST_MULTIPLE
-        if "maximum" not in keywords:
-            schema["maximum"] = LARGEST_MULTIPLE
-        schema.update(node.bounds)
+        bounds = tighten(node).bounds
+        first = bounds.get("minimum", -LARGEST_MULTIPLE)
+        last = bounds.get("maximum", LARGEST_MULTIPLE)
+        if first == last and not node.integer:  # none to llguidance, which divides doubles
+            return self.value(Constant((first,)), {})
+        kind = "integer" if node.integer else "number"
+        schema: dict[str, Json] = {"type": kind, **TIGHT, **bounds}
+        schema |= {"minimum": first, "maximum": last}
         text = json.dumps(schema, ensure_ascii=False)
         return self.builder.define(JsonSchema(text, Multiples(node)), "number")
 

@@ -5,7 +5,6 @@ Rules are written out in place of their names, so none may refer to itself. What
 decide (the longest terminal, priorities) is not decided: any reading of the text counts.
 """
 
-import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,10 @@ from lark.exceptions import LarkError
 from lark.grammar import NonTerminal, Terminal
 
 # lark does not annotate this function.
-from lark.load_grammar import load_grammar  # pyright: ignore[reportUnknownVariableType]
+from lark.load_grammar import (
+    eval_escaping,  # pyright: ignore[reportUnknownVariableType]
+    load_grammar,  # pyright: ignore[reportUnknownVariableType]
+)
 
 from grammars.errors import SchemaError
 from grammars.regex.writing import escape_regex
@@ -153,6 +155,9 @@ class _Writer:
                 return self._close(_write_literal(token))
             case "range", [first, last]:
                 low, high = _read_string(first), _read_string(last)
+                if len(low) != 1 or len(high) != 1:
+                    message = f"the range {first}..{last} has to go from one character to another"
+                    raise SchemaError(message, where="")
                 return self._close(f"[{_escape_in_set(low)}-{_escape_in_set(high)}]")
             case _:
                 raise SchemaError(f"the grammar has a part that is not supported: {kind}", where="")
@@ -192,9 +197,16 @@ def _write_literal(token: Token) -> str:
 
 
 def _read_string(token: Token) -> str:
-    """What a string of the grammar stands for; its escapes are Python's."""
-    text = str(token)
-    return str(ast.literal_eval(text.removesuffix("i")))
+    """What a string of the grammar stands for."""
+    body = token.removesuffix("i")[1:-1]
+    try:
+        text = str(eval_escaping(body)).replace("\\\\", "\\")  # as lark reads it
+        text.encode()
+    except (LarkError, ValueError) as error:  # escapes that are none, NUL; surrogates
+        message = f"the string {token[:100]} of the grammar cannot be read"
+        hint = "Write the characters themselves"
+        raise SchemaError(message, where="", hint=hint) from error
+    return text
 
 
 def _write_regex(text: str) -> str:

@@ -4,7 +4,9 @@ Where a schema admits an integer, `2.0` becomes 2; where it lists 1.0, `1` becom
 rounded: a float is taken for the integer only where no other number has become the same double.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from math import ceil, floor, inf
 from operator import ge, gt, is_, le, lt
 from typing import TypeAlias, cast
 
@@ -187,3 +189,46 @@ def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
         if fits is not None and not fits(value, bound):
             return False
     return True
+
+
+def has_no_number(node: Number) -> bool:
+    """True if the bounds leave no number, or no multiple."""
+    step = find_step(node)
+    if step is not None:
+        first, last = count_multiples(node, step)
+        return first > last
+    low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
+    above = node.bounds.get("exclusiveMinimum", -inf)
+    below = node.bounds.get("exclusiveMaximum", inf)
+    return max(low, above) > min(high, below) or high <= above or below <= low
+
+
+def find_step(node: Number) -> Fraction | None:
+    """What all numbers of the node are multiples of; None: nothing."""
+    divisor = node.bounds.get("multipleOf")
+    if divisor is None:
+        return Fraction(1) if node.integer else None
+    step = _read_decimal(divisor)
+    return Fraction(step.numerator) if node.integer else step
+
+
+def count_multiples(node: Number, step: Fraction) -> tuple[float, float]:
+    """How many times the step the least and the greatest multiple within the bounds are; infinite
+    where there is no bound."""
+    low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
+    above = node.bounds.get("exclusiveMinimum", -inf)
+    below = node.bounds.get("exclusiveMaximum", inf)
+    first = max(_count_steps(low, step, ceil), _count_steps(above, step, floor) + 1)
+    last = min(_count_steps(high, step, floor), _count_steps(below, step, ceil) - 1)
+    return first, last
+
+
+def _count_steps(bound: float, step: Fraction, to_integer: Callable[[Fraction], int]) -> float:
+    if bound in (inf, -inf):  # an integer may be larger than any double
+        return bound
+    return to_integer(_read_decimal(bound) / step)
+
+
+def _read_decimal(number: float) -> Fraction:
+    """The number as it is written: 0.1 is a tenth."""
+    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))

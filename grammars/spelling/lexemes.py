@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, inf
 
 from grammars.ir.nodes import Language
 from grammars.regex.automaton import compile_regexes
@@ -20,6 +20,7 @@ from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import read
 from grammars.regex.spelled import spell_as_llguidance
 from grammars.schema.nodes import LARGEST_MULTIPLE, Number, String
+from grammars.schema.numbers import count_multiples, find_step, has_no_number
 
 WHOLE_TAIL = r"\.0{1,15}"
 """What may stand behind a whole number."""
@@ -172,16 +173,29 @@ def find_whole(node: Number) -> Number | None:
     return None
 
 
+_BEYOND = Fraction(10**300)  # beyond all multiples, yet a double
+
+
+def tighten(node: Number) -> Number:
+    """The same multiples within bounds that are multiples: of a bound with more decimals than the
+    multiples have, llguidance refuses the multiple next to it."""
+    step = find_step(node)
+    assert step is not None, "no multiples"
+    bounds: dict[str, float] = {"multipleOf": node.bounds["multipleOf"]}
+    for keyword, count in zip(("minimum", "maximum"), count_multiples(node, step), strict=True):
+        if count not in (-inf, inf):
+            bound = min(max(int(count) * step, -_BEYOND), _BEYOND)
+            bounds[keyword] = int(bound) if node.integer else float(bound)
+    return replace(node, bounds=bounds)
+
+
 def divide_by_places(node: Number) -> list[Number]:
     """Multiples by how many decimals they have: one, two, up to all of the divisor; whole numbers
-    are among each of them."""
+    are among each of them. Where the bounds leave none with so many, there is no such part."""
     multiples = Multiples(node)
-    parts: list[Number] = []
-    for places in range(1, multiples.places + 1):
-        step = multiples.find_step(places)
-        if not parts or step != parts[-1].bounds["multipleOf"]:
-            parts.append(replace(node, bounds={**node.bounds, "multipleOf": step}))
-    return parts
+    steps = dict.fromkeys(map(multiples.find_step, range(1, multiples.places + 1)))
+    parts = [replace(node, bounds={**node.bounds, "multipleOf": step}) for step in steps]
+    return [part for part in parts if not has_no_number(part)]
 
 
 def _point(number: int, places: int) -> str:

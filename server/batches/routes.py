@@ -87,7 +87,8 @@ async def create_file(request: Request) -> DescribedFile:
     ) as form:
         purpose = form.get("purpose")
         if purpose != "batch":
-            message = f"purpose is {purpose!r}: this server takes files with purpose batch"
+            given = "a file" if isinstance(purpose, UploadFile) else repr(purpose)
+            message = f"purpose is {given}: this server takes files with purpose batch"
             raise HttpError(400, message, "invalid_value", where="/purpose")
         file = form.get("file")
         if not isinstance(file, UploadFile):

@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from fastapi import Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
-from server.http.sse import COMMENT, EventStream, encode_event, keep_alive
+from server.http.sse import COMMENT, EventStream, encode_event, encode_json, keep_alive
 from server.turns.active_request import ActiveRequest, TurnEvent
 
 Json = dict[str, Any]
@@ -71,7 +71,8 @@ async def answer(
     compiled = active.compiled
     if not is_streamed:
         chunks = await wait_for_client(request, _collect(active, writer), active.cancel)
-        return JSONResponse(writer.fold(chunks), headers=compiled.headers)
+        body = encode_json(writer.fold(chunks))
+        return Response(body, media_type="application/json", headers=compiled.headers)
     settings = compiled.service.settings
     await _wait_for_start(request, active, settings.ping_seconds)
     events = keep_alive(_stream(active, writer), settings.ping_seconds, writer.ping)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool
 
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
@@ -40,7 +40,7 @@ class StructuredOutputs(BaseModel):
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
-    json_: Any = Field(None, alias="json")
+    json_: Json | StrictBool | None = Field(None, alias="json")
     """A JSON schema that the reply has to fit."""
     regex: str | None = None
     """A regular expression that the reply has to match."""

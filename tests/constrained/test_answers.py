@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from constrained.answers import read_answer, read_response_format, read_target
+from constrained.errors import RequestError
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
 from grammars.schema.numbers import settle
@@ -56,6 +57,13 @@ def test_a_schema_with_a_lone_surrogate_is_refused_with_its_place(schema: Any) -
     with pytest.raises(SchemaError, match=r"not JSON: .*surrogates") as info:
         read_response_format({"type": "json_schema", "json_schema": {"schema": schema}})
     assert info.value.where == "/response_format/json_schema/schema"
+
+
+@pytest.mark.parametrize("value", ["print('run')", "int", ["int"], 7, 0.5])
+def test_data_is_no_type(value: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RequestError, match="neither a JSON schema nor a type"):
+        read_target(schema=value)
+    assert capsys.readouterr().out == "", "a text was run as Python"
 
 
 def test_keys_are_those_of_json() -> None:

@@ -50,6 +50,23 @@ def test_text_never_has_markers_padding_or_invalid_utf8():
     assert {*range(0x80)} <= tokens_allowed
 
 
+def test_a_grammar_does_not_end_the_turn_before_its_own_end():
+    matcher = compile(f'start: "a" (<[{END}]> | "b")')
+    matcher.commit(ord("a"))
+    assert allowed(matcher) == {ord("b")}
+    matcher.commit(ord("b"))
+    assert allowed(matcher) == {END}
+
+
+def test_a_grammar_that_can_only_end_early_fails_with_its_place():
+    text = f'start: "a" <[{END}]>'
+    matcher = Matcher.compile(TOKENIZER, text, is_own=False, where="/grammar")
+    matcher.commit(ord("a"))
+    with pytest.raises(GrammarError, match="which ends the turn") as caught:
+        matcher.mask()
+    assert caught.value.where == "/grammar"
+
+
 def test_apply_forbids_in_place():
     matcher = compile('start: "a" | "b"')
     logits = np.arange(len(VOCABULARY.tokens), dtype=np.float32)

@@ -15,6 +15,7 @@ from tests.scripted_model import wishing
 
 VOCABULARY = byte_vocabulary()
 TOKENIZER = build_tokenizer(VOCABULARY, ())
+END = VOCABULARY.end[0]
 AMBIGUOUS = {
     "two or three": 'start: x\nx: "a" | x x | x x x',
     "up to five": 'start: x\nx: "a" | x x | x x x | x x x x | x x x x x',
@@ -102,7 +103,9 @@ BROKEN = {
     "an open class": "root ::= [a-",
     "no root": 'start ::= "a"',
     "a text without an end": 'root ::= "a',
-    "a special token that ends the turn": "start: <|im_end|>",
+    "a special token that is not there": "start: <|im_end|>",
+    "a token that ends the turn": f'start: "0" <[{END}]>',
+    "a token that ends the turn in the middle": f'start: /[0-9;]/ <[{END}]> "x"',
     "no grammar": "???",
     "too many alternatives": "start: " + " | ".join(f'"{n}"' for n in range(70_000)),
     "alternatives that are too many at once": (

@@ -125,6 +125,17 @@ def test_a_body_of_tiny_chunks_is_refused() -> None:
         assert b"\r\n640000\r\n" in send_chunks(address, b"x" * LEAST_CHUNK, 10_000)
 
 
+@pytest.mark.parametrize("length", [b"5", b"31"])
+def test_a_body_whose_length_is_said_in_two_ways_is_refused(length: bytes) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+    smuggled = b"0\r\n\r\n" + HEAD
+    with listen() as address, socket.create_connection(address, PATIENCE) as client:
+        client.sendall(head + b"Content-Length: " + length + b"\r\n\r\n" + smuggled)
+        answers = client.makefile("rb").read()
+    assert answers.startswith(b"HTTP/1.1 400 ")
+    assert answers.count(b"HTTP/1.1 ") == 1
+
+
 def test_others_are_answered_while_a_body_comes_in_chunks() -> None:
     """None of its slices keeps the event loop for long, so a short request is done before."""
     with listen(application=count_bytes) as address, ThreadPoolExecutor() as pool:

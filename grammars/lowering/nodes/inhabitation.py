@@ -1,10 +1,10 @@
 """The nodes that admit a (finite) value at all, and those that exclude each other. Nodes that admit
 none are taken out before a grammar is made."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
-from math import ceil, floor, inf, isinf
+from math import inf, isinf
 
 from grammars.byte_cache import MIB, keep_results
 from grammars.regex.texts import Texts, match_words
@@ -30,6 +30,7 @@ from grammars.schema.nodes import (
     identify,
     unite,
 )
+from grammars.schema.numbers import has_no_number
 from grammars.schema.presence import FREE
 from grammars.steps import spend
 
@@ -92,7 +93,7 @@ def _prune(node: Node, alive: Set[str]) -> Node:
         case String():
             is_empty = _has_no_text(node)
         case Number():
-            is_empty = _has_no_number(node)
+            is_empty = has_no_number(node)
         case Union(branches):
             pruned = [_prune(branch, alive) for branch in branches]
             return unite([branch for branch in pruned if branch != NEVER])
@@ -115,24 +116,6 @@ def _has_no_text(node: String) -> bool:
         return False
     most = "" if longest is None else longest
     return Texts((pattern, f"(?s:.{{{shortest},{most}}})")).is_empty()
-
-
-def _has_no_number(node: Number) -> bool:
-    """True if the bounds leave no number."""
-    low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
-    above = node.bounds.get("exclusiveMinimum", -inf)
-    below = node.bounds.get("exclusiveMaximum", inf)
-    if not node.integer:
-        return max(low, above) > min(high, below) or high <= above or below <= low
-    first = max(_round(low, ceil), _round(above, floor) + 1)
-    last = min(_round(high, floor), _round(below, ceil) - 1)
-    return first > last
-
-
-def _round(bound: float, to_integer: Callable[[float], int]) -> float:
-    if bound in (inf, -inf):  # an integer may be larger than any double
-        return bound
-    return to_integer(bound)
 
 
 def _prune_object(node: Object, alive: Set[str]) -> Node:

@@ -30,6 +30,38 @@ def test_multiples_with_fewer_decimals(step: float, values: list[float]) -> None
         assert find_refusal(schema, value) is not None
 
 
+@pytest.mark.parametrize(
+    ("bounds", "values"),
+    [
+        ({"multipleOf": 0.01, "maximum": 0.75}, [0.7, 0.75, 0.01, -3.2]),
+        ({"multipleOf": 0.01, "minimum": -0.93}, [-0.93, -0.9, 0.5, 12]),
+        ({"multipleOf": 0.25, "exclusiveMinimum": 0.82, "maximum": 1.48}, [1.0, 1.25, 1]),
+        ({"multipleOf": 0.25, "minimum": 0.6, "maximum": 0.9}, [0.75]),
+        ({"multipleOf": 0.1, "minimum": 0.3, "maximum": 0.3}, [0.3]),
+        ({"multipleOf": 0.01, "exclusiveMinimum": 0.56, "exclusiveMaximum": 0.58}, [0.57]),
+        ({"multipleOf": 7, "minimum": -30.5, "maximum": 27}, [-28, 0, 21, 21.0]),
+    ],
+)
+def test_multiples_next_to_a_bound(bounds: dict[str, float], values: list[float]) -> None:
+    schema = {"type": "number", **bounds}
+    assert [v for v in values if find_refusal(schema, v) is not None] == []
+    step = bounds["multipleOf"]
+    beyond = [bound + sign * step for bound, sign in find_ends(bounds)]
+    assert all(find_refusal(schema, round(value, 2)) is not None for value in beyond)
+
+
+def find_ends(bounds: dict[str, float]) -> list[tuple[float, int]]:
+    """Each bound, and the sign of what lies beyond it."""
+    signs = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum": 1}
+    return [(bound, signs[name]) for name, bound in bounds.items() if name in signs]
+
+
+def test_an_alternative_without_a_multiple_leaves_the_others() -> None:
+    schema = {"type": ["number", "null"], "multipleOf": 0.25, "minimum": 0.6, "maximum": 0.7}
+    assert find_refusal(schema, None) is None
+    assert find_refusal(schema, 0.75) is not None
+
+
 def test_a_long_text_of_counted_words() -> None:
     schema = {"type": "string", "pattern": r"^(\S+\s+){0,199}\S+$", "maxLength": 1000}
     assert find_refusal(schema, _WORDS) is None

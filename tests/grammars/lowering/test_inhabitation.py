@@ -28,6 +28,9 @@ def lower_value(schema: Any, **definitions: Any) -> Schema:
         {"type": "number", "minimum": 2, "maximum": 1},
         {"type": "integer", "minimum": 0.2, "maximum": 0.8},
         {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
+        {"type": "number", "minimum": 3, "maximum": 3.5, "multipleOf": 2},
+        {"type": "number", "exclusiveMinimum": 0.25, "maximum": 0.49, "multipleOf": 0.25},
+        {"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 3, "multipleOf": 1.5},
         {"enum": [1], "type": "string"},
         {"allOf": [{"type": "string"}, {"type": ["integer", "number"]}]},
         {"allOf": [{"const": 1}, {"const": True}]},
@@ -51,3 +54,8 @@ def test_a_required_property_without_any_value_is_a_contradiction(schema: Any) -
 def test_an_integer_bound_is_not_empty() -> None:
     for bounds in ({"minimum": 1, "maximum": 1}, {"exclusiveMinimum": 0}, {"maximum": 0.5}):
         assert lower_value({"type": "integer", **bounds}).node == Number(True, bounds)
+
+
+def test_a_multiple_at_a_bound_is_one() -> None:
+    bounds = {"minimum": 0.3, "maximum": 0.3, "multipleOf": 0.1}  # not in doubles
+    assert lower_value({"type": "number", **bounds}).node == Number(False, bounds)

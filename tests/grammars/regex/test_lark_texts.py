@@ -26,6 +26,7 @@ GRAMMARS = {
     'start: "on"i | "off"': "onfOF",
     'start: [A] b\nA: "p"+\n!b: "q" ~ 2': "pq",
     'start: A B\nA: "1"\nB: "2"\n%ignore " "': "12 ",
+    r'start: "\q" | "\\" | "\"" | "\x41\u0042"': '\\q"AB',
     "start: SIGNED_INT\n%import common.SIGNED_INT": "+-01",
 }
 
@@ -67,6 +68,13 @@ def test_a_grammar_of_lines() -> None:
         ("start: /a/i", "has flags"),
         ("%declare A\nstart: A", "declared, but not defined"),
         ('start: twice{"a"}\ntwice{x}: x x', "templates"),
+        (r'start: "\x"', "cannot be read"),
+        (r'start: "\U00110000"', "cannot be read"),
+        (r'start: "\ud800"', "cannot be read"),
+        ('start: "\ud800"', "cannot be read"),
+        ('start: "a\0"', "cannot be read"),
+        ('start: "a".."bc"', "from one character to another"),
+        ('start: "".."a"', "from one character to another"),
         ("start: " + "(" * 2_000 + '"a"' + ")" * 2_000, "not valid|nests too deeply"),
         (
             "start: a0\n" + "".join(f"a{i}: a{i + 1} a{i + 1}\n" for i in range(30)) + 'a30: "x"',

@@ -43,6 +43,8 @@ PLACES: list[tuple[type[BaseModel], dict[str, Any], str]] = [
         {"prompt": "a", "structured_outputs": {"choice": ["b", 1]}},
         "/structured_outputs/choice/1",
     ),
+    (ChatRequest, {"structured_outputs": {"json": "print('run')"}}, "/structured_outputs/json"),
+    (ChatRequest, {"structured_outputs": {"json": 1}}, "/structured_outputs/json"),
     (ChatRequest, {"tool_choice": 7}, "/tool_choice"),
     (ChatRequest, {"tools": [{}, 1]}, "/tools/1"),
     (ChatRequest, {"logit_bias": {"list[any]": "x"}}, "/logit_bias"),

@@ -1,5 +1,6 @@
 """llama-server's /completion and /infill, over HTTP."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -52,6 +53,15 @@ def test_limits_and_stop_texts(teller: httpx.Client) -> None:
     stopped = ask(teller, stop=[",", "x"])
     assert (stopped["content"], stopped["stop_type"]) == (" a time", "word")
     assert stopped["stopping_word"] == ","
+
+
+def test_a_stop_text_that_no_utf_8_can_hold_is_shown_all_the_same(teller: httpx.Client) -> None:
+    body = json.dumps({"prompt": PROMPT, "stop": ["\ud800"]})  # in ASCII: httpx refuses it
+    response = teller.post(
+        "/completion", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert response.status_code == 200, response.text
+    assert response.json()["generation_settings"]["stop"] == ["?"]
 
 
 def test_the_operators_limit_holds() -> None:
