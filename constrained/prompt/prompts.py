@@ -28,6 +28,7 @@ from constrained.prompt.turn_cache import (
     digest,
     writes_ids,
 )
+from constrained.prompt.unread_messages import check_roles_are_read
 from constrained.template.special_tokens import Prompt, render_prompt
 from constrained.tools.shapes import as_openai
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -161,7 +162,7 @@ class Prompts:
         """The prompt of a job.
 
         Raises:
-            TemplateError: the template refuses the messages.
+            TemplateError: the template refuses the messages, or leaves one out for its role.
             RequestError: the text has a lone surrogate.
             ContextError: the prompt is beyond any that could fit. One that is less too long is
                 refused where it is generated from: its tokens can still be counted.
@@ -176,6 +177,9 @@ class Prompts:
         history = self._recall(job, scene)
         opened = scene.write(history.messages)
         check_text(opened.text, self._vocabulary, self._context_length)
+        check_roles_are_read(
+            history.messages, opened.text, lambda messages: scene.write(messages).text
+        )
         # What the two renderings do not share is the generation prompt: it has the start state.
         closed = scene.write(history.messages, opened=False)
         tokens, reuse = self._encode(opened, scene, history, recall=Recall(job.recall))
