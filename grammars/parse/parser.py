@@ -24,14 +24,7 @@ from grammars.turn import (
     collect,
     find_reasoning_start,
 )
-from grammars.wire.format import (
-    LONGEST_NAME,
-    CallNode,
-    Content,
-    Format,
-    JsonCall,
-    Reasoning,
-)
+from grammars.wire.format import LONGEST_NAME, CallNode, Content, Format, JsonCall, Reasoning
 from grammars.wire.variants import MessageHeader, MessageHeaders
 
 

@@ -50,7 +50,7 @@ class PythonArgumentsReader:
     def _key(self) -> Steps[str]:
         key = ""
         after = self._hole.after_key
-        while (yield from self._buffer.need()) != after[0]:
+        while not (yield from self._buffer.begins(after)):  # a key may have a colon itself
             key += self._buffer.take(1)
             if len(key) > LONGEST_NAME or key[-1] in "\n<,()[]{}\"'":
                 raise NotACallError

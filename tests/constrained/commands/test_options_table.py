@@ -28,6 +28,7 @@ LOADED: dict[str, tuple[str, str, Any]] = {
     "model": ("-m m.gguf", "source", "m.gguf"),
     "tokenizer": ("-m vllm://127.0.0.1:1 --tokenizer v.gguf", "tokenizer", "v.gguf"),
     "backend_key": ("-m vllm://127.0.0.1:1 --backend-key k", "api_key", "k"),
+    "backend_timeout": ("-m vllm://127.0.0.1:1 --backend-timeout 7", "engine_timeout", 7.0),
     "chat_template_file": ("--chat-template-file TEMPLATE", "chat_template", PLAIN_TEMPLATE),
     "tool_format": ("--tool-format hermes", "tool_format", "hermes"),
     "deterministic": ("--deterministic", "deterministic", True),

@@ -132,9 +132,9 @@ def test_reading_takes_its_time_from_that_of_the_request(
         clock.seconds += 200
         return read_object(*given)
 
-    def launch_noted(*given: Any, timeout: float | None) -> Any:
+    def launch_noted(*given: Any, timeout: float | None, **options: Any) -> Any:
         limits.append(timeout)
-        return launch(*given, timeout=timeout)
+        return launch(*given, timeout=timeout, **options)
 
     def load_slowly() -> Model:
         clock.seconds += 5_000
