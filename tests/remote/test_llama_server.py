@@ -160,9 +160,9 @@ def wait_until_idle(host: str) -> float:
 def test_deadlines_and_cancellations_free_the_slot(adversary: str):
     with load(f"llama-server://{adversary}") as model:
         with pytest.raises(DeadlineError):
-            model.call("Hi", timeout=0.2, sampling=GREEDY, max_tokens=900)
+            model.call("Hi", timeout=0.05, sampling=GREEDY, max_tokens=3_000)  # 0.13 s for 900
         assert wait_until_idle(adversary) < 2
-        stream = model.stream("Hello", sampling=GREEDY, max_tokens=900)
+        stream = model.stream("Hello", sampling=GREEDY, max_tokens=3_000)
         for _ in stream:
             break
         assert wait_until_idle(adversary) < 2
