@@ -11,8 +11,10 @@ import pytest
 from tests.constrained.remote.faulty_proxy import Faults
 from tests.remote_model import drawn_elsewhere
 from tests.scripted_model import BYTES, OPENED, scripted
-from tests.server.running_server import Json, running
+from tests.server.running_server import Json, needs_own_engine, running
 from tests.templates import hermes_call
+
+pytestmark = needs_own_engine
 
 STALL = 0.5  # seconds
 ASK: Json = {"messages": [{"role": "user", "content": "Go."}], "max_tokens": 200}

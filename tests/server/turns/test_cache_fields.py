@@ -15,8 +15,10 @@ from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
 from server.settings import Settings
 from tests.scripted_model import BYTES
-from tests.server.running_server import running
+from tests.server.running_server import needs_own_engine, running
 from tests.templates import HERMES
+
+pytestmark = needs_own_engine
 
 TWO_KEYS = Settings(api_keys=("key-A", "key-B"))
 SHARED = Settings(api_keys=("key-A", "key-B"), share_cache=True)

@@ -7,8 +7,10 @@ import httpx
 import pytest
 
 from tests.scripted_model import scripted
-from tests.server.running_server import Json, running, stream
+from tests.server.running_server import Json, needs_own_engine, running, stream
 from tests.templates import PING
+
+pytestmark = needs_own_engine
 
 LONG = "Tell me more. " * 60  # longer than one step of the schedule
 CHAT: Json = {"messages": [{"role": "user", "content": LONG}], "max_tokens": 8}

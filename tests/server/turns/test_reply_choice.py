@@ -8,7 +8,9 @@ import pytest
 
 from tests.constrained.model.test_best_of import FIRST, knowing
 from tests.constrained.trace.test_confidence import COLOURS, choosing
-from tests.server.running_server import read_events, running
+from tests.server.running_server import needs_own_engine, read_events, running
+
+pytestmark = needs_own_engine
 
 PAINT = {
     "type": "object",

@@ -39,6 +39,7 @@ def thinker() -> Iterator[httpx.Client]:
         yield client
 
 
+@needs_own_engine
 def test_a_text(plain: httpx.Client) -> None:
     message = ask(plain)
     assert message["id"].startswith("msg_")
@@ -156,6 +157,7 @@ def test_a_budget_of_thinking_holds() -> None:
     assert message["usage"]["output_tokens_details"]["thinking_tokens"] <= 8
 
 
+@needs_own_engine
 def test_thinking_without_a_block_is_said_to_be_ignored() -> None:
     source = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
     with running(scripted("Hello", source=source, turn=rb"assistant:")) as client:
@@ -233,6 +235,7 @@ def test_the_start_of_a_stream_knows_the_prompt(plain: httpx.Client) -> None:
     assert start["message"]["usage"]["input_tokens"] == count(plain)
 
 
+@needs_own_engine
 def test_unknown_fields_are_named(plain: httpx.Client) -> None:
     body = {**BASE, "frobnicate": 1, "metadata": {"user_id": "me"}, "service_tier": "auto"}
     body |= {"container": None}

@@ -16,7 +16,7 @@ from tests.server.dialects.responses.test_responses import (
     events_of,
     refuse,
 )
-from tests.server.running_server import Json, running
+from tests.server.running_server import Json, needs_own_engine, running
 from tests.templates import hermes_call
 
 QUERY = {"type": "object", "properties": {"goal": {"type": "string"}}, "required": ["goal"]}
@@ -54,6 +54,7 @@ def count(client: httpx.Client, input: Any = "Hello", **body: Any) -> int:
     return response.json()["input_tokens"]
 
 
+@needs_own_engine
 def test_a_search_is_an_item_of_its_own_and_what_it_finds_is_called(painter: httpx.Client) -> None:
     tools = [SEARCH, DEFERRED]
     searched = ask(painter, tools=tools, temperature=0)
