@@ -138,7 +138,7 @@ class AnsweredCall:
 
         loop = AgentLoop(
             job.messages,
-            [] if search else lambda: [*job.tools, *(servers.tools() if servers else ())],
+            [] if search else lambda: request.list_tools(job, servers),
             {"tool_choice": job.tool_choice, "drop_tools": job.drop_tools},
             limits=RunLimits(),
             search=search,

@@ -192,9 +192,11 @@ class ChatSession:
         while True:
             messages = [*self._job.messages, *self._messages]
             own = [] if self._servers is None else self._servers.tools()
-            tools, hidden = [*self._job.tools, *own], []
+            tools = [*self._job.tools, *own]
+            hidden: list[Any] = []
             if self._search is not None:
-                tools, hidden = [self._search.tool], self._search.list_found(messages)
+                tools = [self._search.tool]
+                hidden = self._search.list_found(messages)
                 own = [self._search.tool, *own]
             job = replace(job, messages=messages, tools=tools, hidden_tools=hidden)
             turn = self._model.compile(job)

@@ -82,6 +82,14 @@ def read_choice_options(
     return chosen
 
 
+def list_tools(job: "Job", servers: "McpServers | None") -> list[Any]:
+    """The tools of a job, and those that MCP servers have at the moment."""
+    tools = list[Any](job.tools)
+    if servers is not None:
+        tools += servers.tools()
+    return tools
+
+
 def read_search(
     options: argparse.Namespace, job: "Job", servers: "McpServers | None"
 ) -> "ToolSearch | None":
@@ -94,7 +102,7 @@ def read_search(
         return None
     from constrained.tools.search import ToolSearch
 
-    tools = [*job.tools, *(servers.tools() if servers else ())]
+    tools = list_tools(job, servers)
     if not tools:
         hint = "Give --tools, --mcp or --mcp-config"
         raise RequestError("--search-tools: there are no tools to search", hint=hint)

@@ -5,7 +5,8 @@ from typing import Any
 
 from constrained.errors import TemplateError
 
-KNOWN_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+KNOWN_ROLES = frozenset({"system", "user", "assistant", "tool", "function"})
+"""Of conversations in the form of `normalise`."""
 MOST_OTHER_ROLES = 8
 """In a conversation: each costs a rendering."""
 _HINT = 'Use "system", "user", "assistant" or "tool"'
@@ -29,7 +30,7 @@ def check_roles_are_read(
     checked = set[str]()
     for index, message in enumerate(messages):
         role = message["role"]
-        if role in KNOWN_ROLES | checked or not message["content"]:
+        if role in KNOWN_ROLES or role in checked or not message["content"]:
             continue
         checked.add(role)
         where = f"/messages/{index}/role"

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 from grammars.byte_cache import MIB, keep_results
 from grammars.spelling.python import Ends
-from grammars.wire.format import JsonStyle
+from grammars.wire.format import LONGEST_NAME, JsonStyle
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
@@ -276,6 +276,20 @@ class Buffer:
             if count == len(option):
                 return self.take(count)
         raise NotACallError
+
+    def name_before(self, text: str, barred: str) -> Steps[str]:
+        """Takes a name, up to a text, which stays.
+
+        Raises:
+            NotACallError: it is too long for a name, or has one of the barred characters.
+            CutError: the text ends before that is certain.
+        """
+        name = ""
+        while not (yield from self.begins(text)):
+            name += self.take(1)
+            if len(name) > LONGEST_NAME or name[-1] in barred:
+                raise NotACallError
+        return name.strip()
 
     def begins(self, text: str) -> Steps[bool]:
         """Does `text` come next? Takes nothing.

@@ -198,12 +198,7 @@ class CallReader:
         first = behind[0] if behind else None
         if not isinstance(first, Literal) or first.text[:1] not in tuple("._-"):
             return (yield from self._name(_find_stops(behind)))
-        name, size = "", len(first.text)
-        while (yield from self._buffer.need(size)) != first.text:
-            name += self._buffer.take(1)
-            if len(name) > LONGEST_NAME or name[-1] in "\n<":
-                raise NotACallError
-        return name.strip()
+        return (yield from self._buffer.name_before(first.text, "\n<"))
 
     def _last_word(self, pattern: str) -> Steps[str]:
         """An id that ends the call: nothing tells its end but a character that is none of it, or

@@ -5,7 +5,7 @@ from grammars.parse.buffer import Buffer, NotACallError, Steps, make_scanner
 from grammars.spelling.coerce import Raw, Told
 from grammars.spelling.python import Ends
 from grammars.spelling.reading import read_value
-from grammars.wire.format import LONGEST_NAME, PythonArguments
+from grammars.wire.format import PythonArguments
 
 
 class PythonArgumentsReader:
@@ -48,14 +48,10 @@ class PythonArgumentsReader:
         return raws
 
     def _key(self) -> Steps[str]:
-        key = ""
-        after = self._hole.after_key
-        while not (yield from self._buffer.begins(after)):  # a key may have a colon itself
-            key += self._buffer.take(1)
-            if len(key) > LONGEST_NAME or key[-1] in "\n<,()[]{}\"'":
-                raise NotACallError
+        after = self._hole.after_key  # all of it: a key may have a colon itself
+        key = yield from self._buffer.name_before(after, "\n<,()[]{}\"'")
         yield from self._buffer.literal(after)
-        return key.strip()
+        return key
 
     def _value(self, key: str) -> Steps[Raw]:
         own, escaped = self._hole.quote, self._hole.escaped

@@ -13,12 +13,19 @@ from grammars.schema.nodes import Json
 from grammars.spelling.styles import speaks_json
 from grammars.wire.format import JsonStyle
 
-_ESCAPE = re.compile(
-    r"\\(?:(?P<letter>[\\'\"/bfnrt])|x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})"
-    r"|U(?P<U>[0-9a-fA-F]{8}))|(?P<bad>[\\\x00-\x1f])"
-)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def _compile_escapes(letters: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"\\(?:(?P<letter>[{letters}])|x(?P<x>[0-9a-fA-F]{{2}})|u(?P<u>[0-9a-fA-F]{{4}})"
+        r"|U(?P<U>[0-9a-fA-F]{8}))|(?P<bad>[\\\x00-\x1f])"
+    )
+
+
+_ESCAPE = _compile_escapes(r"\\'\"bfnrt")
+_ESCAPE_OF_JSON = _compile_escapes(r"\\'\"/bfnrt")  # Python has no escaped slash
 
 
 class DeepJsonError(ValueError):
@@ -89,7 +96,8 @@ def _read_string(spelled: str, style: JsonStyle) -> str:
     if not style.escapes:
         quote = style.quotes[0]
         return json.dumps(spelled[len(quote) : -len(quote)])
-    return json.dumps(_ESCAPE.sub(_unescape, spelled[1:-1]))
+    escape = _ESCAPE_OF_JSON if spelled[0] == '"' else _ESCAPE
+    return json.dumps(escape.sub(_unescape, spelled[1:-1]))
 
 
 def _unescape(match: re.Match[str]) -> str:

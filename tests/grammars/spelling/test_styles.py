@@ -281,7 +281,7 @@ def test_the_end_of_an_object_is_found(name: str, value: Any, rest: str, cut: in
     ("style", "texts"),
     [
         (PYTHON, ["", "'", "'a", "'a\"", "nan", "inf", "NaN", "1e999", "(1,)", "[1,]", "{1: 2}",
-                  "'\\ud800'", "'\\q'", "'\n'", "'\\U00110000'", "TRUE", "'a' 'b'",
+                  "'\\ud800'", "'\\q'", "'\\/'", "'\n'", "'\\U00110000'", "TRUE", "'a' 'b'",
                   "0x10", "1_000", "b'a'", "{'a'}", "{'a' 1}", "'\ud800'", "-", "01"]),
         (GEMMA, ["", "a", "{a}", "{:1}", '<|"|>', '{<|"|>a:1}', "NaN", '"a"', "'a'", "{a:1,}",
                  "{a:1}}", "True", '<|"|>a']),
@@ -289,6 +289,11 @@ def test_the_end_of_an_object_is_found(name: str, value: Any, rest: str, cut: in
 )  # fmt: skip
 def test_what_spells_nothing_is_refused(style: JsonStyle, texts: list[str]) -> None:
     assert [text for text in texts if reads(text, style)] == []
+
+
+def test_a_slash_may_be_escaped_in_strings_of_json_alone() -> None:
+    assert read_value(r'"a\/b"', PYTHON) == "a/b"
+    assert not reads(r"'a\/b'", PYTHON)
 
 
 @given(st.text(max_size=20) | st.text(alphabet="{}[]'\"\\:,ux0d8N1eTrue<|> \n", max_size=20))
