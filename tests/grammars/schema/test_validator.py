@@ -61,3 +61,41 @@ def test_what_multiplies_out_is_found() -> None:
     inner = {"type": "object", "properties": {"x": double_references(30)["$defs"]["d0"]}}
     assert find_multiplied({**inner, "$defs": double_references(30)["$defs"]}) is not None
     assert find_multiplied({"properties": {"a": {"$ref": "#"}}}) is None
+
+
+LETTERS = {"type": "string", "pattern": r"^\p{L}{1,255}$"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "error"),
+    [
+        (LETTERS, "Jörg", None),
+        (LETTERS, "R2", ([], r'"R2" does not match "^\p{L}{1,255}$"')),
+        (LETTERS, 2, ([], '2 is not of type "string"')),
+        (LETTERS | {"format": "email"}, "Jörg", ([], '"Jörg" is not a "email"')),
+        ({"items": {"anyOf": [LETTERS, {"const": 1}]}}, ["x", 1], None),
+        ({"not": LETTERS, "allOf": [{"minLength": 2}]}, "R2", None),
+        ({"$ref": "#/$defs/n", "$defs": {"n": LETTERS}}, "Zoë", None),
+        ({"$ref": "#/$defs/n", "$defs": {"n": LETTERS}}, "9", "does not match"),
+    ],
+)
+def test_letters_of_all_scripts_are_counted(schema: Any, value: Any, error: Any) -> None:
+    """jsonschema-rs itself refuses the pattern for the size of its automaton."""
+    found = Validator(schema, schema).find_error(value)
+    if isinstance(error, str):
+        assert found is not None
+        assert error in found[1]
+    else:
+        assert found == error
+
+
+def test_letters_are_counted_behind_a_reference_into_the_document() -> None:
+    root = {"$defs": {"n": LETTERS}, "properties": {"a": {"$ref": "#/$defs/n"}}}
+    validator = Validator(root["properties"]["a"], root)
+    assert validator.admits("Zoë")
+    assert not validator.admits("9")
+
+
+def test_a_text_that_takes_too_many_steps_does_not_match() -> None:
+    schema = {"pattern": r"^(a|\p{L})*a(a|b){1000}$"}
+    assert not Validator(schema, schema).admits("ab" * 1000)
