@@ -1,10 +1,7 @@
 """A model ready for calls: a GGUF file, its chat template, and what they say about tool calls."""
 
-import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, TypeVar, Unpack, overload
@@ -13,21 +10,9 @@ from constrained.agent import run as agent
 from constrained.agent.loop import RunTools
 from constrained.agent.outcome import Run
 from constrained.answers import Target, read_target
-from constrained.compile.compiled_turn import CompiledTurn
-from constrained.compile.compiler import Compiler
-from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
-from constrained.decode.drafts.draft_model import DraftModel
+from constrained.deadline import set_deadline
 from constrained.decode.filters.events import StreamEvent
-from constrained.decode.request import DecodeOptions, Finish, Generation, Request
-from constrained.engine.options import MOST_WAITING
-from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ModelError
-from constrained.job import Job
-from constrained.kv.snapshots import NO_CACHE, Cache
-from constrained.metrics import Metrics
 from constrained.model.call_options import (
-    CallOptions,
-    CompiledTurnOptions,
     GeneratedTextOptions,
     Messages,
     ModelCall,
@@ -36,31 +21,20 @@ from constrained.model.call_options import (
     RunOptions,
     explain_options,
     read_call,
-    read_call_options,
     read_value,
 )
-from constrained.model.chosen_turn import check_choice, generate_chosen
-from constrained.model.runners import make_runner
-from constrained.prompt.turn_cache import MOST_TOKENS
-from constrained.remote.remote_engine import RemoteEngine
-from constrained.reply import Reply, TurnCallIds, has_own_ids, make_reply
+from constrained.model.turn_model import TurnModel
+from constrained.reply import Reply, TurnCallIds
 from constrained.runs.recorded_run import ModelIdentity, begin, go_on
-from constrained.schedule.scheduler import STEP
 from constrained.schedule.worker import (
     AsyncStream,
     Sink,
-    Start,
     Stream,
     Wanted,
     arun,
-    check_demand,
     run,
-    then,
 )
-from constrained.schedule.workers import Order, Workers
-from constrained.template.chat_template import ChatTemplate
-from grammars.turn import Answer
-from grammars.wire.format import Format
+from constrained.schedule.workers import Order
 
 T = TypeVar("T")
 
@@ -69,7 +43,7 @@ def _ignore(events: Sequence[StreamEvent]) -> None:
     """The sink of a caller who wants the reply alone."""
 
 
-class Model:
+class Model(TurnModel):
     """A loaded model; make one with `load` or `from_llama`.
 
     `call` generates one turn, `run` is the agent loop, `generate` returns a value, `stream` gives
@@ -100,50 +74,6 @@ class Model:
         TemplateError: the chat template is not valid.
         RequestError: the model cannot use this wire format, or the cache folder cannot be used.
     """
-
-    def __init__(
-        self,
-        engine: Engine | RemoteEngine,
-        template: ChatTemplate,
-        tool_template: ChatTemplate | None = None,
-        *,
-        sampling: Sampling | None = None,
-        notices: Sequence[str] = (),
-        tool_format: Format | None = None,
-        deterministic: bool = False,
-        step: int = STEP,
-        clock: Clock = time.monotonic,
-        cache: Cache = NO_CACHE,
-        draft: bool = True,
-        draft_model: DraftModel | None = None,
-        max_waiting: int = MOST_WAITING,
-    ):
-        self.engine = engine
-        self._name = template.name
-        remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
-        self.compiler = Compiler(
-            engine.vocabulary,
-            template,
-            tool_template,
-            tool_format=tool_format,
-            remembered=remembered,
-            context_length=engine.context_length,
-        )
-        self.sampling = sampling or Sampling()
-        self.notices = (*notices, *self.compiler.notices)
-        self._draft = draft
-        self._workers = Workers("compile", max_waiting)
-        self._clock = clock
-        self._end: Deadline | None = None  # of the process
-        self._runner = make_runner(
-            engine,
-            step=step,
-            deterministic=deterministic,
-            clock=clock,
-            cache=cache,
-            draft_model=draft_model,
-            most_waiting=max_waiting,
-        )
 
     def __repr__(self) -> str:
         engine = self.engine
@@ -373,211 +303,6 @@ class Model:
             sampling=self.sampling,
         )
 
-    def compile(
-        self, job: Job, timeout: float | None = None, *, client: Hashable = None
-    ) -> CompiledTurn:
-        """Compiles a request into a prompt and a grammar, without generating anything.
-
-        Args:
-            job: the request.
-            timeout: seconds until it fails, time in the queue included; None: no limit.
-            client: identifies the client; waiting clients take turns.
-
-        Returns:
-            The compiled turn, for `complete`, `stream_turn` and `astream_turn`.
-
-        Raises:
-            Error: a request that is not valid.
-            BusyError: too many requests are waiting.
-            DeadlineError: the timeout is over.
-        """
-        is_known = self.compiler.knows(job)
-        return run(self._queue_job(job, timeout, client, is_known=is_known))
-
-    async def acompile(
-        self,
-        job: Job,
-        timeout: float | None = None,
-        *,
-        client: Hashable = None,
-        is_known: bool | None = None,
-    ) -> CompiledTurn:
-        """Like `compile`, for asyncio.
-
-        Args:
-            job: the request.
-            timeout: see `compile`.
-            client: see `compile`.
-            is_known: the answer of `Compiler.knows`, if you have it: True if the grammar is in the
-                cache. None: look it up.
-        """
-        if is_known is None:
-            is_known = self.compiler.knows(job)
-        return await arun(self._queue_job(job, timeout, client, is_known=is_known))
-
-    def compile_text(
-        self,
-        prompt: str | Sequence[int],
-        answer: Answer | None = None,
-        timeout: float | None = None,
-        *,
-        client: Hashable = None,
-        cache_salt: str | None = None,
-        cache_prompt: bool = True,
-    ) -> CompiledTurn:
-        """Compiles a raw prompt, without a chat template.
-
-        Args:
-            prompt: the text, or its token ids.
-            answer: the form of the generated text; None: any text.
-            timeout: see `compile`.
-            client: see `compile`.
-            cache_salt: see `Options`.
-            cache_prompt: see `Options`.
-
-        Returns:
-            The compiled turn.
-
-        Raises:
-            Error: as for `compile`.
-        """
-        work = partial(
-            self.compiler.compile_text,
-            prompt,
-            answer,
-            cache_salt=cache_salt,
-            cache_prompt=cache_prompt,
-        )
-        return run(self._queue(work, timeout, client, is_known=answer is None))
-
-    async def acompile_text(
-        self,
-        prompt: str | Sequence[int],
-        answer: Answer | None = None,
-        timeout: float | None = None,
-        *,
-        client: Hashable = None,
-        cache_salt: str | None = None,
-        cache_prompt: bool = True,
-    ) -> CompiledTurn:
-        """Like `compile_text`, for asyncio."""
-        work = partial(
-            self.compiler.compile_text,
-            prompt,
-            answer,
-            cache_salt=cache_salt,
-            cache_prompt=cache_prompt,
-        )
-        return await arun(self._queue(work, timeout, client, is_known=answer is None))
-
-    async def aread(
-        self,
-        read: Callable[[], T],
-        timeout: float | None = None,
-        *,
-        client: Hashable = None,
-        quick: bool = True,
-    ) -> T:
-        """Runs a function in one of the threads that compile, in the order of the queue.
-
-        Args:
-            read: the function, which reads a request.
-            timeout: see `compile`.
-            client: see `compile`.
-            quick: False if the request has a schema or grammar to compile.
-
-        Returns:
-            What the function returns.
-        """
-        return await arun(self._queue(read, timeout, client, is_known=quick))
-
-    def complete(
-        self,
-        turns: Sequence[CompiledTurn],
-        *,
-        force: bool = True,
-        **options: Unpack[CompiledTurnOptions],
-    ) -> list[Reply]:
-        """Generates several compiled turns together, as one batch.
-
-        Args:
-            turns: the results of `compile`.
-            force: append tokens that the grammar forces (fast-forward tokens) without evaluating
-                the model for them.
-            options: those of `CompiledTurnOptions`, and of decoding.
-
-        Returns:
-            The replies, in the order of the turns.
-
-        Raises:
-            Error: as for `call`.
-        """
-        call_options = read_call_options(options, self._decode_defaults, force=force)
-        starts = self._prepare(turns, call_options)
-        streams = [Stream(start) for start in starts]
-        try:
-            return [stream.result for stream in streams]
-        finally:
-            for stream in streams:
-                stream.cancel()
-
-    def stream_turn(
-        self, turn: CompiledTurn, **options: Unpack[CompiledTurnOptions]
-    ) -> Stream[Reply]:
-        """Like `complete` for one turn, but returns a stream of events at once."""
-        (start,) = self._prepare([turn], read_call_options(options, self._decode_defaults))
-        return Stream(start)
-
-    def astream_turn(
-        self, turn: CompiledTurn, **options: Unpack[CompiledTurnOptions]
-    ) -> AsyncStream[Reply]:
-        """Like `stream_turn`, for `async for`.
-
-        Raises:
-            BusyError: too many requests are waiting.
-            ModelError: the model is closed.
-        """
-        (start,) = self._prepare([turn], read_call_options(options, self._decode_defaults))
-        return AsyncStream(start)
-
-    @property
-    def _decode_defaults(self) -> DecodeOptions:
-        return DecodeOptions(sampling=self.sampling, draft=self._draft)
-
-    def _prepare(self, turns: Sequence[CompiledTurn], options: CallOptions) -> list[Start[Reply]]:
-        """Functions that start the turns; their time runs from now on."""
-        deadline = set_deadline(options.timeout, self._clock)
-        start = partial(self._generate, options=options, deadline=deadline)
-        return [partial(start, turn) for turn in turns]
-
-    def _queue_job(
-        self, job: Job, timeout: float | None, client: Hashable, *, is_known: bool
-    ) -> Callable[[Wanted], Future[CompiledTurn]]:
-        return self._queue(partial(self.compiler.compile, job), timeout, client, is_known=is_known)
-
-    def _queue(
-        self,
-        work: Callable[[], T],
-        timeout: float | None,
-        client: Hashable,
-        *,
-        is_known: bool,
-    ) -> Callable[[Wanted], Future[T]]:
-        check_timeout(timeout)
-        deadline = set_deadline(timeout, self._clock)
-
-        def start(is_wanted: Wanted) -> Future[T]:
-            check = partial(self._check, is_wanted, deadline)
-            return self._workers.submit(work, Order(client, is_known=is_known, check=check))
-
-        return start
-
-    def _check(self, is_wanted: Wanted, deadline: Deadline | None) -> None:
-        """Raises what ends a request before its turn is decoded."""
-        check_demand(is_wanted, deadline, self._clock)
-        if self._end and self._end.is_over(self._clock()):
-            raise self._end.fail_draining()
-
     def _read_call(
         self,
         messages: Messages,
@@ -600,101 +325,3 @@ class Model:
         is_known = self.compiler.knows(call.job)
         order = Order(call.options.owner, is_known=is_known, check=check)
         return self._workers.start(compile, order)
-
-    def _generate(
-        self,
-        turn: CompiledTurn,
-        is_wanted: Wanted,
-        sink: Sink,
-        *,
-        options: CallOptions,
-        deadline: Deadline | None,
-    ) -> Future[Reply]:
-        def launch(turn: CompiledTurn, sink: Sink, *, options: CallOptions) -> Future[Reply]:
-            generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
-            return then(generation, partial(self._finish, turn))
-
-        check_choice(options, self.engine)
-        return generate_chosen(launch, turn, sink, options)
-
-    def decode(
-        self,
-        turn: CompiledTurn,
-        is_wanted: Wanted,
-        sink: Sink,
-        *,
-        options: CallOptions,
-        deadline: Deadline | None,
-    ) -> Future[Generation]:
-        """Starts the decoding of a turn; what comes of it is no reply yet.
-
-        Args:
-            turn: compiled for this model.
-            is_wanted: True while somebody waits for it.
-            sink: takes the events as they come.
-            options: of the decoding.
-            deadline: on the clock of the model.
-
-        Raises:
-            BusyError, ModelError: at once: too many requests wait, or the model is closed.
-        """
-        if options.decode.ignore_eos:
-            turn.check_endless()
-        request = Request(
-            turn.make_input(),
-            options.decode,
-            sink=sink,
-            is_wanted=is_wanted,
-            deadline=deadline,
-            owner=options.owner,
-            background=options.background,
-        )
-        generation = self._runner.submit(request)
-        generation.add_done_callback(self._note_failure)
-        return generation
-
-    def _finish(self, turn: CompiledTurn, generation: Generation) -> Reply:
-        reply = make_reply(generation, turn)
-        is_cut = generation.stopped is not None or generation.is_ended_by_text
-        if generation.finish is Finish.STOP and not is_cut and has_own_ids(generation, reply):
-            self.compiler.keep(turn, generation.tokens, reply.message())
-        return reply
-
-    def _note_failure(self, generation: Future[Generation]) -> None:
-        """A matcher that has failed has spoilt what its forks share: it is compiled anew."""
-        if isinstance(generation.exception(), GrammarError):
-            with suppress(ModelError):  # closed meanwhile
-                order = Order(is_known=True, is_bounded=False)
-                self._workers.submit(self.compiler.forget, order)
-
-    @property
-    def clock(self) -> Clock:
-        """What timeouts are measured with, in seconds."""
-        return self._clock
-
-    def metrics(self) -> Metrics:
-        """Returns the number of running and waiting requests, and the size of all caches."""
-        return replace(self._runner.metrics, caches=self.compiler.measure_caches())
-
-    def drain(self, seconds: float) -> None:
-        """Prepares to stop: refuses new requests, and gives running ones time to finish.
-
-        Args:
-            seconds: requests that take longer fail with a `ModelError`, as do new ones.
-        """
-        self._end = Deadline(self._clock() + seconds, seconds)
-        self._runner.drain(self._end)
-
-    def close(self) -> None:
-        """Waits for the requests in the queue, then frees the model."""
-        self._workers.close()
-        try:
-            self._runner.close()
-        finally:
-            self.engine.close()
-
-    def __enter__(self) -> "Model":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
