@@ -24,7 +24,7 @@ from benchmarks.copying import OFFERED, QUOTES
 from constrained.engine.protocol import Sampling
 from constrained.model.loading import load
 from constrained.model.model import Model
-from constrained.model.packaged import find_file
+from constrained.model_files.packaged import find_file
 from constrained.reply import Reply
 
 GREEDY = Sampling(temperature=0)

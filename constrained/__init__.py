@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from constrained.decode.drafts.draft_options import DraftOptions
     from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
     from constrained.decode.request import Usage
+    from constrained.embedding.embedding_model import EmbeddingModel, Embeddings, load_embeddings
     from constrained.engine.protocol import Sampling
     from constrained.errors import (
         BusyError,
@@ -59,6 +60,7 @@ _NAMES = {
     "constrained.decode.drafts.draft_options": ("DraftOptions",),
     "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
     "constrained.decode.request": ("Usage",),
+    "constrained.embedding.embedding_model": ("EmbeddingModel", "Embeddings", "load_embeddings"),
     "constrained.engine.protocol": ("Sampling",),
     "constrained.errors": (
         "BusyError",
@@ -120,6 +122,8 @@ __all__ = [
     "DeadlineError",
     "DraftOptions",
     "Elicitation",
+    "EmbeddingModel",
+    "Embeddings",
     "Error",
     "Exhausted",
     "FunctionTool",
@@ -154,6 +158,7 @@ __all__ = [
     "connect_mcp",
     "from_llama",
     "load",
+    "load_embeddings",
     "report_tools",
     "tool",
 ]

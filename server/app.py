@@ -23,9 +23,11 @@ from server.batches import routes as batches
 from server.batches.batch_runner import BatchRunner
 from server.dialects.chat import routes as chat
 from server.dialects.completions import routes as completions
+from server.dialects.embeddings import routes as embeddings
 from server.dialects.llamacpp import routes as llamacpp
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
+from server.dialects.ollama import embedding_routes as ollama_embeddings
 from server.dialects.ollama import routes as ollama
 from server.dialects.ollama.reply import encode_ollama_error
 from server.dialects.responses import routes as responses
@@ -37,6 +39,7 @@ from server.http.dialect import Dialect, find_dialect
 from server.http.gate import OPEN, Gate
 from server.http.openapi import complete_document
 from server.metrics import Counters
+from server.models.embedding_service import EmbeddingService
 from server.models.leases import ModelLeases
 from server.models.served_models import ModelBounds, ServedModels
 from server.models.source import ModelSource
@@ -76,6 +79,7 @@ def make_app(
     stop: Callable[[Exception], None] | None = None,
     address: str = "",
     store: SharedStore | None = None,
+    embedding: EmbeddingService | None = None,
 ) -> FastAPI:
     """The application of one model, or of several.
 
@@ -89,6 +93,7 @@ def make_app(
         address: where the server listens, for the log.
         store: what several servers share, and what outlives this one; None: nothing. The
             application closes it.
+        embedding: the model for embeddings; None: there is none.
     """
     settings = settings or Settings()
     counters = Counters()
@@ -113,10 +118,14 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         models.start(stop)
+        if embedding is not None:
+            embedding.start(stop)
         await app.state.batches.resume()
         yield
         await app.state.batches.stop()
         await models.close()
+        if embedding is not None:
+            await asyncio.to_thread(embedding.close)
         if traces is not None:
             await asyncio.to_thread(traces.close)
         if store is not None:
@@ -132,11 +141,14 @@ def make_app(
     app.state.models = models
     app.state.settings = settings
     app.state.counters = counters
+    app.state.embeddings = embedding
     if store is not None:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     app.state.batches = BatchRunner(make_routes(app.state), models, settings)
     for dialect in DIALECTS:
         app.include_router(dialect.router)
+    app.include_router(embeddings.router)
+    app.include_router(ollama_embeddings.router)
     app.include_router(batches.router)
     app.include_router(model_routes.router)
     app.include_router(status.router)

@@ -26,11 +26,12 @@ from constrained.terminal.input import read_text
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
 from server.logs import FORMATTERS, set_up_log
+from server.models.embedding_options import add_embedding_options, find_embedding_service
 from server.settings import ReasoningField, Settings
 
 if TYPE_CHECKING:
-    from constrained.model.hub_cache import CachedModel
     from constrained.model.model import Model
+    from constrained.model_files.hub_cache import CachedModel
     from server.models.source import ModelSource
     from server.store.shared_store import SharedStore
 
@@ -94,6 +95,7 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     )
     add("-a", "--alias", metavar="NAME", help=help)
     _add_models(parser.add_argument_group("several models").add_argument)
+    add_embedding_options(parser.add_argument_group("embeddings").add_argument)
     help = "field for reasoning in Chat Completions; default: reasoning_content"
     fields = tuple(ReasoningField)
     add("--reasoning-field", choices=fields, help=help)
@@ -295,6 +297,7 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         server.should_exit = True
 
     sources = find_models(options)
+    embedding = find_embedding_service(options, settings)
     listening = open_socket(options.host, options.port)
     address = f"http://{write_address(options.host, listening.getsockname()[1])}"
     LOG.info("listening on %s%s", address, _describe_start(sources))
@@ -303,7 +306,15 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         memory=_read_models_memory(options),
         idle_seconds=None if options.sleep_idle_seconds < 0 else options.sleep_idle_seconds,
     )
-    app = make_app(sources, settings, bounds, stop=stop, address=address, store=find_store(options))
+    app = make_app(
+        sources,
+        settings,
+        bounds,
+        stop=stop,
+        address=address,
+        store=find_store(options),
+        embedding=embedding,
+    )
 
     def drain() -> None:
         app.state.batches.drain()
@@ -343,9 +354,9 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
 def find_models(options: argparse.Namespace) -> "list[ModelSource]":
     """The models that the options name: that of -m or -hf first, with which the server starts; the
     demo model, if they name none."""
-    from constrained.model.hub_cache import list_cached
-    from constrained.model.local_models import measure_files
-    from constrained.model.packaged import find_file
+    from constrained.model_files.hub_cache import list_cached
+    from constrained.model_files.local_models import measure_files
+    from constrained.model_files.packaged import find_file
     from server.models.model_files import find_sources, load_model
     from server.models.source import ModelSource
 

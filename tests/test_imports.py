@@ -35,9 +35,10 @@ MAY_NOT_IMPORT = {
     "server": set[str](),
 }
 OURS_ELSEWHERE = {"tests", "examples", "benchmarks"}
+LLAMA_CPP = ("constrained.engine.llama", "constrained.embedding.llama")
 ONLY_IN = {
     "fastapi": {module.name for module in MODULES if module.name.startswith("server.")},
-    "llama_cpp": {m.name for m in MODULES if m.name.startswith("constrained.engine.llama")},
+    "llama_cpp": {m.name for m in MODULES if m.name.startswith(LLAMA_CPP)},
     "llguidance": {"constrained.mask", "constrained.vocabulary.vocabulary"},
     "httpx2": {"constrained.mcp.connection"},
     "mcp": {module.name for module in MODULES if module.name.startswith("constrained.mcp.")},

@@ -52,7 +52,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _list_packaged() -> list[ListedModel]:
     """The models that installed packages bring."""
-    from constrained.model.packaged import MODELS, find_packaged
+    from constrained.model_files.packaged import MODELS, find_packaged
 
     models: list[ListedModel] = []
     for name in MODELS:
@@ -66,7 +66,7 @@ def _list_packaged() -> list[ListedModel]:
 
 
 def _list_hub() -> list[ListedModel]:
-    from constrained.model.hub_cache import list_cached
+    from constrained.model_files.hub_cache import list_cached
 
     models: list[ListedModel] = []
     for model in list_cached():
@@ -76,7 +76,7 @@ def _list_hub() -> list[ListedModel]:
 
 
 def _list_others() -> list[ListedModel]:
-    from constrained.model.local_models import list_local
+    from constrained.model_files.local_models import list_local
 
     models: list[ListedModel] = []
     for model in list_local():
@@ -97,7 +97,7 @@ def _show_use(used: float | None) -> str | None:
 
 
 def _pull(options: argparse.Namespace) -> int:
-    from constrained.model.hub import fetch
+    from constrained.model_files.hub import fetch
 
     with show_progress("downloading") as progress:
         path = str(fetch(options.spec, token=options.hf_token, progress=progress))
@@ -109,7 +109,7 @@ def _pull(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    from constrained.model.hub_cache import remove_cached
+    from constrained.model_files.hub_cache import remove_cached
 
     model = remove_cached(options.spec)
     if options.json:

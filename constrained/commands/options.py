@@ -465,12 +465,12 @@ def find_model(options: argparse.Namespace) -> str | None:
             return None
         if is_address(options.model):
             return options.model
-        from constrained.model.packaged import find_packaged
+        from constrained.model_files.packaged import find_packaged
 
         return str(find_packaged(options.model) or options.model)
     if options.model:
         raise RequestError("both -m and -hf name a model", hint="Give one of them")
-    from constrained.model.hub import fetch
+    from constrained.model_files.hub import fetch
 
     spec = options.hf_repo
     if options.hf_file:  # goes before a quantisation

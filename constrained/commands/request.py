@@ -10,7 +10,7 @@ from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.job import MOST_REPEATED, Recall
-from constrained.model.local_models import measure_files
+from constrained.model_files.local_models import measure_files
 from constrained.remote.address import is_address
 from constrained.terminal.input import read_json, read_text
 from constrained.terminal.output import Report, describe_checked, describe_findings, show_progress

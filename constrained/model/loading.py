@@ -15,15 +15,14 @@ from constrained.errors import RequestError
 from constrained.kv.snapshots import Cache
 from constrained.model.construction import make_model, read_format
 from constrained.model.model import Model
-from constrained.model.packaged import find_file
+from constrained.model_files.packaged import find_file
+from constrained.model_files.sources import find_source
 from constrained.remote.address import is_address
 from grammars.wire.format import Format
 
 if TYPE_CHECKING:
     from constrained.decode.drafts.draft_model import DraftModel
     from constrained.engine.llamacpp import LlamaEngine
-
-HUB = "hf:"
 
 
 def load(
@@ -122,7 +121,7 @@ def load(
     format = read_format(tool_format)
     drafts = _read_drafts(draft_model, draft=draft, deterministic=deterministic)
     source = given or embedded.PATH
-    path = _find(source, token=token, offline=offline, progress=progress)
+    path = find_source(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
     try:
         drafting = _load_draft_model(engine, drafts, options)
@@ -237,24 +236,3 @@ def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
     if folder is not None:
         folder = Path(folder)
     return Cache(memory, folder)
-
-
-def _find(
-    source: str | os.PathLike[str],
-    *,
-    token: str | None,
-    offline: bool,
-    progress: Callable[[float], None] | None,
-) -> Path:
-    if isinstance(source, str) and source.startswith(HUB):
-        from constrained.model.hub import fetch
-
-        report = None
-        if progress is not None:
-            report = partial(_report_part, progress)
-        return fetch(source, token=token, offline=offline, progress=report)
-    return find_file(source)
-
-
-def _report_part(progress: Callable[[float], None], done: int, whole: int) -> None:
-    progress(done / whole if whole else 1.0)

@@ -32,7 +32,7 @@ from ray.serve.handle import DeploymentHandle
 from constrained import embedded
 from constrained.commands import options as shared
 from constrained.errors import BusyError
-from constrained.model.packaged import find_packaged
+from constrained.model_files.packaged import find_packaged
 from server.app import make_app
 from server.cluster import autoscaling
 from server.cluster.cluster_options import ClusterOptions, read_words

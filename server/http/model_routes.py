@@ -1,6 +1,7 @@
 """The models of the server: which there are, and llama-server's paths that load and unload them."""
 
 import time
+from collections.abc import Sequence
 from typing import Literal, NotRequired, cast
 
 from fastapi import APIRouter, Request
@@ -11,6 +12,7 @@ from constrained.engine.model_facts import ModelFacts
 from server.http.disconnects import wait_for_client
 from server.http.openapi import describe_body, describe_errors
 from server.http.reading import read_fields
+from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelState, ServedModel, ServedModels
 
 router = APIRouter()
@@ -101,6 +103,9 @@ async def list_models(request: Request) -> ModelPage:
     """The models, loaded or not."""
     await request.app.state.models.read_facts()
     described = [describe_model(model) for model in request.app.state.models]
+    embeddings: EmbeddingService | None = request.app.state.embeddings
+    if embeddings is not None:
+        described.append(describe_embedding_model(embeddings))
     return {
         "object": "list",
         "data": described,
@@ -115,6 +120,9 @@ async def list_models(request: Request) -> ModelPage:
 async def show_model(id: str, request: Request) -> ModelEntry:
     """The model of this name."""
     await request.app.state.models.read_facts()
+    embeddings: EmbeddingService | None = request.app.state.embeddings
+    if embeddings is not None and embeddings.name == id:
+        return describe_embedding_model(embeddings)
     return describe_model(request.app.state.models.get(id))
 
 
@@ -130,15 +138,31 @@ def describe_model(model: ServedModel) -> ModelEntry:
     status: ModelStatus = {"value": model.state}
     if model.state is ModelState.FAILED:
         status = {"value": model.state, "failed": True, "message": str(model.failure)}
+    return _make_entry(model.name, model.source.aliases, status, meta)
+
+
+def describe_embedding_model(service: EmbeddingService) -> ModelEntry:
+    """The model for embeddings."""
+    meta: ModelMeta = {"size": service.facts.bytes, **describe_file(service.facts)}
+    state = ModelState.LOADING
+    if service.model is not None:
+        state = ModelState.LOADED
+        meta["n_ctx"] = service.model.context_length
+    return _make_entry(service.name, (), {"value": state}, meta)
+
+
+def _make_entry(
+    name: str, aliases: Sequence[str], status: ModelStatus, meta: ModelMeta
+) -> ModelEntry:
     return {
-        "id": model.name,
+        "id": name,
         "object": "model",
         "type": "model",
-        "display_name": model.name,
+        "display_name": name,
         "created": STARTED,
         "created_at": STARTED_AT,
         "owned_by": "constrained",
-        "aliases": [*model.source.aliases],
+        "aliases": [*aliases],
         "status": status,
         "meta": meta,
     }

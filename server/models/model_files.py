@@ -18,8 +18,8 @@ from constrained.commands import request
 from constrained.commands.configuration import ParsedCommand, find_option
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.model.local_models import find_models, measure_files, name_model
 from constrained.model.model import Model
+from constrained.model_files.local_models import find_models, measure_files, name_model
 from constrained.remote.address import is_address
 from constrained.terminal.input import read_text
 from server.models.source import ModelSource

@@ -1,7 +1,7 @@
 """Lists and maps of requests whose validation ends with the first mistake. pydantic would describe
 each mistake of a list, with a thousand times the memory of its text."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, StrictInt, TypeAdapter, ValidationError
@@ -33,3 +33,14 @@ def stop_at_first(kind: type) -> Callable[[Any], Any]:
         return given
 
     return check
+
+
+def list_texts(given: str | Numbers | Texts | NumberLists) -> Sequence[str | Sequence[int]]:
+    """The texts of a request, of which there may be one: each a text, or token ids."""
+    match given:
+        case str() as text:
+            return [text]
+        case [int(), *_] as tokens:
+            return [[token for token in tokens if isinstance(token, int)]]
+        case texts:  # texts, or lists of ids: pydantic lets no mixture in
+            return [text for text in texts if not isinstance(text, int)]

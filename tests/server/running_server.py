@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from constrained.model.model import Model
 from server.app import make_app
+from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 from server.settings import Settings
@@ -37,6 +38,7 @@ def running(
     bounds: ModelBounds | None = None,
     *,
     name: str = "demo",
+    embedding: EmbeddingService | None = None,
 ) -> Iterator[httpx.Client]:
     """Serves a model, or several, which are closed in the end; gives a client of the server, which
     holds every reply against the OpenAPI document."""
@@ -44,7 +46,8 @@ def running(
     with ExitStack() as stack:
         if DRAWS_ELSEWHERE and not isinstance(load, Sequence):
             load = stack.enter_context(drawn_elsewhere(load))
-        yield stack.enter_context(_serve(make_app(load, settings, bounds, name=name)))
+        app = make_app(load, settings, bounds, name=name, embedding=embedding)
+        yield stack.enter_context(_serve(app))
 
 
 @contextmanager

@@ -3,13 +3,15 @@ nothing that it does not describe. The last is held by every client of `running_
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx
 import jsonschema_rs
 import pytest
 
-from constrained import load
+from constrained import load, load_embeddings
+from server.models.embedding_service import EmbeddingService
 from server.settings import Settings
 from tests.scripted_model import OPENED, scripted
 from tests.server.described_replies import DescribedReplies, close_objects
@@ -22,7 +24,9 @@ KNOWN_BY_ID = "{id"
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[httpx.Client]:
-    with running(lambda: load(threads=1, sequences=2)) as client:
+    embedder = partial(load_embeddings, "demo", pooling="mean", threads=1, context_length=64)
+    service = EmbeddingService("embedding", embedder, Settings())
+    with running(lambda: load(threads=1, sequences=2), embedding=service) as client:
         yield client
 
 

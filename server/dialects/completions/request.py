@@ -9,7 +9,7 @@ from server.dialects.chat.request import HARMLESS
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.openai_fields import GenerationFields, find_ignored
-from server.turns.request_lists import NumberLists, Numbers, Texts
+from server.turns.request_lists import NumberLists, Numbers, Texts, list_texts
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
@@ -35,13 +35,7 @@ class CompletionRequest(GenerationFields):
     @property
     def prompts(self) -> Sequence[str | Sequence[int]]:
         """The prompts, each a text or token ids."""
-        match self.prompt:
-            case str() as text:
-                return [text]
-            case [int(), *_] as tokens:
-                return [[token for token in tokens if isinstance(token, int)]]
-            case prompts:  # texts, or lists of ids: pydantic lets no mixture in
-                return [prompt for prompt in prompts if not isinstance(prompt, int)]
+        return list_texts(self.prompt)
 
     def read(self, service: Service) -> TurnRequest:
         """Reads what is asked for, for each of the prompts; its job has no messages.

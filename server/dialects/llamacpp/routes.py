@@ -37,7 +37,7 @@ from server.turns.service import Service
 router = APIRouter()
 NOT_LOADED = describe_errors(400, 401, 404, 503)
 NOT_SUPPORTED = ERRORS | describe_errors(501)
-NO_EMBEDDINGS = "this server generates text: it has no embeddings, and ranks no documents"
+NO_RANKING = "this server ranks no documents"
 
 
 class TokenizeRequest(BaseModel):
@@ -101,16 +101,13 @@ async def _generate(
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
-@router.post("/v1/embeddings", include_in_schema=False)
-@router.post("/embeddings", include_in_schema=False)
-@router.post("/embedding", include_in_schema=False)
 @router.post("/v1/rerank", include_in_schema=False)
 @router.post("/rerank", include_in_schema=False)
 @router.post("/v1/reranking", include_in_schema=False)
 @router.post("/reranking", include_in_schema=False)
-async def embed() -> Response:
-    """Says that there are no embeddings here."""
-    raise HttpError(501, NO_EMBEDDINGS, "not_implemented")
+async def rank() -> Response:
+    """Says that documents are not ranked here."""
+    raise HttpError(501, NO_RANKING, "not_implemented")
 
 
 @router.post(

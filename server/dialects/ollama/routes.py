@@ -35,6 +35,7 @@ from server.http.openapi import (
 )
 from server.http.reading import read_request
 from server.http.replies import answer
+from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ServedModel, ServedModels
 from server.turns.active_request import start
 from server.turns.service import Service
@@ -145,7 +146,11 @@ async def tell_version() -> OllamaVersion:
 async def list_models(request: Request) -> ModelTags:
     """The models, loaded or not."""
     await request.app.state.models.read_facts()
-    return {"models": [_describe(model) for model in request.app.state.models]}
+    tags = [_describe(model) for model in request.app.state.models]
+    embeddings: EmbeddingService | None = request.app.state.embeddings
+    if embeddings is not None:
+        tags.append(_make_tag(embeddings.name, embeddings.facts.bytes, embeddings.facts))
+    return {"models": tags}
 
 
 @router.get("/ps", responses=NO_KEY)
@@ -196,13 +201,17 @@ async def show(request: Request) -> ShownModel:
 
 
 def _describe(model: ServedModel) -> ModelTag:
+    return _make_tag(model.name, model.file_bytes, model.facts)
+
+
+def _make_tag(name: str, size: int, facts: ModelFacts) -> ModelTag:
     return {
-        "name": model.name,
-        "model": model.name,
+        "name": name,
+        "model": name,
         "modified_at": STARTED_AT,
-        "size": model.file_bytes,
-        "digest": hashlib.sha256(model.name.encode()).hexdigest(),
-        "details": _describe_details(model.facts),
+        "size": size,
+        "digest": hashlib.sha256(name.encode()).hexdigest(),
+        "details": _describe_details(facts),
     }
 
 
@@ -224,13 +233,6 @@ def write_count(count: int) -> str:
             number = f"{count / least:.{digits}f}"
             return number.removesuffix("." + "0" * digits) + unit
     return str(count)
-
-
-@router.post("/embed", responses=NOT_SUPPORTED, include_in_schema=False)
-@router.post("/embeddings", responses=NOT_SUPPORTED, include_in_schema=False)
-async def embed() -> None:
-    """Nothing: there are no embeddings here."""
-    raise HttpError(501, "this server writes text: it has no embeddings", "not_implemented")
 
 
 @router.api_route("/pull", methods=["POST"], include_in_schema=False)

@@ -187,7 +187,7 @@ class Seen:
             self.values |= vars(options["sampling"])
             return {"max_tokens": 20}
 
-        monkeypatch.setattr("constrained.model.hub.fetch", fetch)
+        monkeypatch.setattr("constrained.model_files.hub.fetch", fetch)
         monkeypatch.setattr("constrained.model.loading.load", load)
         monkeypatch.setattr(model, "compile", compile_noted)
         monkeypatch.setattr(model, "complete", lambda turns, **o: complete(turns, **note(o)))

@@ -215,8 +215,8 @@ def test_models_that_fill_nothing_in_say_so(teller: httpx.Client) -> None:
     assert "infill is not supported by this model" in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings", "/embedding", "/v1/rerank"])
+@pytest.mark.parametrize("path", ["/v1/rerank", "/reranking"])
 def test_what_this_server_has_not(teller: httpx.Client, path: str) -> None:
     response = teller.post(path, json={"input": "a"})
     assert response.status_code == 501
-    assert "no embeddings" in response.json()["error"]["message"]
+    assert "ranks no documents" in response.json()["error"]["message"]

@@ -178,7 +178,7 @@ def test_numbers_of_parameters_as_ollama_writes_them(count: int, text: str) -> N
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("POST", "embed"), ("POST", "pull"), ("POST", "create"), ("DELETE", "delete")],
+    [("POST", "push"), ("POST", "pull"), ("POST", "create"), ("DELETE", "delete")],
 )
 def test_what_this_server_does_not_do(plain: httpx.Client, method: str, path: str) -> None:
     response = plain.request(method, f"/api/{path}", json={"model": "x"})

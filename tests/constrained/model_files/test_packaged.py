@@ -7,7 +7,7 @@ import pytest
 
 from constrained import Sampling, embedded, load
 from constrained.errors import ModelError
-from constrained.model.packaged import MODELS, PackagedModel, find_packaged
+from constrained.model_files.packaged import MODELS, PackagedModel, find_packaged
 from constrained.terminal.exit_codes import ExitCode
 from tests.command_line import Run
 
@@ -63,7 +63,7 @@ def test_a_named_demo_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_line_says_how_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.model.packaged.find_spec", lambda name: None)
+    monkeypatch.setattr("constrained.model_files.packaged.find_spec", lambda name: None)
     for command in (["call", "Hello"], ["chat"], ["serve"]):
         code, out, err = run(*command, "-m", "smollm2")
         assert (code, out) == (ExitCode.MODEL, ""), command

@@ -14,7 +14,7 @@ from huggingface_hub import constants, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
 from constrained.errors import ModelError, RequestError
-from constrained.model.hub import choose, name_models, split_spec
+from constrained.model_files.hub import choose, name_models, split_spec
 
 
 @dataclass(frozen=True)

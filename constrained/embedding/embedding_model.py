@@ -1,0 +1,223 @@
+"""A model that turns texts into vectors, near to each other where the texts mean the like."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import numpy as np
+
+from constrained.engine.options import LoadOptions, read_options
+from constrained.errors import ContextError, RequestError
+from constrained.model_files.sources import find_source
+
+if TYPE_CHECKING:
+    from constrained.embedding.llama_embedder import Embedder, Pooling
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """The vectors of some texts.
+
+    Args:
+        vectors: float32, a row of each text.
+        tokens: how many tokens each text has, those included that the model wants around it.
+    """
+
+    vectors: np.ndarray
+    tokens: tuple[int, ...]
+
+
+class EmbeddingModel:
+    """A loaded embedding model; make one with `load_embeddings`. All methods are safe to use from
+    several threads. It is a context manager, which closes it.
+
+    Args:
+        embedder: computes the vectors.
+        path: the file of the model.
+
+    Attributes:
+        path: the file of the model.
+    """
+
+    def __init__(self, embedder: "Embedder", path: Path):
+        self.path = path
+        self._embedder = embedder
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<EmbeddingModel {self.path.stem}: {self.dimensions} dimensions>"
+
+    @property
+    def dimensions(self) -> int:
+        """Of a vector."""
+        return self._embedder.dimensions
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that a text may have."""
+        return self._embedder.context_length
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the weights."""
+        return self._embedder.file_bytes
+
+    def embed(
+        self,
+        texts: Sequence[str | Sequence[int]],
+        *,
+        dimensions: int | None = None,
+        normalize: bool = True,
+        truncate: bool = False,
+        check: Callable[[], None] | None = None,
+    ) -> Embeddings:
+        """Turns texts into vectors.
+
+        Args:
+            texts: texts, or their token ids.
+            dimensions: cuts the vectors to so many. Makes sense for models that were trained for it
+                (Matryoshka).
+            normalize: make each vector 1 long, so that the dot product of two is the cosine of
+                their angle.
+            truncate: cut texts that are too long, in place of refusing them.
+            check: is called between batches; what it raises ends the work.
+
+        Returns:
+            The vectors, in the order of the texts.
+
+        Raises:
+            RequestError: a text is empty, a token id is none of the model, or `dimensions` is no
+                number of dimensions; `where` has the place.
+            ContextError: a text is too long.
+        """
+        if dimensions is not None and not 1 <= dimensions <= self.dimensions:
+            message = f"dimensions is {dimensions}, must be 1 to {self.dimensions}"
+            raise RequestError(message, where="/dimensions")
+        read = [self._read(text, number, truncate) for number, text in enumerate(texts)]
+        vectors = np.empty((len(read), self.dimensions), np.float32)
+        done = 0
+        for batch in self._split(read):
+            if check is not None:
+                check()
+            with self._lock:
+                vectors[done : done + len(batch)] = self._embedder.embed(batch)
+            done += len(batch)
+        vectors = vectors[:, :dimensions]
+        if normalize:
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = vectors / np.where(lengths == 0, 1, lengths)
+        return Embeddings(vectors, tuple(map(len, read)))
+
+    def order_by(self, texts: Mapping[str, str]) -> Callable[[str], list[str]]:
+        """A function that orders names by how near their texts are to a query: for the `rank` of a
+        `ToolSearch`, for example.
+
+        Args:
+            texts: a text of each name.
+        """
+        names = list(texts)
+        known = self.embed([*texts.values()]).vectors
+
+        def rank(query: str) -> list[str]:
+            likeness = known @ self.embed([query]).vectors[0]
+            return [names[number] for number in np.argsort(-likeness, kind="stable")]
+
+        return rank
+
+    def close(self) -> None:
+        """Frees the model."""
+        with self._lock:
+            self._embedder.close()
+
+    def __enter__(self) -> "EmbeddingModel":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _read(self, text: str | Sequence[int], number: int, truncate: bool) -> Sequence[int]:
+        """The tokens of a text."""
+        where = f"/{number}"
+        if isinstance(text, str):
+            try:
+                tokens = self._embedder.tokenize(text) if text else []
+            except UnicodeEncodeError as error:
+                message = "the text has a lone surrogate, which no text has"
+                raise RequestError(message, where=where, hint="Replace it") from error
+        else:
+            tokens = text
+            for token in tokens:
+                if not 0 <= token < self._embedder.vocabulary_size:
+                    message = f"{token} is no token of the model"
+                    raise RequestError(message, where=where)
+        if not tokens:
+            raise RequestError("the text is empty", where=where, hint="Leave it out")
+        if len(tokens) <= self.context_length:
+            return tokens
+        if truncate:
+            return tokens[: self.context_length]
+        raise ContextError(
+            f"text {number} has {len(tokens)} tokens, the model takes {self.context_length}",
+            hint="Split it, or load the model with a longer context (context_length)",
+            tokens=len(tokens),
+            room=self.context_length,
+        )
+
+    def _split(self, texts: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
+        """The texts in batches."""
+        from constrained.embedding.llama_embedder import TOGETHER
+
+        batch: list[Sequence[int]] = []
+        size = 0
+        for text in texts:
+            if batch and (size + len(text) > self.context_length or len(batch) == TOGETHER):
+                yield batch
+                batch, size = [], 0
+            batch.append(text)
+            size += len(text)
+        if batch:
+            yield batch
+
+
+def load_embeddings(
+    source: str | os.PathLike[str],
+    *,
+    pooling: "Pooling | None" = None,
+    token: str | None = None,
+    offline: bool = False,
+    progress: Callable[[float], None] | None = None,
+    **options: Unpack[LoadOptions],
+) -> EmbeddingModel:
+    """Loads a model that turns texts into vectors.
+
+    Args:
+        source: a GGUF file, or `hf:user/repo[:quant]` for a model of the Hugging Face Hub.
+        pooling: how the vectors of the tokens become one, where the file does not say it: `mean`,
+            `cls` or `last`.
+        token: a token for the Hub. Default: HF_TOKEN, else the saved login.
+        offline: do not ask the Hub; use models that are downloaded already.
+        progress: called with the part that is downloaded, then with the part that is loaded, from
+            0 to 1.
+        options: the fields of `EngineOptions`. `context_length` is that of a text; default: what
+            the model was trained on, but at most 2,048 tokens.
+
+    Returns:
+        The model.
+
+    Raises:
+        ModelError: the file is missing, damaged or not supported, or is of a model that makes no
+            vectors of texts.
+        RequestError: an option has an invalid value.
+    """
+    from constrained.embedding.llama_embedder import POOLINGS, Embedder
+
+    if pooling is not None and pooling not in POOLINGS:
+        message = f"pooling is {pooling!r}, must be {', '.join(POOLINGS)}"
+        raise RequestError(message, where="/pooling")
+    read = read_options(options)
+    path = find_source(source, token=token, offline=offline, progress=progress)
+    embedder = Embedder(path, pooling=pooling, options=read, progress=progress)
+    return EmbeddingModel(embedder, path)

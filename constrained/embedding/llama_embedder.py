@@ -1,0 +1,175 @@
+"""An embedding model in llama.cpp: batches of texts in, a vector of each out."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import llama_cpp
+import numpy as np
+
+from constrained.engine.host import check_gguf
+from constrained.engine.llama_files import (
+    CONTEXT_MEMORY,
+    errors,
+    load_model,
+    make_failure,
+)
+from constrained.engine.llama_params import context_params
+from constrained.engine.options import EngineOptions
+from constrained.engine.probe import probe_file
+from constrained.errors import ContextError, ModelError
+
+Pooling = Literal["mean", "cls", "last"]
+"""How the vectors of the tokens become one: their mean, that of the first, or that of the last."""
+POOLINGS: dict[str, int] = {"mean": 1, "cls": 2, "last": 3}
+NONE, RANK = 0, 4  # llama.h: enum llama_pooling_type
+UNASKED_LENGTH = 2048
+"""Tokens of a text, at most, where nobody asks for a length. A text is computed at once, so memory
+for all of it is taken when the model is loaded."""
+TOGETHER = 16  # texts of a batch, at most
+
+
+class Embedder:
+    """A GGUF file that llama.cpp computes vectors with. Not for several threads at once.
+
+    Args:
+        path: the file.
+        pooling: in place of what the file says; None: that.
+        options: of llama.cpp.
+        progress: takes the part done, 0 to 1, while the file is read.
+
+    Attributes:
+        context_length: tokens that a text may have.
+        dimensions: of a vector.
+        file_bytes: what the weights take.
+        vocabulary_size: how many tokens there are.
+
+    Raises:
+        ModelError: the file is missing, damaged or not supported, or makes no vectors of texts.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        pooling: Pooling | None,
+        options: EngineOptions,
+        progress: Callable[[float], None] | None = None,
+    ):
+        path = Path(path)
+        check_gguf(path)
+        probe_file(path)
+        self._model: Any = load_model(path, options, progress)
+        self._context: Any = None
+        try:
+            trained = llama_cpp.llama_model_n_ctx_train(self._model)
+            self.context_length = min(trained, options.context_length or UNASKED_LENGTH)
+            if options.context_length == 0:
+                self.context_length = trained
+            self._context = self._create(options, pooling)
+            self._check_pooling(path)
+        except BaseException:
+            self.close()
+            raise
+        self._vocabulary: Any = llama_cpp.llama_model_get_vocab(self._model)
+        self.vocabulary_size = llama_cpp.llama_vocab_n_tokens(self._vocabulary)
+        self._memory = llama_cpp.llama_get_memory(self._context)
+        self.dimensions = llama_cpp.llama_model_n_embd_out(self._model)
+        self.file_bytes = int(llama_cpp.llama_model_size(self._model))
+
+    def _create(self, options: EngineOptions, pooling: Pooling | None) -> Any:
+        params = context_params(options)
+        params.embeddings = True
+        if pooling is not None:
+            params.pooling_type = POOLINGS[pooling]
+        # All tokens of a text have to be in one micro-batch: only then do they see each other in a
+        # model that reads both ways, and only then are they pooled together.
+        params.n_ctx = params.n_batch = params.n_ubatch = self.context_length
+        params.n_outputs_max = self.context_length
+        params.n_seq_max = TOGETHER
+        params.kv_unified = True
+        errors.clear()
+        context = llama_cpp.llama_init_from_model(self._model, params)
+        if not context:
+            what = f"no context of {self.context_length} tokens for embeddings"
+            raise make_failure(what, CONTEXT_MEMORY)
+        return context
+
+    def _check_pooling(self, path: Path) -> None:
+        pooling = llama_cpp.llama_pooling_type(self._context)
+        if pooling == NONE:
+            raise ModelError(
+                f"{path} does not say how the vectors of tokens become one of the text",
+                hint="Take a model that was made for embeddings, or state it: mean, cls or last "
+                "(pooling=, --pooling)",
+            )
+        if pooling == RANK:
+            hint = "Take a model that was made for embeddings"
+            raise ModelError(f"{path} ranks pairs of texts, and makes no vectors", hint=hint)
+
+    def tokenize(self, text: str) -> list[int]:
+        """The tokens of a text, with those that the model wants around it. What looks like a
+        special token in the text is text.
+
+        Raises:
+            UnicodeEncodeError: it has a lone surrogate.
+        """
+        data = text.encode()
+        # It returns the number of tokens, negative if there is no room for them.
+        none: Any = None
+        count = -llama_cpp.llama_tokenize(self._vocabulary, data, len(data), none, 0, True, False)
+        tokens: Any = (llama_cpp.llama_token * count)()
+        llama_cpp.llama_tokenize(self._vocabulary, data, len(data), tokens, count, True, False)
+        return list(tokens)
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
+        """The vectors of some texts, as the model gives them.
+
+        Args:
+            texts: their tokens: at most `TOGETHER`, with `context_length` tokens in all.
+
+        Returns:
+            float32, a row of each text.
+
+        Raises:
+            ContextError: llama.cpp cannot decode them.
+        """
+        if self._memory:
+            llama_cpp.llama_memory_clear(self._memory, False)
+        batch = llama_cpp.llama_batch_init(sum(map(len, texts)), 0, 1)
+        try:
+            for number, text in enumerate(texts):
+                _append(batch, text, number)
+            # A model that reads both ways has no memory of what it has read.
+            compute = llama_cpp.llama_decode if self._memory else llama_cpp.llama_encode
+            status = compute(self._context, batch)
+        finally:
+            llama_cpp.llama_batch_free(batch)
+        if status != 0:
+            raise ContextError(f"llama.cpp cannot read the texts (status {status})")
+        vectors = np.empty((len(texts), self.dimensions), np.float32)
+        for number in range(len(texts)):
+            row: Any = llama_cpp.llama_get_embeddings_seq(self._context, number)
+            vectors[number] = np.ctypeslib.as_array(row, (self.dimensions,))
+        return vectors
+
+    def close(self) -> None:
+        """Frees the model."""
+        if self._context:
+            llama_cpp.llama_free(self._context)
+        if self._model:
+            llama_cpp.llama_model_free(self._model)
+        self._context = self._model = None
+
+
+def _append(batch: Any, text: Sequence[int], sequence: int) -> None:
+    """Adds the tokens of a text to a batch; each is an output, for all are pooled."""
+    for position, token in enumerate(text):
+        place = batch.n_tokens
+        batch.token[place] = token
+        batch.pos[place] = position
+        batch.n_seq_id[place] = 1
+        batch.seq_id[place][0] = sequence
+        batch.logits[place] = 1
+        batch.n_tokens = place + 1

@@ -1,0 +1,103 @@
+"""Ollama's API: embeddings."""
+
+import time
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict
+
+from server.dialects.embeddings.routes import find_embeddings
+from server.dialects.ollama.reply_types import OllamaErrorReply
+from server.http.disconnects import wait_for_client
+from server.http.openapi import describe_body, describe_errors, describe_generation_errors
+from server.http.reading import read_fields
+from server.models.embedding_service import EmbeddingWish
+from server.turns.request_lists import Texts
+
+router = APIRouter(prefix="/api")
+ERRORS = describe_generation_errors(OllamaErrorReply) | describe_errors(501, kind=OllamaErrorReply)
+
+
+class EmbedRequest(BaseModel):
+    """A request to /api/embed."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+
+    model: str | None = None
+    """The embedding model answers whatever name is given: there is one."""
+    input: str | Texts
+    """A text, or several."""
+    truncate: bool | None = None
+    """Cut texts that are too long, which is the default of this API; false: refuse them."""
+    dimensions: int | None = None
+    """Cuts the vectors to so many numbers."""
+
+
+class EmbeddingsRequest(BaseModel):
+    """A request to /api/embeddings, the older path."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+
+    model: str | None = None
+    """The embedding model answers whatever name is given: there is one."""
+    prompt: str = ""
+    """A text."""
+
+
+class EmbedReply(TypedDict):
+    """The reply to /api/embed."""
+
+    model: str
+    embeddings: list[list[float]]
+    """Each is 1 long."""
+    total_duration: int
+    """Nanoseconds."""
+    load_duration: int
+    prompt_eval_count: int
+
+
+class EmbeddingsReply(TypedDict):
+    """The reply to /api/embeddings."""
+
+    embedding: list[float]
+    """As the model gives it, of any length."""
+
+
+@router.post(
+    "/embed",
+    responses=ERRORS,
+    openapi_extra=describe_body(EmbedRequest, {"model": "embedding", "input": "Hello!"}),
+)
+async def embed(request: Request) -> EmbedReply:
+    """Turns texts into vectors."""
+    began = time.monotonic_ns()
+    service = find_embeddings(request)
+    body = await read_fields(request, EmbedRequest)
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    wish = EmbeddingWish(
+        texts, "/input", dimensions=body.dimensions, truncate=body.truncate is not False
+    )
+    made = await wait_for_client(request, service.embed(wish))
+    return {
+        "model": service.name,
+        "embeddings": made.vectors.tolist(),
+        "total_duration": time.monotonic_ns() - began,
+        "load_duration": 0,
+        "prompt_eval_count": sum(made.tokens),
+    }
+
+
+@router.post(
+    "/embeddings",
+    responses=ERRORS,
+    openapi_extra=describe_body(EmbeddingsRequest, {"model": "embedding", "prompt": "Hello!"}),
+)
+async def embed_prompt(request: Request) -> EmbeddingsReply:
+    """Turns a text into a vector."""
+    service = find_embeddings(request)
+    body = await read_fields(request, EmbeddingsRequest)
+    if not body.prompt:
+        return {"embedding": []}
+    wish = EmbeddingWish([body.prompt], "/prompt", normalize=False, truncate=True)
+    made = await wait_for_client(request, service.embed(wish))
+    return {"embedding": made.vectors[0].tolist()}

@@ -1,0 +1,55 @@
+"""The options of `constrained serve` for the model that makes embeddings."""
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from constrained.commands import options as shared
+from constrained.errors import RequestError
+from server.settings import Settings
+
+if TYPE_CHECKING:
+    from server.models.embedding_service import EmbeddingService
+
+
+def add_embedding_options(add: Callable[..., Any]) -> None:
+    """Declares the options of the model for embeddings."""
+    help = "turn texts into vectors with this model: a GGUF file, or hf:user/repo:quant"
+    add("--embedding-model", metavar="FILE", help=help)
+    help = "how it makes one vector of those of the tokens, if its file does not say"
+    add("--pooling", choices=("mean", "cls", "last"), help=help)
+    help = "maximum tokens of a text for it; default: what it was trained on, at most 2,048"
+    add("--embedding-context", type=int, metavar="N", help=help)
+
+
+def find_embedding_service(
+    options: argparse.Namespace, settings: Settings
+) -> "EmbeddingService | None":
+    """The model for embeddings that the options name, if they name one.
+
+    Raises:
+        RequestError: an option of it is given without it.
+        ModelError: there is no such file.
+    """
+    given: str | None = options.embedding_model
+    if given is None:
+        for name in ("pooling", "embedding_context"):
+            if getattr(options, name) is not None:
+                message = "there is no model for embeddings"
+                hint = "Name it: --embedding-model FILE"
+                raise RequestError(message, where=f"/{name}", hint=hint)
+        return None
+    from constrained.embedding.embedding_model import load_embeddings
+    from constrained.model_files.packaged import find_file
+    from constrained.model_files.sources import HUB
+    from server.models.embedding_service import EmbeddingService
+
+    if not given.startswith(HUB):
+        find_file(given)  # what is not there shows before anybody can ask
+    engine_options = shared.read_engine_options(options)
+    engine_options["context_length"] = options.embedding_context
+    load = partial(load_embeddings, given, pooling=options.pooling, **engine_options)
+    name = Path(given.removeprefix(HUB)).stem
+    return EmbeddingService(name, load, settings)

@@ -1,0 +1,154 @@
+"""Embeddings over HTTP, in the APIs of OpenAI, llama-server and Ollama."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gguf
+import httpx
+import numpy as np
+import openai
+import pytest
+
+from constrained.embedding.embedding_model import EmbeddingModel, load_embeddings
+from constrained.errors import ModelError, RequestError
+from server.models.embedding_options import find_embedding_service
+from server.models.embedding_service import EmbeddingService
+from server.settings import Settings
+from tests.embedding_file import LENGTH, WIDTH, write_embedding_model
+from tests.scripted_model import OPENED, scripted
+from tests.server.running_server import running
+from tests.server.test_command import read
+
+TEXTS = ["the cat sits", "the dog runs"]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bert") / "bert.gguf"
+    return write_embedding_model(path, gguf.PoolingType.MEAN)
+
+
+@pytest.fixture(scope="module")
+def client(path: Path) -> Iterator[httpx.Client]:
+    service = EmbeddingService("bert", lambda: load_embeddings(path), Settings())
+    with running(scripted("Hello", turn=OPENED), embedding=service) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def model(path: Path) -> Iterator[EmbeddingModel]:
+    with load_embeddings(path) as model:
+        yield model
+
+
+def test_openai_has_vectors_as_numbers_and_as_base64(
+    client: httpx.Client, model: EmbeddingModel
+) -> None:
+    sdk = openai.OpenAI(base_url=str(client.base_url.join("/v1")), api_key="none")
+    right = model.embed(TEXTS).vectors
+    reply = sdk.embeddings.create(model="bert", input=TEXTS)  # the SDK asks for base64
+    assert np.allclose([row.embedding for row in reply.data], right, atol=1e-6)
+    assert [row.index for row in reply.data] == [0, 1]
+    assert (reply.model, reply.usage.prompt_tokens, reply.usage.total_tokens) == ("bert", 10, 10)
+    body = client.post("/v1/embeddings", json={"input": TEXTS[0]}).json()
+    assert np.allclose(body["data"][0]["embedding"], right[0], atol=1e-6)
+    body = client.post("/v1/embeddings", json={"input": TEXTS, "encoding_format": "base64"}).json()
+    decoded = np.frombuffer(base64.b64decode(body["data"][1]["embedding"]), "<f4")
+    assert np.allclose(decoded, right[1], atol=1e-6)
+
+
+def test_llama_server_has_its_own_form(client: httpx.Client, model: EmbeddingModel) -> None:
+    for path in ("/embedding", "/embeddings", "/v1/embeddings"):
+        body = client.post(path, json={"content": TEXTS, "embd_normalize": -1}).json()
+        right = model.embed(TEXTS, normalize=False).vectors
+        assert [row["index"] for row in body] == [0, 1]
+        assert np.allclose([row["embedding"][0] for row in body], right, atol=1e-5)
+
+
+def test_ollama_has_both_paths(client: httpx.Client, model: EmbeddingModel) -> None:
+    body = client.post("/api/embed", json={"model": "bert", "input": TEXTS}).json()
+    assert np.allclose(body["embeddings"], model.embed(TEXTS).vectors, atol=1e-6)
+    assert (body["model"], body["prompt_eval_count"]) == ("bert", 10)
+    body = client.post("/api/embed", json={"input": "a " * 100}).json()
+    assert body["prompt_eval_count"] == LENGTH
+    response = client.post("/api/embed", json={"input": "a " * 100, "truncate": False})
+    assert response.status_code == 400
+    assert "takes 64" in response.json()["error"]
+    assert client.post("/api/embed", json={"input": []}).json()["embeddings"] == []
+    body = client.post("/api/embeddings", json={"prompt": TEXTS[0]}).json()
+    right = model.embed(TEXTS[:1], normalize=False).vectors[0]
+    assert np.allclose(body["embedding"], right, atol=1e-5)
+    assert client.post("/api/embeddings", json={}).json() == {"embedding": []}
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "message"),
+    [
+        ({}, "/input", "give the texts"),
+        ({"input": []}, "/input", "no text"),
+        ({"input": ""}, "/input", "empty"),
+        ({"input": ["a", ""]}, "/input/1", "empty"),
+        ({"content": ["a", ""]}, "/content/1", "empty"),
+        ({"input": "a", "content": "a"}, "/input", "give the texts"),
+        ({"input": [[1], [999]]}, "/input/1", "no token"),
+        ({"input": [1, 999]}, "/input", "no token"),
+        ({"input": ["a", 1]}, "/input/1", "string"),
+        ({"input": "a", "dimensions": 0}, "/dimensions", f"1 to {WIDTH}"),
+        ({"input": "a", "encoding_format": "hex"}, "/encoding_format", "float"),
+        ({"input": "a", "embd_normalize": 1}, "/embd_normalize", "2 or -1"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(
+    client: httpx.Client, body: dict[str, Any], place: str, message: str
+) -> None:
+    response = client.post("/v1/embeddings", json=body)
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (400, place)
+    assert message in error["message"]
+
+
+def test_a_long_text_is_refused(client: httpx.Client) -> None:
+    error = client.post("/v1/embeddings", json={"input": "a " * 100}).json()["error"]
+    assert error["code"] == "context_length_exceeded"
+
+
+def test_the_model_is_listed(client: httpx.Client) -> None:
+    entries = client.get("/v1/models").json()["data"]
+    assert [entry["id"] for entry in entries] == ["demo", "bert"]
+    meta = client.get("/v1/models/bert").json()["meta"]
+    assert (meta["architecture"], meta["n_embd"], meta["n_ctx"]) == ("bert", WIDTH, LENGTH)
+    tags = client.get("/api/tags").json()["models"]
+    assert [tag["name"] for tag in tags] == ["demo", "bert"]
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embedding", "/api/embed", "/api/embeddings"])
+def test_without_such_a_model_there_are_none(path: str) -> None:
+    with running(scripted("Hello", turn=OPENED)) as client:
+        response = client.post(path, json={"input": "a", "prompt": "a"})
+    assert response.status_code == 501
+    assert "--embedding-model FILE" in response.text
+
+
+def test_a_model_that_cannot_be_loaded_is_said() -> None:
+    def load() -> EmbeddingModel:
+        raise ModelError("it is damaged")
+
+    service = EmbeddingService("broken", load, Settings())
+    with running(scripted("Hello", turn=OPENED), embedding=service) as client:
+        response = client.post("/v1/embeddings", json={"input": "a"})
+        assert response.status_code == 503
+        assert "it is damaged" in response.text
+
+
+def test_the_command_names_the_model(path: Path) -> None:
+    options = read("--embedding-model", str(path), "--embedding-context", "32")
+    service = find_embedding_service(options, Settings())
+    assert service is not None
+    assert service.name == "bert"
+    assert find_embedding_service(read(), Settings()) is None
+    with pytest.raises(RequestError, match="no model for embeddings"):
+        find_embedding_service(read("--pooling", "mean"), Settings())
+    with pytest.raises(ModelError, match=r"(?i)no such file"):
+        find_embedding_service(read("--embedding-model", "missing.gguf"), Settings())
