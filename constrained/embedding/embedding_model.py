@@ -16,6 +16,9 @@ from constrained.model_files.sources import find_source
 if TYPE_CHECKING:
     from constrained.embedding.llama_embedder import Embedder, Pooling
 
+MOST_TOGETHER = 16
+"""Texts of a batch."""
+
 
 @dataclass(frozen=True)
 class Embeddings:
@@ -93,23 +96,56 @@ class EmbeddingModel:
                 number of dimensions; `where` has the place.
             ContextError: a text is too long.
         """
+        self.check_dimensions(dimensions)
+        read = self.read(texts, truncate=truncate)
+        vectors: list[np.ndarray] = []
+        for batch in self.split(read):
+            if check is not None:
+                check()
+            vectors.append(self.compute(batch))
+        made = self.finish(vectors, dimensions=dimensions, normalize=normalize)
+        return Embeddings(made, tuple(map(len, read)))
+
+    def check_dimensions(self, dimensions: int | None) -> None:
+        """Raises RequestError if vectors cannot be cut to so many numbers; None: they are not."""
         if dimensions is not None and not 1 <= dimensions <= self.dimensions:
             message = f"dimensions is {dimensions}, must be 1 to {self.dimensions}"
             raise RequestError(message, where="/dimensions")
-        read = [self._read(text, number, truncate) for number, text in enumerate(texts)]
-        vectors = np.empty((len(read), self.dimensions), np.float32)
-        done = 0
-        for batch in self._split(read):
-            if check is not None:
-                check()
-            with self._lock:
-                vectors[done : done + len(batch)] = self._embedder.embed(batch)
-            done += len(batch)
-        vectors = vectors[:, :dimensions]
-        if normalize:
-            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = vectors / np.where(lengths == 0, 1, lengths)
-        return Embeddings(vectors, tuple(map(len, read)))
+
+    def read(
+        self, texts: Sequence[str | Sequence[int]], *, truncate: bool = False
+    ) -> list[Sequence[int]]:
+        """The tokens of texts: the first step of `embed`, which has the arguments and errors."""
+        return [self._read(text, number, truncate) for number, text in enumerate(texts)]
+
+    def split(self, texts: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
+        """The texts in batches that can be computed at once: the second step of `embed`."""
+        batch: list[Sequence[int]] = []
+        size = 0
+        for text in texts:
+            if batch and (size + len(text) > self.context_length or len(batch) == MOST_TOGETHER):
+                yield batch
+                batch, size = [], 0
+            batch.append(text)
+            size += len(text)
+        if batch:
+            yield batch
+
+    def compute(self, batch: Sequence[Sequence[int]]) -> np.ndarray:
+        """The vectors of a batch, as the model gives them: the third step of `embed`."""
+        with self._lock:
+            return self._embedder.embed(batch)
+
+    def finish(
+        self, vectors: Sequence[np.ndarray], *, dimensions: int | None, normalize: bool
+    ) -> np.ndarray:
+        """All vectors, as they are asked for: the last step of `embed`, which has the arguments."""
+        found = np.concatenate([np.empty((0, self.dimensions), np.float32), *vectors])
+        found = found[:, :dimensions]
+        if not normalize:
+            return found
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        return found / np.where(lengths == 0, 1, lengths)
 
     def order_by(self, texts: Mapping[str, str]) -> Callable[[str], list[str]]:
         """A function that orders names by how near their texts are to a query: for the `rank` of a
@@ -166,21 +202,6 @@ class EmbeddingModel:
             room=self.context_length,
         )
 
-    def _split(self, texts: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
-        """The texts in batches."""
-        from constrained.embedding.llama_embedder import TOGETHER
-
-        batch: list[Sequence[int]] = []
-        size = 0
-        for text in texts:
-            if batch and (size + len(text) > self.context_length or len(batch) == TOGETHER):
-                yield batch
-                batch, size = [], 0
-            batch.append(text)
-            size += len(text)
-        if batch:
-            yield batch
-
 
 def load_embeddings(
     source: str | os.PathLike[str],
@@ -219,5 +240,7 @@ def load_embeddings(
         raise RequestError(message, where="/pooling")
     read = read_options(options)
     path = find_source(source, token=token, offline=offline, progress=progress)
-    embedder = Embedder(path, pooling=pooling, options=read, progress=progress)
+    embedder = Embedder(
+        path, pooling=pooling, options=read, most_together=MOST_TOGETHER, progress=progress
+    )
     return EmbeddingModel(embedder, path)

@@ -27,7 +27,6 @@ NONE, RANK = 0, 4  # llama.h: enum llama_pooling_type
 UNASKED_LENGTH = 2048
 """Tokens of a text, at most, where nobody asks for a length. A text is computed at once, so memory
 for all of it is taken when the model is loaded."""
-TOGETHER = 16  # texts of a batch, at most
 
 
 class Embedder:
@@ -37,6 +36,7 @@ class Embedder:
         path: the file.
         pooling: in place of what the file says; None: that.
         options: of llama.cpp.
+        most_together: texts of a batch.
         progress: takes the part done, 0 to 1, while the file is read.
 
     Attributes:
@@ -55,6 +55,7 @@ class Embedder:
         *,
         pooling: Pooling | None,
         options: EngineOptions,
+        most_together: int,
         progress: Callable[[float], None] | None = None,
     ):
         path = Path(path)
@@ -67,7 +68,7 @@ class Embedder:
             self.context_length = min(trained, options.context_length or UNASKED_LENGTH)
             if options.context_length == 0:
                 self.context_length = trained
-            self._context = self._create(options, pooling)
+            self._context = self._create(options, pooling, most_together)
             self._check_pooling(path)
         except BaseException:
             self.close()
@@ -78,7 +79,7 @@ class Embedder:
         self.dimensions = llama_cpp.llama_model_n_embd_out(self._model)
         self.file_bytes = int(llama_cpp.llama_model_size(self._model))
 
-    def _create(self, options: EngineOptions, pooling: Pooling | None) -> Any:
+    def _create(self, options: EngineOptions, pooling: Pooling | None, most_together: int) -> Any:
         params = context_params(options)
         params.embeddings = True
         if pooling is not None:
@@ -87,7 +88,7 @@ class Embedder:
         # model that reads both ways, and only then are they pooled together.
         params.n_ctx = params.n_batch = params.n_ubatch = self.context_length
         params.n_outputs_max = self.context_length
-        params.n_seq_max = TOGETHER
+        params.n_seq_max = most_together
         params.kv_unified = True
         errors.clear()
         context = llama_cpp.llama_init_from_model(self._model, params)
@@ -127,7 +128,7 @@ class Embedder:
         """The vectors of some texts, as the model gives them.
 
         Args:
-            texts: their tokens: at most `TOGETHER`, with `context_length` tokens in all.
+            texts: their tokens: at most `most_together`, with `context_length` tokens in all.
 
         Returns:
             float32, a row of each text.

@@ -5,6 +5,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
+
+import numpy as np
 
 from constrained.deadline import set_deadline
 from constrained.embedding.embedding_model import EmbeddingModel, Embeddings
@@ -16,6 +19,10 @@ from server.caller import find_owner
 from server.settings import Settings
 from server.time_left import find_time_left
 
+T = TypeVar("T")
+R = TypeVar("R")
+MOST_TEXTS = 2048
+"""Of a request, as OpenAI has it."""
 Text = str | Sequence[int]
 """A text, or its token ids."""
 
@@ -85,42 +92,65 @@ class EmbeddingService:
         self.facts = read_facts(model.path)
         return model
 
-    async def embed(self, wish: EmbeddingWish) -> Embeddings:
-        """Turns texts into vectors. Cancelling it ends the work.
+    async def embed(self, wish: EmbeddingWish, write: Callable[[Embeddings], T]) -> T:
+        """Turns texts into vectors, and writes them. Cancelling it ends the work, which is done in
+        pieces: a client with many texts does not keep others waiting.
+
+        Args:
+            wish: what is asked for.
+            write: what becomes of the vectors, in the thread of the model.
 
         Raises:
-            Error: as in `EmbeddingModel.embed`; the model cannot be loaded; too much waits, or the
-                time of the request is over.
+            Error: as in `EmbeddingModel.embed`; there are too many texts; the model cannot be
+                loaded; too much waits, or the time of the request is over.
         """
+        check_texts(wish)
         deadline = set_deadline(find_time_left(self._settings.timeout).measure(), time.monotonic)
+        owner = find_owner()
 
-        def start(is_wanted: Wanted) -> Future[Embeddings]:
-            check = partial(check_demand, is_wanted, deadline, time.monotonic)
-            work = partial(self._embed, wish, check)
-            return self._workers.submit(work, Order(find_owner(), check=check))
+        async def work(piece: Callable[[EmbeddingModel], R]) -> R:
+            def start(is_wanted: Wanted) -> Future[R]:
+                check = partial(check_demand, is_wanted, deadline, time.monotonic)
+                return self._workers.submit(lambda: piece(self._find()), Order(owner, check=check))
 
-        return await arun(start)
+            return await arun(start)
 
-    def _embed(self, wish: EmbeddingWish, check: Callable[[], None]) -> Embeddings:
+        read = await work(partial(_read, wish))
+        vectors: list[np.ndarray] = []
+        for batch in await work(lambda model: [*model.split(read)]):
+            vectors.append(await work(lambda model, batch=batch: model.compute(batch)))
+
+        def finish(model: EmbeddingModel) -> T:
+            made = model.finish(vectors, dimensions=wish.dimensions, normalize=wish.normalize)
+            return write(Embeddings(made, tuple(map(len, read))))
+
+        return await work(finish)
+
+    def _find(self) -> EmbeddingModel:
+        """The model; it was loaded in this thread before, or could not be."""
         assert self._loading is not None, "it is started with the server"
-        model = self._loading.result()
-        try:
-            return model.embed(
-                wish.texts,
-                dimensions=wish.dimensions,
-                normalize=wish.normalize,
-                truncate=wish.truncate,
-                check=check,
-            )
-        except RequestError as error:
-            if error.where == "/dimensions":
-                raise
-            # Of the list of texts, it names the item.
-            where = wish.where + (error.where or "" if len(wish.texts) > 1 else "")
-            raise RequestError(error.message, where=where, hint=error.hint) from error
+        return self._loading.result()
 
     def close(self) -> None:
         """Waits for what is under way, and frees the model."""
         self._workers.close()
         if (model := self.model) is not None:
             model.close()
+
+
+def check_texts(wish: EmbeddingWish) -> None:
+    """Raises RequestError if there are too many texts."""
+    if len(wish.texts) > MOST_TEXTS:
+        message = f"there are {len(wish.texts):,} texts, a request has {MOST_TEXTS:,} at most"
+        raise RequestError(message, where=f"{wish.where}/{MOST_TEXTS}", hint="Send several")
+
+
+def _read(wish: EmbeddingWish, model: EmbeddingModel) -> list[Sequence[int]]:
+    """The tokens of the texts."""
+    model.check_dimensions(wish.dimensions)
+    try:
+        return model.read(wish.texts, truncate=wish.truncate)
+    except RequestError as error:
+        # Of the list of texts, it names the item.
+        where = wish.where + (error.where or "" if len(wish.texts) > 1 else "")
+        raise RequestError(error.message, where=where, hint=error.hint) from error

@@ -1,16 +1,20 @@
 """Embeddings: the paths of OpenAI and of llama-server."""
 
 import base64
+import json
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from typing_extensions import TypedDict
 
+from constrained.embedding.embedding_model import Embeddings
 from server.dialects.embeddings.request import EmbeddingRequest
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body, describe_errors
+from server.http.openapi import ERRORS, describe_body, describe_errors, describe_reply
 from server.http.reading import read_fields
 from server.models.embedding_service import EmbeddingService
 
@@ -69,32 +73,52 @@ class NativeEmbedding(TypedDict):
 
 @router.post(
     "/v1/embeddings",
-    responses=ERRORS | describe_errors(501),
+    responses=describe_reply(EmbeddingList | list[NativeEmbedding]) | ERRORS | describe_errors(501),
     openapi_extra=describe_body(EmbeddingRequest, EXAMPLE),
 )
 @router.post("/embeddings", include_in_schema=False)
 @router.post("/embedding", include_in_schema=False)
-async def embed(request: Request) -> EmbeddingList | list[NativeEmbedding]:
+async def embed(request: Request) -> Response:
     """Turns texts into vectors."""
     service = find_embeddings(request)
     body = await read_fields(request, EmbeddingRequest)
-    made = await wait_for_client(request, service.embed(body.read()))
-    if body.is_native:
-        return [
-            {"index": index, "embedding": [vector.tolist()]}
-            for index, vector in enumerate(made.vectors)
-        ]
-    write = _write_base64 if body.encoding_format == "base64" else np.ndarray.tolist
+    write = write_native
+    if not body.is_native:
+        write = partial(write_list, service.name, is_base64=body.encoding_format == "base64")
+    data = await wait_for_client(request, service.embed(body.read(), write))
+    return Response(data, media_type="application/json")
+
+
+def write_list(name: str, made: Embeddings, *, is_base64: bool) -> bytes:
+    """The reply in OpenAI's form.
+
+    Args:
+        name: of the model.
+        made: the vectors.
+        is_base64: as the base64 of their bytes, and not as numbers.
+    """
+    rows: list[str] = []
+    for index, vector in enumerate(made.vectors):
+        shown = f'"{_write_base64(vector)}"' if is_base64 else write_vector(vector)
+        rows.append(f'{{"object":"embedding","index":{index},"embedding":{shown}}}')
     count = sum(made.tokens)
-    return {
-        "object": "list",
-        "data": [
-            {"object": "embedding", "index": index, "embedding": write(vector)}
-            for index, vector in enumerate(made.vectors)
-        ],
-        "model": service.name,
-        "usage": {"prompt_tokens": count, "total_tokens": count},
-    }
+    usage = f'{{"prompt_tokens":{count},"total_tokens":{count}}}'
+    rest = f'"model":{json.dumps(name)},"usage":{usage}'
+    return f'{{"object":"list","data":[{",".join(rows)}],{rest}}}'.encode()
+
+
+def write_native(made: Embeddings) -> bytes:
+    """The reply in llama-server's own form."""
+    rows = [
+        f'{{"index":{index},"embedding":[{write_vector(vector)}]}}'
+        for index, vector in enumerate(made.vectors)
+    ]
+    return f"[{','.join(rows)}]".encode()
+
+
+def write_vector(vector: np.ndarray) -> str:
+    """A vector as JSON. One by one: to write thousands at once would let no other thread run."""
+    return json.dumps(vector.tolist())
 
 
 def _write_base64(vector: np.ndarray) -> str:

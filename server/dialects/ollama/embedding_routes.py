@@ -1,15 +1,23 @@
 """Ollama's API: embeddings."""
 
+import json
 import time
 
 from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
-from server.dialects.embeddings.routes import find_embeddings
+from constrained.embedding.embedding_model import Embeddings
+from server.dialects.embeddings.routes import find_embeddings, write_vector
 from server.dialects.ollama.reply_types import OllamaErrorReply
 from server.http.disconnects import wait_for_client
-from server.http.openapi import describe_body, describe_errors, describe_generation_errors
+from server.http.openapi import (
+    describe_body,
+    describe_errors,
+    describe_generation_errors,
+    describe_reply,
+)
 from server.http.reading import read_fields
 from server.models.embedding_service import EmbeddingWish
 from server.turns.request_lists import Texts
@@ -65,10 +73,10 @@ class EmbeddingsReply(TypedDict):
 
 @router.post(
     "/embed",
-    responses=ERRORS,
+    responses=describe_reply(EmbedReply) | ERRORS,
     openapi_extra=describe_body(EmbedRequest, {"model": "embedding", "input": "Hello!"}),
 )
-async def embed(request: Request) -> EmbedReply:
+async def embed(request: Request) -> Response:
     """Turns texts into vectors."""
     began = time.monotonic_ns()
     service = find_embeddings(request)
@@ -77,27 +85,36 @@ async def embed(request: Request) -> EmbedReply:
     wish = EmbeddingWish(
         texts, "/input", dimensions=body.dimensions, truncate=body.truncate is not False
     )
-    made = await wait_for_client(request, service.embed(wish))
-    return {
-        "model": service.name,
-        "embeddings": made.vectors.tolist(),
-        "total_duration": time.monotonic_ns() - began,
-        "load_duration": 0,
-        "prompt_eval_count": sum(made.tokens),
-    }
+
+    def write(made: Embeddings) -> bytes:
+        rest = {
+            "model": service.name,
+            "total_duration": time.monotonic_ns() - began,
+            "load_duration": 0,
+            "prompt_eval_count": sum(made.tokens),
+        }
+        vectors = ",".join(map(write_vector, made.vectors))
+        return f'{{"embeddings":[{vectors}],{json.dumps(rest)[1:]}'.encode()
+
+    data = await wait_for_client(request, service.embed(wish, write))
+    return Response(data, media_type="application/json")
 
 
 @router.post(
     "/embeddings",
-    responses=ERRORS,
+    responses=describe_reply(EmbeddingsReply) | ERRORS,
     openapi_extra=describe_body(EmbeddingsRequest, {"model": "embedding", "prompt": "Hello!"}),
 )
-async def embed_prompt(request: Request) -> EmbeddingsReply:
+async def embed_prompt(request: Request) -> Response:
     """Turns a text into a vector."""
     service = find_embeddings(request)
     body = await read_fields(request, EmbeddingsRequest)
     if not body.prompt:
-        return {"embedding": []}
+        return JSONResponse({"embedding": []})
     wish = EmbeddingWish([body.prompt], "/prompt", normalize=False, truncate=True)
-    made = await wait_for_client(request, service.embed(wish))
-    return {"embedding": made.vectors[0].tolist()}
+
+    def write(made: Embeddings) -> bytes:
+        return f'{{"embedding":{write_vector(made.vectors[0])}}}'.encode()
+
+    data = await wait_for_client(request, service.embed(wish, write))
+    return Response(data, media_type="application/json")

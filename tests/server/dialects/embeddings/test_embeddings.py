@@ -1,5 +1,6 @@
 """Embeddings over HTTP, in the APIs of OpenAI, llama-server and Ollama."""
 
+import asyncio
 import base64
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from constrained.embedding.embedding_model import EmbeddingModel, load_embeddings
 from constrained.errors import ModelError, RequestError
 from server.models.embedding_options import find_embedding_service
-from server.models.embedding_service import EmbeddingService
+from server.models.embedding_service import EmbeddingService, EmbeddingWish
 from server.settings import Settings
 from tests.embedding_file import LENGTH, WIDTH, write_embedding_model
 from tests.scripted_model import OPENED, scripted
@@ -97,6 +98,7 @@ def test_ollama_has_both_paths(client: httpx.Client, model: EmbeddingModel) -> N
         ({"input": ["a", 1]}, "/input/1", "string"),
         ({"input": "a", "dimensions": 0}, "/dimensions", f"1 to {WIDTH}"),
         ({"input": "a", "encoding_format": "hex"}, "/encoding_format", "float"),
+        ({"input": ["a"] * 2049}, "/input/2048", "2,049 texts"),
         ({"input": "a", "embd_normalize": 1}, "/embd_normalize", "2 or -1"),
     ],
 )
@@ -112,6 +114,25 @@ def test_what_cannot_be_is_refused_with_its_place(
 def test_a_long_text_is_refused(client: httpx.Client) -> None:
     error = client.post("/v1/embeddings", json={"input": "a " * 100}).json()["error"]
     assert error["code"] == "context_length_exceeded"
+
+
+def test_many_texts_of_one_client_keep_no_other_waiting(path: Path) -> None:
+    service = EmbeddingService("bert", lambda: load_embeddings(path), Settings())
+    service.start(None)
+    done: list[int] = []
+
+    async def embed(count: int) -> None:
+        wish = EmbeddingWish(["the cat"] * count, "/input")
+        await service.embed(wish, lambda made: done.append(len(made.vectors)))
+
+    async def embed_all() -> None:
+        await asyncio.gather(embed(2000), embed(1), embed(40))
+
+    try:
+        asyncio.run(embed_all())
+    finally:
+        service.close()
+    assert done == [1, 40, 2000]
 
 
 def test_the_model_is_listed(client: httpx.Client) -> None:
