@@ -36,7 +36,7 @@ _LONGEST = 308
 """Digits of an integer: each of these is below the largest double."""
 _LONGEST_LIMIT = 40
 """Beside a bound of more digits, no number of as many is written in digits alone."""
-_SMALLEST, _LARGEST = 1e-12, 1e20
+_SMALLEST, _LARGEST = 1e-12, 1e40
 """Other bounds than these are excluded by few digits, not by the next double: it has too many."""
 _LEAST, _GREATEST = -300, 307
 """Exponents of doubles that are finite, and not so small that they have fewer digits."""
@@ -195,7 +195,7 @@ def _find_double(limit: Limit, is_lower: bool) -> Limit:
 
 def _write_out(limit: Limit) -> Limit:
     """The limit to the last digit, if it is a double with more digits than it is spelled with."""
-    if not _EXACT <= limit.value.adjusted() <= _GREATEST:
+    if not _LARGEST_EXACT < abs(limit.value) < 10**_GREATEST:
         return limit
     return replace(limit, value=Decimal(float(limit.value)))
 

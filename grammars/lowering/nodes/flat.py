@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
+from math import inf
 
 from grammars.errors import SchemaError
 from grammars.lowering.findings import Findings
@@ -49,6 +50,7 @@ from grammars.schema.nodes import (
     escape,
     unite,
 )
+from grammars.schema.numbers import find_step, has_no_number
 from grammars.schema.presence import simplify
 from grammars.schema.subschemas import omit
 from grammars.schema.validator import LATEST, Validator, count_parts
@@ -57,6 +59,8 @@ _LONG = 50  # characters
 _LONG_BESIDE_WORDS = 100
 """A longer `maxLength` beside counted words is checked: llguidance would follow both counts at
 once, refuse texts that fit, or fail by its limit of expressions."""
+_WITHOUT_EXPONENT = 1e-4
+"""Smaller numbers are written with an exponent by most."""
 _LONGEST_PATTERN = 10_000  # characters
 _MOST_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
@@ -270,14 +274,29 @@ class FlatLowering:
         )
 
     def _lower_number(self, flat: Mapping[str, Json], at: str, *, integer: bool) -> Number:
-        bounds = read_bounds(flat)
-        if "multipleOf" in bounds and not is_light(bounds["multipleOf"]):
+        node = Number(integer, read_bounds(flat))
+        divisor = node.bounds.get("multipleOf")
+        if integer and divisor is not None:
+            divisor = int(find_step(node) or 1)  # integers are multiples of 0.5 in any case
+            node = replace(node, bounds={**node.bounds, "multipleOf": divisor})
+        if divisor is None:
+            return node
+        if divisor == 1 and integer:
+            return replace(node, bounds=omit(node.bounds, "multipleOf"))
+        largest = int(LARGEST_MULTIPLE * min(1, divisor))  # all its multiples are doubles
+        within = _keep_small(node, largest)
+        if not is_light(divisor):
             self._findings.check(at, "multipleOf", "too many digits for a mask")
-            del bounds["multipleOf"]
-        elif "multipleOf" in bounds and _reaches_beyond(bounds, LARGEST_MULTIPLE):
-            reason = "no multiples beyond 10^15, and none with an exponent"
-            self._findings.narrow(at, "multipleOf", reason)
-        return Number(integer, bounds)
+        elif has_no_number(within) and not has_no_number(node):
+            self._findings.check(at, "multipleOf", "the bounds leave too many digits for a mask")
+        else:
+            if within != node:
+                reason = f"no multiples beyond {largest:,}, and none with an exponent"
+                self._findings.narrow(at, "multipleOf", reason)
+            elif divisor < _WITHOUT_EXPONENT:
+                self._findings.narrow(at, "multipleOf", "none with an exponent")
+            return within
+        return replace(node, bounds=omit(node.bounds, "multipleOf"))
 
     def _lower_string(self, flat: Mapping[str, Json], at: str) -> Node:
         pattern, name = flat.get("pattern"), flat.get("format")
@@ -323,11 +342,18 @@ def _counts(flat: Mapping[str, Json]) -> bool:
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
 
 
-def _reaches_beyond(bounds: Mapping[str, float], largest: int) -> bool:
-    """True if numbers within the bounds can be larger than that, with either sign."""
-    lows = [bounds[k] for k in ("minimum", "exclusiveMinimum") if k in bounds]
-    highs = [bounds[k] for k in ("maximum", "exclusiveMaximum") if k in bounds]
-    return not lows or not highs or max(lows) < -largest or min(highs) > largest
+def _keep_small(node: Number, largest: int) -> Number:
+    """The numbers of the node that are no larger than that, with either sign."""
+    bounds = dict(node.bounds)
+    least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
+    greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))
+    if least < -largest:
+        bounds.pop("exclusiveMinimum", None)
+        bounds["minimum"] = -largest
+    if greatest > largest:
+        bounds.pop("exclusiveMaximum", None)
+        bounds["maximum"] = largest
+    return replace(node, bounds=bounds)
 
 
 def find_types(values: Sequence[Json]) -> list[str]:
