@@ -32,7 +32,7 @@ from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import UnreadableError
 from grammars.regex.spelled import spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts
-from grammars.regex.writing import escape_regex, escape_slashes
+from grammars.regex.writing import escape_slashes
 from grammars.schema.counted import Items, find_items
 from grammars.schema.members import KeyOrder, arrange
 from grammars.schema.nodes import (
@@ -56,14 +56,13 @@ from grammars.schema.nodes import (
 from grammars.spelling.lexemes import (
     WHOLE_TAIL,
     Multiples,
-    PatternStrings,
     divide_by_places,
     find_whole,
     fits_string,
     tighten,
 )
 from grammars.spelling.parts import sort_properties, take_apart
-from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings
+from grammars.spelling.quoted import find_extra_keys, find_raw, find_strings
 from grammars.spelling.styles import (
     deepen,
     find_breaks,
@@ -375,16 +374,11 @@ class JsonStrings:
         return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
-        """Any of these keys but the declared ones; no escape that could spell another one."""
-        names = [other.key for other in declared]
-        if not keys.is_free:
-            return self.builder.terminal(match_texts(_spell_extra_keys(keys, names)), "KEY")
-        if not declared:
+        """Any of these keys but the declared ones."""
+        if not declared and keys.is_free:
             return self.string(String())
-        spelled = [json.dumps(name, ensure_ascii=False) for name in names]
-        some = Pattern(f'"({express_key_character(names)})*"')
-        key = intersection(some, Complement(Pattern("|".join(map(escape_regex, spelled)))))
-        return self.builder.terminal(key, "KEY")
+        names = [other.key for other in declared]
+        return self.builder.terminal(match_texts(_spell_extra_keys(keys, names)), "KEY")
 
 
 def _spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
@@ -509,12 +503,12 @@ def _count_characters(node: String) -> str:
 
 def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
     """JSON's strings that match a pattern."""
-    length = f'"{_CHARACTER}{_count_characters(node)}"'
     spelled = spell_pattern(node.pattern or "")
     if spelled is not None:
-        strings: Expression = Pattern(spelled)
+        strings: Expression = Pattern(escape_slashes(spelled))
         if node.min_length or node.max_length is not None:
-            strings = intersection(strings, Pattern(length))
+            length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
+            strings = intersection(strings, length)
         return builder.terminal(strings, "STRING")
     schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$", **TIGHT}
     if node.min_length:
@@ -522,4 +516,4 @@ def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
     if node.max_length is not None:
         schema["maxLength"] = node.max_length
     text = json.dumps(schema, ensure_ascii=False)
-    return builder.define(JsonSchema(text, PatternStrings(node, length)), "string")
+    return builder.define(JsonSchema(text), "string")

@@ -143,16 +143,7 @@ class EmbeddedLark:
 
 
 class Language:
-    """A set of texts whose beginnings can be ended. A set of regular expressions says all of it by
-    `patterns`; another one by the other methods."""
-
-    def patterns(self) -> tuple[str, ...] | None:
-        """Regular expressions all of which match just these texts; None where it is no such set.
-
-        Raises:
-            UnreadableError: they cannot be written.
-        """
-        return None
+    """A set of texts whose beginnings can be ended."""
 
     def automaton(self, most: int) -> Sequences[DeterministicState] | None:
         """An automaton for just these texts; None where none is known.

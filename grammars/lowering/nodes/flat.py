@@ -29,6 +29,7 @@ from grammars.lowering.rewrite.negation import is_expressible, negate
 from grammars.lowering.rewrite.presence import find_presence
 from grammars.regex.ecma import translate
 from grammars.regex.reader import counts_words
+from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
 from grammars.schema.counted import MOST_STATES, Counted
 from grammars.schema.members import MOST_BITS, can_be_unordered
@@ -308,6 +309,8 @@ class FlatLowering:
             elif len(pattern) > _LONGEST_PATTERN:
                 self._findings.check(at, "pattern", "too long for a mask")
                 pattern = None
+            elif not is_fully_spelled(pattern):
+                self._findings.narrow(at, "pattern", "no characters by their numbers (\\u00e9)")
         if name in FORMATS and pattern is None:
             pattern = FORMATS[name]
             if name in NARROWED:

@@ -59,7 +59,9 @@ def test_multiples_next_to_a_bound(bounds: dict[str, float], values: list[float]
         ({"maximum": -1e300}, [-7e300]),
     ],
 )
-def test_multiples_far_away_are_told_or_checked(bounds: dict[str, float], values: list[Any]) -> None:
+def test_multiples_far_away_are_told_or_checked(
+    bounds: dict[str, float], values: list[Any]
+) -> None:
     schema = lower({"type": "integer", "multipleOf": 7, **bounds}, only_object=False)
     trial = InstanceTrial(schema)
     assert [v for v in values if trial.find_refusal(v) is not None] == []
