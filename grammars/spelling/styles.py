@@ -148,6 +148,8 @@ def spell_number(value: float) -> tuple[str, ...]:
     own, plain = json.dumps(value), format(Decimal(json.dumps(value)), "f")
     plain = plain.removesuffix(".0")
     words = [own, _EXPONENT.sub(r"e\1", own), own.replace("e+", "e")]
+    if abs(value) > _EXACT and len(plain) <= _LONGEST_PLAIN and value == int(float(value)):
+        words.append(json.dumps(float(value)))
     if value == 0:
         plain = "0"
     if len(plain) > _LONGEST_PLAIN:
