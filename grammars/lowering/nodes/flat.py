@@ -9,6 +9,7 @@ from itertools import chain
 from math import inf
 
 from grammars.errors import SchemaError
+from grammars.lowering.document.references import find_draft
 from grammars.lowering.findings import Findings
 from grammars.lowering.keywords import (
     ANNOTATIONS,
@@ -89,6 +90,7 @@ class FlatLowering:
         self._close = close
         self._findings = findings
         self._lower = lower
+        self._asserts_content = re.search("/draft-0[67]/", find_draft(root)) is not None
 
     def lower_constants(self, flat: Mapping[str, Json], at: str) -> Node:
         """Of the values that `enum` or `const` lists those that all other keywords admit."""
@@ -311,6 +313,10 @@ class FlatLowering:
                 pattern = None
             elif not is_fully_spelled(pattern):
                 self._findings.narrow(at, "pattern", "no characters by their numbers (\\u00e9)")
+        if self._asserts_content:
+            for keyword in ("contentEncoding", "contentMediaType"):
+                if keyword in flat:
+                    self._findings.check(at, keyword, "asserted in this draft")
         if name in FORMATS and pattern is None:
             pattern = FORMATS[name]
             if name in NARROWED:
