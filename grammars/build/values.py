@@ -27,6 +27,7 @@ from grammars.ir.nodes import (
     intersection,
     optional,
     sequence,
+    unlike,
 )
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import UnreadableError
@@ -472,7 +473,11 @@ def match_texts(texts: Texts) -> Expression:
     for regex in texts.parts or (ANY,):
         parts.append(Pattern(escape_slashes(regex)))
     for regex in texts.without:
-        parts.append(Complement(Pattern(escape_slashes(regex))))
+        beginning = regex.removesuffix(ANY)
+        if beginning == regex or "|" in beginning:
+            parts.append(Complement(Pattern(escape_slashes(regex))))
+        else:
+            parts.append(unlike(escape_slashes(beginning)))
     return intersection(*parts)
 
 
