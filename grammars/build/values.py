@@ -6,6 +6,7 @@ raw-text formats. Multiples, and patterns that it reads aright, are left to llgu
 """
 
 import json
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -78,6 +79,8 @@ from grammars.wire.format import JsonStyle
 
 LOOSE = r"[ \n]{1,256}"
 """White space beside the items of lists and objects that stand deeper than exact indentation."""
+
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
 
 TIGHT: Mapping[str, Json] = {"x-guidance": {"whitespace_flexible": False}}
 """Two `%json` side by side would else admit white space in front of them."""
@@ -474,7 +477,8 @@ def match_texts(texts: Texts) -> Expression:
         parts.append(Pattern(escape_slashes(regex)))
     for regex in texts.without:
         beginning = regex.removesuffix(ANY)
-        if beginning == regex or "|" in beginning:
+        has_options = "|" in _ESCAPED.sub("", beginning)
+        if beginning == regex or has_options:
             parts.append(Complement(Pattern(escape_slashes(regex))))
         else:
             parts.append(unlike(escape_slashes(beginning)))

@@ -63,6 +63,9 @@ _LONG_BESIDE_WORDS = 100
 once, refuse texts that fit, or fail by its limit of expressions."""
 _WITHOUT_EXPONENT = 1e-4
 """Smaller numbers are written with an exponent by most."""
+_LONG_BESIDE_PATTERN = 2_500
+"""A longer `maxLength` beside a pattern is checked: llguidance has states for each length, and for
+6,000 characters more than it keeps."""
 _LONGEST_PATTERN = 10_000  # characters
 _MOST_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
@@ -328,7 +331,8 @@ class FlatLowering:
             self._findings.check(at, "minLength", "too much for a mask together with that pattern")
             shortest = 0
         longest = self._read_length(flat, "maxLength", at)
-        if longest is not None and longest > _LONG_BESIDE_WORDS and counts_words(pattern):
+        bearable = _LONG_BESIDE_WORDS if counts_words(pattern) else _LONG_BESIDE_PATTERN
+        if pattern is not None and longest is not None and longest > bearable:
             self._findings.check(at, "maxLength", "too much for a mask together with that pattern")
             longest = None
         return String(shortest, longest, pattern)
