@@ -73,12 +73,16 @@ from grammars.spelling.styles import (
     is_writable,
     spell,
     spell_keys,
+    spell_listed,
     spell_scalar,
 )
 from grammars.wire.format import JsonStyle
 
 LOOSE = r"[ \n]{1,256}"
 """White space beside the items of lists and objects that stand deeper than exact indentation."""
+
+MOST_SPELLINGS = 4
+"""A listed list or object of more spellings becomes rules, of which a deep one takes many."""
 
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 
@@ -187,6 +191,11 @@ class Values:
         """A constant in all its spellings; None where it cannot be written."""
         if not isinstance(value, list | dict):
             return self._strings.scalar(value)
+        if isinstance(self._strings, JsonStrings) and not self.style.indent:
+            in_order = self.order is KeyOrder.SCHEMA
+            words = spell_listed(value, self.style, most=MOST_SPELLINGS, in_order=in_order)
+            if words is not None:
+                return choose_word(words)
         try:
             return self.value(take_apart(cast(Json, value)), {})
         except SchemaError:

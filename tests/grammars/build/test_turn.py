@@ -282,3 +282,17 @@ def test_an_indented_call_beside_an_answer_ends_as_the_template_writes_it() -> N
     written = render(Turn(calls=(ToolCall("f", {"a": "b"}),)), format)
     for policy in (Policy(), Policy(answer=NOTHING)):
         assert Masked(format, [NAMED], policy, State()).accepts(written)
+
+
+def test_a_deep_listed_value_takes_no_rules_of_its_own() -> None:
+    deep: Any = 1
+    for level in range(60):
+        deep = {"a": deep} if level % 2 else [deep, "x"]
+    tool = Tool("f", lower({"type": "object", "properties": {"v": {"enum": [deep, [deep]]}}}))
+    written = build_grammar(HERMES, [tool], Policy(), State())
+    assert len(written.splitlines()) < 40
+    flat = {"enum": [{"a": 1, "b": ["x"]}]}
+    held = grammar(HERMES, {"v": flat})
+    for written in ('{"a": 1, "b": ["x"]}', '{"b": ["x"], "a": 1.0}'):
+        assert held.accepts(in_json(f'{{"v": {written}}}'))
+    assert not held.accepts(in_json('{"v": {"a": 1}}'))
