@@ -10,7 +10,6 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import cast
 
 from grammars.build.members import write_items, write_members
 from grammars.errors import SchemaError
@@ -55,6 +54,7 @@ from grammars.schema.nodes import (
     Union,
     escape,
 )
+from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.lexemes import (
     WHOLE_TAIL,
     Multiples,
@@ -73,16 +73,12 @@ from grammars.spelling.styles import (
     is_writable,
     spell,
     spell_keys,
-    spell_listed,
     spell_scalar,
 )
 from grammars.wire.format import JsonStyle
 
 LOOSE = r"[ \n]{1,256}"
 """White space beside the items of lists and objects that stand deeper than exact indentation."""
-
-MOST_SPELLINGS = 4
-"""A listed list or object of more spellings becomes rules, of which a deep one takes many."""
 
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 
@@ -189,17 +185,51 @@ class Values:
 
     def _constant(self, value: Json) -> Expression | None:
         """A constant in all its spellings; None where it cannot be written."""
-        if not isinstance(value, list | dict):
-            return self._strings.scalar(value)
-        if isinstance(self._strings, JsonStrings) and not self.style.indent:
-            in_order = self.order is KeyOrder.SCHEMA
-            words = spell_listed(value, self.style, most=MOST_SPELLINGS, in_order=in_order)
-            if words is not None:
-                return choose_word(words)
+        parts: list[Expression] = []
         try:
-            return self.value(take_apart(cast(Json, value)), {})
+            self._add_constant(value, parts)
         except SchemaError:
             return None
+        return sequence(*parts)
+
+    def _add_constant(self, value: Json, parts: list[Expression]) -> None:
+        """Adds the parts of a constant. What has one order takes no rules, of which a deep constant
+        would need one for each level. It is no single word, for the lexer would take that for an
+        object or list beside it, as long as both are alike.
+
+        Raises:
+            SchemaError: it cannot be written.
+        """
+        if is_list(value):
+            self._add_members("[]", [(None, item) for item in value], parts)
+        elif is_object(value) and len(value) < 2:
+            self._add_members("{}", [*value.items()], parts)
+        elif is_object(value):
+            parts.append(self.value(take_apart(value), {}))
+        else:
+            scalar = self._strings.scalar(value)
+            if scalar is None:
+                raise SchemaError("it cannot be written in this format", where="")
+            parts.append(scalar)
+
+    def _add_members(
+        self, brackets: str, members: Sequence[tuple[str | None, Json]], parts: list[Expression]
+    ) -> None:
+        """Adds the members of a constant list or object, each with its key if it has one."""
+        separators = self._separators()
+        parts.append(Literal(brackets[0]))
+        if members:
+            parts.append(separators.opening)
+        with self._inside():
+            for index, (key, member) in enumerate(members):
+                if index:
+                    parts.append(separators.comma)
+                if key is not None:
+                    parts += [self._strings.key(key), Literal(self.style.key)]
+                self._add_constant(member, parts)
+        if members:
+            parts.append(separators.closing)
+        parts.append(Literal(brackets[1]))
 
     def _number(self, node: Number) -> Expression:
         if not node.bounds and not node.integer:

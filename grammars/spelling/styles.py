@@ -6,11 +6,9 @@ quotes that it cannot contain.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import permutations, product
-from math import factorial, prod
 from typing import cast
 
 from grammars.schema.nodes import Json
@@ -141,62 +139,6 @@ def spell_scalar(value: Json, style: JsonStyle) -> tuple[str, ...]:
             return _spell_strings(value, style)
         case _:
             return spell_number(value)
-
-
-def spell_listed(
-    value: Json, style: JsonStyle, *, most: int, in_order: bool
-) -> tuple[str, ...] | None:
-    """All accepted spellings of a constant in JSON on one line, the template's own first; None if
-    there are more than `most`.
-
-    Args:
-        value: the constant.
-        style: its strings are those of JSON, and it has no indentation.
-        most: so many spellings.
-        in_order: keys come as they are listed; else in any order.
-    """
-    match value:
-        case list():
-            items = [
-                spell_listed(item, style, most=most, in_order=in_order)
-                for item in cast(list[Json], value)
-            ]
-            return _combine(items, "[", style.item, "]", most=most)
-        case dict():
-            pairs: list[tuple[str, ...] | None] = []
-            members = cast(dict[str, Json], value)
-            for key in sort_keys(members, style):
-                member = spell_listed(members[key], style, most=most, in_order=in_order)
-                pair = [spell_keys(key, style), member]
-                pairs.append(_combine(pair, "", style.key, "", most=most))
-            if in_order:
-                return _combine(pairs, "{", style.item, "}", most=most)
-            if factorial(len(pairs)) > most:
-                return None
-            words: list[str] = []
-            for order in permutations(pairs):
-                spelled = _combine(order, "{", style.item, "}", most=most)
-                if spelled is None:
-                    return None
-                words += spelled
-            return tuple(words) if len(words) <= most else None
-        case _:
-            return spell_scalar(value, style)
-
-
-def _combine(
-    parts: Sequence[tuple[str, ...] | None],
-    opening: str,
-    separator: str,
-    closing: str,
-    *,
-    most: int,
-) -> tuple[str, ...] | None:
-    """Each spelling of the first part with each of the others."""
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts) or prod(map(len, known)) > most:
-        return None
-    return tuple(opening + separator.join(chosen) + closing for chosen in product(*known))
 
 
 def spell_number(value: float) -> tuple[str, ...]:
