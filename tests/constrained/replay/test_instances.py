@@ -83,6 +83,14 @@ def test_an_alternative_without_a_multiple_leaves_the_others() -> None:
     assert find_refusal(schema, 0.75) is not None
 
 
+def test_a_multiple_beside_other_numbers() -> None:
+    others = {"type": "number", "minimum": 10.5, "maximum": 20}
+    schema = {"anyOf": [{"type": "integer", "multipleOf": 5}, others]}
+    assert [v for v in (10, 15.0, 12.5) if find_refusal(schema, v) is not None] == []
+    (told,) = lower(schema, only_object=False).report.narrowed
+    assert (told.pointer, told.keyword) == ("", "anyOf")
+
+
 def test_a_long_text_of_counted_words() -> None:
     schema = {"type": "string", "pattern": r"^(\S+\s+){0,199}\S+$", "maxLength": 1000}
     assert find_refusal(schema, _WORDS) is None
