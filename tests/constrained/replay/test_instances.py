@@ -87,8 +87,8 @@ def test_a_multiple_beside_other_numbers() -> None:
     others = {"type": "number", "minimum": 10.5, "maximum": 20}
     schema = {"anyOf": [{"type": "integer", "multipleOf": 5}, others]}
     assert [v for v in (10, 15.0, 12.5) if find_refusal(schema, v) is not None] == []
-    (told,) = lower(schema, only_object=False).report.narrowed
-    assert (told.pointer, told.keyword) == ("", "anyOf")
+    narrowed = lower(schema, only_object=False).report.narrowed
+    assert ("", "anyOf") in [(finding.pointer, finding.keyword) for finding in narrowed]
 
 
 def test_a_long_text_of_counted_words() -> None:
