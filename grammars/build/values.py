@@ -2,7 +2,7 @@
 
 Objects and arrays become rules of their own rather than one `%json`: so a declared key cannot be
 shadowed by an escaped spelling of it, every number is a finite double, and the same nodes serve the
-raw-text formats. Multiples, and patterns that it reads aright, are left to llguidance's `%json`.
+raw-text formats. Multiples, and patterns that are not read here, are left to llguidance's `%json`.
 """
 
 import json
