@@ -261,13 +261,25 @@ def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
 
 
 def _pointed(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    """Integers with a point that have a digit more than `kind` says."""
+    """Integers with a point that have a digit more than `kind` says: those of which each is a
+    double of its own. They are all up to 2^53, and the even ones from the next ten on."""
     length = kind.digits + 1
-    if low.whole > length or (high is not None and high.whole < length):
-        return []
-    below, above = _find_limit(low, length), _find_limit(high, length)
-    pointed = _express_fixed(length, below, above, tail=_SOME_ZEROS)
-    return [] if pointed is None else [pointed]
+    least, greatest = int(low.value), 10**length - 1
+    if high is not None:
+        greatest = min(greatest, int(high.value))
+    least = max(least, 10**kind.digits)
+    exact = _find_between(length, least, min(greatest, _LARGEST_EXACT), tail=_SOME_ZEROS)
+    first, last = -(-max(least, _LARGEST_EXACT) // 10), (greatest - 8) // 10  # in tens
+    even = _find_between(kind.digits, first, last, tail="[02468]" + _SOME_ZEROS)
+    return [option for option in (exact, even) if option is not None]
+
+
+def _find_between(length: int, least: int, greatest: int, *, tail: str) -> str | None:
+    """The integers of so many digits from one to the other; None if there are none."""
+    if least > greatest:
+        return None
+    low, high = Limit(Decimal(least)), Limit(Decimal(greatest))
+    return _express_fixed(length, low, high, tail=tail)
 
 
 def _find_limit(limit: Limit | None, length: int) -> Limit | None:

@@ -128,7 +128,8 @@ def test_a_listed_word_is_held_letter_by_letter() -> None:
 @pytest.mark.parametrize(
     ("schema", "value", "settled"),
     [
-        ({"type": "integer"}, 2.0**53, 2.0**53),  # it may have been 2^53 + 1
+        ({"type": "integer"}, 2.0**53, 2**53),
+        ({"type": "integer"}, 1e22, 10**22),
         ({"type": "integer"}, 2.5, 2.5),
         ({"type": ["integer", "string"]}, True, True),
         ({"enum": [True, 0]}, 0.0, 0),
