@@ -134,7 +134,7 @@ LIST = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/L"}, "minItems": 
         (TEXT, "", '""'),
         (TEXT, '"Par', '"'),
         (TEXT, '"a\\', '/"'),
-        (TEXT, '"\\u', 'D22a"'),
+        (TEXT, '"\\u', 'D0aa"'),
         (TEXT, '"\\uD83d', '\\uDCaa"'),
         (TEXT, '"\\ud83d\\uD', 'Caa"'),
         (TEXT, '"\\u12', 'aa"'),
