@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from grammars.build.values import Values, choose_word
 from grammars.errors import PolicyError
-from grammars.ir.nodes import Complement, EmbeddedLark, Expression, Pattern, intersection
+from grammars.ir.nodes import (
+    EmbeddedLark,
+    Expression,
+    Pattern,
+    intersection,
+    unlike,
+)
 from grammars.regex.ecma import MOST_QUANTIFIERS, translate
 from grammars.regex.writing import escape_slashes, match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
@@ -39,8 +45,7 @@ def write_answer(
             pattern: Expression = Pattern(read_regex(regex))
             words = [*openings, *others]
             if words:
-                begun = Pattern(rf"\s*{match_any(words)}(?s:.*)")
-                pattern = intersection(pattern, Complement(begun))
+                pattern = intersection(pattern, unlike(rf"\s*{match_any(words)}"))
             return values.builder.terminal(pattern, "ANSWER")
         case ChoiceAnswer(options):
             if len(options) > MOST_CHOICES:

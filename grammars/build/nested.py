@@ -15,7 +15,6 @@ from grammars.ir.nodes import (
     ANY_TEXT,
     EMPTY,
     ZERO,
-    Complement,
     Expression,
     Literal,
     Pattern,
@@ -27,6 +26,7 @@ from grammars.ir.nodes import (
     many,
     optional,
     sequence,
+    unlike,
 )
 from grammars.regex.texts import Texts
 from grammars.regex.writing import escape_regex, match_any
@@ -241,7 +241,7 @@ class NestedRules:
     ) -> Expression:
         """Raw text and its closing tag."""
         mark, builder = self._hole.mark, self._builder
-        without = Complement(Pattern(f"(?s:.*){escape_regex(mark)}(?s:.*)"))
+        without = unlike(f"(?s:.*){escape_regex(mark)}")
         raw = builder.terminal(intersection(choice(texts), without), "RAW")
         closing = mark + "</" if tag is None else self._hole.close(tag)
         if builder.begins_with_token(closing):

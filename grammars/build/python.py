@@ -14,7 +14,6 @@ from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     EMPTY,
     ZERO,
-    Complement,
     Expression,
     Literal,
     Pattern,
@@ -23,6 +22,7 @@ from grammars.ir.nodes import (
     guarded,
     intersection,
     sequence,
+    unlike,
 )
 from grammars.regex.texts import Texts
 from grammars.regex.writing import escape_regex, match_any
@@ -324,7 +324,7 @@ class _Arguments:
     @cached_property
     def _endless(self) -> Expression:
         """What has no end of a string in it; as long as all keys together."""
-        return Complement(Pattern(f"(?s:.*){self._ends.write_regex(self._hole.quote)}(?s:.*)"))
+        return unlike(f"(?s:.*){self._ends.write_regex(self._hole.quote)}")
 
     def _write_value(self, value: Value, ways: Sequence[ChainContinuation]) -> Expression:
         """A rule for a value and what follows it."""

@@ -13,7 +13,6 @@ from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     ANY_TEXT,
     ZERO,
-    Complement,
     Expression,
     Literal,
     Pattern,
@@ -22,6 +21,7 @@ from grammars.ir.nodes import (
     guarded,
     intersection,
     sequence,
+    unlike,
 )
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import KEEP, NEVER, Condition, both, negate
@@ -280,7 +280,7 @@ class _TaggedValues:
                 options.append(sequence(value, self._close(follow)))
                 continue
             if excludes and isinstance(node, String):
-                text = intersection(text, Complement(Pattern(CONTAINER)))
+                text = intersection(text, unlike(CONTAINER))
             texts.append(self._exclude_wrapper(text))
             can_be_empty = can_be_empty or admits_empty_text(node)
         if texts:
@@ -294,7 +294,7 @@ class _TaggedValues:
         wrapper = self._tags.wrapper
         if wrapper is None:
             return text
-        return intersection(text, Complement(Pattern(f"{escape_regex(wrapper.opener)}(?s:.*)")))
+        return intersection(text, unlike(escape_regex(wrapper.opener)))
 
     def _write_wrapped(self, nodes: Sequence[Flat], follow: Follow) -> Expression:
         """A string of one of these nodes in its wrapper, and what follows it."""
@@ -408,8 +408,8 @@ class _TaggedValues:
         """Raw text up to its terminator, which begins with `close`; two lexemes, because what
         follows differs."""
         tags = self._tags
-        terminated = Pattern(self._match_terminator(follow, close))
-        raw = self._builder.terminal(intersection(choice(texts), Complement(terminated)), "RAW")
+        terminated = unlike(self._match_terminator(follow, close))
+        raw = self._builder.terminal(intersection(choice(texts), terminated), "RAW")
         options: list[Expression] = []
         if follow.more is not None:
             ended = self._end_text(raw, close + tags.open, can_be_empty=can_be_empty)
@@ -420,7 +420,7 @@ class _TaggedValues:
         return choice(options)
 
     def _match_terminator(self, follow: Follow, close: str) -> str:
-        """A regular expression for texts that contain the terminator of a raw value.
+        """A regular expression for texts up to the terminator of a raw value.
 
         Of a tag that cannot follow here, as much as tells it from the other one is no text either.
         """
@@ -435,7 +435,7 @@ class _TaggedValues:
             # The newline in front of a value counts too: `>\n</parameter>` is no value that
             # starts so.
             before = f"({before})?"
-        return f"{before}{tag}({stop})(?s:.*)"
+        return f"{before}{tag}({stop})"
 
     def _end_text(self, raw: Expression, terminator: str, *, can_be_empty: bool) -> Expression:
         """A raw value and its terminator."""

@@ -14,15 +14,14 @@ from grammars.ir.grammar import Grammar, GrammarBuilder
 from grammars.ir.nodes import (
     ANY_TEXT,
     EMPTY,
-    Complement,
     Costly,
     Expression,
     Literal,
-    Pattern,
     choice,
     intersection,
     optional,
     sequence,
+    unlike,
 )
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
@@ -295,8 +294,8 @@ class _TurnRules:
         is_endless = isinstance(self._policy.answer, RegexAnswer)
         if not is_endless or self._builder.begins_with_token(closer):
             return sequence(answer, self._builder.fixed(closer))
-        closed = Pattern(f"(?s:.*){escape_regex(closer)}(?s:.*)")
-        raw = self._builder.terminal(intersection(answer, Complement(closed)), "ANSWER")
+        closed = unlike(f"(?s:.*){escape_regex(closer)}")
+        raw = self._builder.terminal(intersection(answer, closed), "ANSWER")
         first, *rest = self._builder.cut(closer)
         ended = self._builder.lazy(sequence(raw, Literal(first)), "answer")
         return sequence(ended, self._builder.fixed("".join(rest)))
@@ -355,7 +354,7 @@ class _TurnRules:
         excluded: list[Expression] = []
         if self._format.reserved:
             markers = match_any(self._format.reserved)
-            excluded.append(Complement(Pattern(f"(?s:.*){markers}(?s:.*)")))
+            excluded.append(unlike(f"(?s:.*){markers}"))
         if content and self._format.bare and self._turn.tools:
-            excluded.append(Complement(Pattern(begin_call(self._format))))
+            excluded.append(unlike(begin_call(self._format)))
         return self._builder.terminal(intersection(ANY_TEXT, *excluded), "FREE")

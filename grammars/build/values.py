@@ -2,14 +2,14 @@
 
 Objects and arrays become rules of their own rather than one `%json`: so a declared key cannot be
 shadowed by an escaped spelling of it, every number is a finite double, and the same nodes serve the
-raw-text formats. Multiples, and patterns that it reads aright, are left to llguidance's `%json`.
+raw-text formats. Multiples, and patterns that are not read here, are left to llguidance's `%json`.
 """
 
 import json
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import cast
 
 from grammars.build.members import write_items, write_members
 from grammars.errors import SchemaError
@@ -27,12 +27,13 @@ from grammars.ir.nodes import (
     intersection,
     optional,
     sequence,
+    unlike,
 )
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import UnreadableError
 from grammars.regex.spelled import spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts
-from grammars.regex.writing import escape_regex, escape_slashes
+from grammars.regex.writing import escape_slashes
 from grammars.schema.counted import Items, find_items
 from grammars.schema.members import KeyOrder, arrange
 from grammars.schema.nodes import (
@@ -53,17 +54,17 @@ from grammars.schema.nodes import (
     Union,
     escape,
 )
+from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.lexemes import (
     WHOLE_TAIL,
     Multiples,
-    PatternStrings,
     divide_by_places,
     find_whole,
     fits_string,
     tighten,
 )
 from grammars.spelling.parts import sort_properties, take_apart
-from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings
+from grammars.spelling.quoted import find_extra_keys, find_raw, find_strings
 from grammars.spelling.styles import (
     deepen,
     find_breaks,
@@ -78,6 +79,8 @@ from grammars.wire.format import JsonStyle
 
 LOOSE = r"[ \n]{1,256}"
 """White space beside the items of lists and objects that stand deeper than exact indentation."""
+
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
 
 TIGHT: Mapping[str, Json] = {"x-guidance": {"whitespace_flexible": False}}
 """Two `%json` side by side would else admit white space in front of them."""
@@ -182,12 +185,51 @@ class Values:
 
     def _constant(self, value: Json) -> Expression | None:
         """A constant in all its spellings; None where it cannot be written."""
-        if not isinstance(value, list | dict):
-            return self._strings.scalar(value)
+        parts: list[Expression] = []
         try:
-            return self.value(take_apart(cast(Json, value)), {})
+            self._add_constant(value, parts)
         except SchemaError:
             return None
+        return sequence(*parts)
+
+    def _add_constant(self, value: Json, parts: list[Expression]) -> None:
+        """Adds the parts of a constant. What has one order takes no rules, of which a deep constant
+        would need one for each level. It is no single word, for the lexer would take that for an
+        object or list beside it, as long as both are alike.
+
+        Raises:
+            SchemaError: it cannot be written.
+        """
+        if is_list(value):
+            self._add_members("[]", [(None, item) for item in value], parts)
+        elif is_object(value) and len(value) < 2:
+            self._add_members("{}", [*value.items()], parts)
+        elif is_object(value):
+            parts.append(self.value(take_apart(value), {}))
+        else:
+            scalar = self._strings.scalar(value)
+            if scalar is None:
+                raise SchemaError("it cannot be written in this format", where="")
+            parts.append(scalar)
+
+    def _add_members(
+        self, brackets: str, members: Sequence[tuple[str | None, Json]], parts: list[Expression]
+    ) -> None:
+        """Adds the members of a constant list or object, each with its key if it has one."""
+        separators = self._separators()
+        parts.append(Literal(brackets[0]))
+        if members:
+            parts.append(separators.opening)
+        with self._inside():
+            for index, (key, member) in enumerate(members):
+                if index:
+                    parts.append(separators.comma)
+                if key is not None:
+                    parts += [self._strings.key(key), Literal(self.style.key)]
+                self._add_constant(member, parts)
+        if members:
+            parts.append(separators.closing)
+        parts.append(Literal(brackets[1]))
 
     def _number(self, node: Number) -> Expression:
         if not node.bounds and not node.integer:
@@ -375,16 +417,11 @@ class JsonStrings:
         return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
-        """Any of these keys but the declared ones; no escape that could spell another one."""
-        names = [other.key for other in declared]
-        if not keys.is_free:
-            return self.builder.terminal(match_texts(_spell_extra_keys(keys, names)), "KEY")
-        if not declared:
+        """Any of these keys but the declared ones."""
+        if not declared and keys.is_free:
             return self.string(String())
-        spelled = [json.dumps(name, ensure_ascii=False) for name in names]
-        some = Pattern(f'"({express_key_character(names)})*"')
-        key = intersection(some, Complement(Pattern("|".join(map(escape_regex, spelled)))))
-        return self.builder.terminal(key, "KEY")
+        names = [other.key for other in declared]
+        return self.builder.terminal(match_texts(_spell_extra_keys(keys, names)), "KEY")
 
 
 def _spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
@@ -478,7 +515,12 @@ def match_texts(texts: Texts) -> Expression:
     for regex in texts.parts or (ANY,):
         parts.append(Pattern(escape_slashes(regex)))
     for regex in texts.without:
-        parts.append(Complement(Pattern(escape_slashes(regex))))
+        beginning = regex.removesuffix(ANY)
+        has_options = "|" in _ESCAPED.sub("", beginning)
+        if beginning == regex or has_options:
+            parts.append(Complement(Pattern(escape_slashes(regex))))
+        else:
+            parts.append(unlike(escape_slashes(beginning)))
     return intersection(*parts)
 
 
@@ -509,12 +551,12 @@ def _count_characters(node: String) -> str:
 
 def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
     """JSON's strings that match a pattern."""
-    length = f'"{_CHARACTER}{_count_characters(node)}"'
     spelled = spell_pattern(node.pattern or "")
     if spelled is not None:
-        strings: Expression = Pattern(spelled)
+        strings: Expression = Pattern(escape_slashes(spelled))
         if node.min_length or node.max_length is not None:
-            strings = intersection(strings, Pattern(length))
+            length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
+            strings = intersection(strings, length)
         return builder.terminal(strings, "STRING")
     schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$", **TIGHT}
     if node.min_length:
@@ -522,4 +564,4 @@ def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
     if node.max_length is not None:
         schema["maxLength"] = node.max_length
     text = json.dumps(schema, ensure_ascii=False)
-    return builder.define(JsonSchema(text, PatternStrings(node, length)), "string")
+    return builder.define(JsonSchema(text), "string")

@@ -182,19 +182,13 @@ class _Expansion:
         """What llguidance's own reading of a schema matches.
 
         Raises:
-            CannotEmitError: neither a regular expression nor an automaton says it.
+            CannotEmitError: no automaton says it.
         """
         language = schema.language
         try:
-            patterns = None if language is None else language.patterns()
             states = None if language is None else language.automaton(MOST_STATES)
-        except UnreadableError as error:
-            raise self._refuse_schema(schema, str(error)) from error
         except TooManyStatesError as error:
             raise self._refuse_schema(schema, f"its automaton has {error}") from error
-        if patterns is not None:
-            whole = Intersection(tuple(map(Pattern, patterns)))
-            return self._regular.options(self._read(whole))
         if states is None:
             raise self._refuse_schema(schema, "it is known to llguidance alone")
         return self._regular.write_states(states)

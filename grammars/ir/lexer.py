@@ -242,20 +242,11 @@ class Lexer:
             case Token():
                 return TokenMachine(lexeme)
             case JsonSchema(_, language) if language is not None:
-                return self._make_json(language)
+                return LanguageMachine(language)
             case RuleReference(name):
                 return self._make_terminal(self._rules[name])
             case _:
                 return UnknownMachine()
-
-    def _make_json(self, language: Language) -> Machine:
-        try:
-            patterns = language.patterns()
-        except (UnreadableError, RecursionError):
-            return UnknownMachine()
-        if patterns is None:
-            return LanguageMachine(language)
-        return self._make_terminal(Rule(Intersection(tuple(map(Pattern, patterns)))))
 
     def _make_terminal(self, rule: Rule) -> Machine:
         try:

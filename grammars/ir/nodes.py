@@ -143,16 +143,7 @@ class EmbeddedLark:
 
 
 class Language:
-    """A set of texts whose beginnings can be ended. A set of regular expressions says all of it by
-    `patterns`; another one by the other methods."""
-
-    def patterns(self) -> tuple[str, ...] | None:
-        """Regular expressions all of which match just these texts; None where it is no such set.
-
-        Raises:
-            UnreadableError: they cannot be written.
-        """
-        return None
+    """A set of texts whose beginnings can be ended."""
 
     def automaton(self, most: int) -> Sequences[DeterministicState] | None:
         """An automaton for just these texts; None where none is known.
@@ -194,6 +185,8 @@ Expression: TypeAlias = (
 EMPTY = Sequence(())
 NOTHING = Alternatives(())
 ANY_TEXT = Pattern("(?s:.*)")
+_EVERYTHING = Complement(Pattern(r"[^\x{0}-\x{10ffff}]"))
+"""Any bytes: all but what no character matches."""
 ZERO = Zero()
 
 
@@ -206,6 +199,19 @@ def sequence(*parts: Expression) -> Expression:
         else:
             flat.append(part)
     return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+def unlike(beginning: str) -> Complement:
+    """No text that begins so, for an intersection in a terminal.
+
+    What may stand behind such a beginning are any bytes, not any text: of the latter llguidance has
+    to find out that it is never left, anew for each length that a text beside it may still have,
+    and it fails by its limit of expressions.
+
+    Args:
+        beginning: a regular expression.
+    """
+    return Complement(Sequence((Pattern(f"({beginning})"), _EVERYTHING)))
 
 
 def choice(options: Iterable[Expression]) -> Expression:

@@ -29,6 +29,7 @@ from grammars.schema.nodes import (
     AnyValue,
     Json,
     Node,
+    Number,
     Object,
     Reference,
     Schema,
@@ -216,7 +217,14 @@ class _Lowering:
                 branches = [self._lower_beside(base, part, at) for part in divided]
                 self.findings.enforced = enforced  # of the branches as they stand there
         self.findings.enforce(at, keyword)
-        return Union(tuple(branches))
+        united = Union(tuple(branches))
+        numbers = [node for node in flatten(united, self.definitions) if isinstance(node, Number)]
+        if len(numbers) > 1 and any("multipleOf" in node.bounds for node in numbers):
+            # The point may begin another number; llguidance reads the longest of all lexemes.
+            self.findings.narrow(
+                at, keyword, "no multiple with a point (10.0) beside other numbers"
+            )
+        return united
 
     def _lower_split(self, split: Split, at: str) -> Node:
         """The alternatives, each with what stands beside them."""

@@ -154,6 +154,8 @@ def other(than: Expression) -> Expression:
     """Whatever the expression does not match."""
     if than == ANYTHING:
         return NOTHING
+    if than == NOTHING:
+        return ANYTHING
     return than.than if isinstance(than, Other) else Other(than)
 
 

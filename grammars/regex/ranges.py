@@ -4,33 +4,45 @@ Plain decimals (`-?digits[.digits]`, no superfluous zero in front), and scientif
 digit in front of the point: their order is that of the exponents, then that of the mantissas. So
 both are exact. It is one regex in which all that has begun can be ended, no intersection of
 several: llguidance fails where a token follows a number that one of these could go on with alone.
+
+Digits alone are read as an integer, to the last of them; what has a point or an exponent is read as
+the double next to it. So the latter stay within the doubles that are within the bounds.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import partial
+from itertools import groupby
 from typing import TypeAlias
 
 from grammars.byte_cache import MIB, keep_results
 
 NUMBER = (
-    r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?"
+    r"-?((0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?"
     r"([eE](-[0-9]{1,3}|\+?([0-9]{1,2}|1[0-9]{2}|2[0-8][0-9])))?"
+    r"|[1-9][0-9]{19,307}(\.[0-9]{1,30})?"
+    r"|[0-9](\.[0-9]{1,30})?[eE]\+?(289|29[0-9]|30[0-7])"
+    r"|1(\.[0-6][0-9]{0,29}|\.7976931348623157)?[eE]\+?308)"
 )
-"""Any number. Its digits are bounded, so that it is a finite double, and an integer has 64 bits."""
+"""Any number. Its digits are bounded, so that it is a finite double."""
 
 _EXACT = 15
 """Decimals of so many digits keep their order when they become doubles."""
 _DIGITS = 21
 """As many as Python writes of a double, zeros in front included. A longer decimal may become the
 bound itself, which is no harm unless that is excluded; and none but zero becomes zero."""
-_LONGEST = 19
-_SMALLEST, _LARGEST = 1e-12, 1e20
+_LONGEST = 308
+"""Digits of an integer: each of these is below the largest double."""
+_LONGEST_LIMIT = 40
+"""Beside a bound of more digits, no number of as many is written in digits alone."""
+_SMALLEST, _LARGEST = 1e-12, 1e40
 """Other bounds than these are excluded by few digits, not by the next double: it has too many."""
 _LEAST, _GREATEST = -300, 307
 """Exponents of doubles that are finite, and not so small that they have fewer digits."""
-_ZEROS = rf"(\.0{{1,{_EXACT}}})?"
+_SOME_ZEROS = rf"\.0{{1,{_EXACT}}}"
+_ZEROS = f"({_SOME_ZEROS})?"
 
 
 @dataclass(frozen=True)
@@ -58,21 +70,59 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class _Range:
+    """The numbers between two limits; None: no limit on that side."""
+
+    low: Limit | None = None
+    high: Limit | None = None
+
+    @property
+    def limits(self) -> tuple[Limit | None, Limit | None]:
+        """Both."""
+        return self.low, self.high
+
+    @property
+    def rounded(self) -> "_Range":
+        """The same of integers."""
+        low = None if self.low is None else _round(self.low, is_lower=True)
+        return _Range(low, None if self.high is None else _round(self.high, is_lower=False))
+
+    @property
+    def written_out(self) -> "_Range":
+        """The same, given by doubles to the last digit."""
+        low = None if self.low is None else _write_out(self.low)
+        return _Range(low, None if self.high is None else _write_out(self.high))
+
+    def cut(self, limit: Limit, is_lower: bool) -> "_Range":
+        """Those of the numbers that are within a limit, too."""
+        if is_lower:
+            lows = [limit] if self.low is None else [self.low, limit]
+            return replace(self, low=max(lows, key=lambda one: (one.value, one.strict)))
+        highs = [limit] if self.high is None else [self.high, limit]
+        return replace(self, high=min(highs, key=lambda one: (one.value, not one.strict)))
+
+
+@dataclass(frozen=True)
 class _Kind:
     """How numbers are spelled.
 
     Args:
         integer: a fraction consists of zeros.
         digits: at most so many of a decimal.
+        exponents: the least and the greatest.
     """
 
     integer: bool
     digits: int
+    exponents: tuple[int, int] = (_LEAST, _GREATEST)
 
-    @property
-    def exponents(self) -> tuple[int, int]:
-        """An integer with an exponent is one of which each double is its own."""
-        return (0, _EXACT - 1) if self.integer else (_LEAST, _GREATEST)
+
+_WHOLE = _Kind(integer=True, digits=_EXACT, exponents=(0, _EXACT))
+"""Integers. One with a point or an exponent is one of which each double is its own."""
+_LARGEST_EXACT = 2**53
+"""Up to it, each integer is a double of its own."""
+_LARGE = _Kind(integer=False, digits=17, exponents=(_EXACT + 1, _GREATEST))
+"""Doubles that are integers, as encoders write the large ones (`1.5e+16`)."""
 
 
 def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
@@ -87,28 +137,68 @@ def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
 
 @keep_results("regexes", 4 * MIB)
 def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None:
-    lows: list[Limit] = []
-    highs: list[Limit] = []
+    exact, near = _Range(), _Range()
     for keyword, bound in bounds:
         is_lower = keyword.lower().endswith("minimum")
         limit = Limit(_read(bound), keyword.startswith("exclusive"))
+        double = limit
         if integer:
+            if abs(bound) > _LARGEST_EXACT:
+                limit = replace(limit, value=Decimal(int(bound)))
             limit = _round(limit, is_lower)
-        elif limit.strict and bound:
-            limit = _step_over(limit, is_lower)
-        if is_lower:
-            lows.append(limit)
-        else:
-            highs.append(limit)
-    low = max(lows, key=lambda limit: (limit.value, limit.strict), default=None)
-    high = min(highs, key=lambda limit: (limit.value, not limit.strict), default=None)
-    is_exact = any(limit.strict and limit.value for limit in lows + highs)
-    kind = _Kind(integer, _EXACT if is_exact else _DIGITS)
-    options: list[str | None] = [*_positive(kind, _or_zero(low), high)]
-    negative = _positive(kind, _or_zero(_negate(high)), _negate(low))
+            double = _find_double(limit, is_lower)
+        elif isinstance(bound, int):
+            double = _find_double(limit, is_lower)
+        if double.strict and bound:
+            double = _step_over(double, is_lower)
+        exact = exact.cut(limit, is_lower)
+        near = near.cut(double, is_lower)
+    if integer:
+        options = [
+            *_with_signs(_plain, _WHOLE, exact),
+            *_with_signs(_scientific, _WHOLE, exact),
+            *_with_signs(_pointed, _WHOLE, near),
+            *_with_signs(_scientific, _LARGE, near),
+        ]
+        return _join(options)
+    is_exact = any(limit is not None and limit.strict and limit.value for limit in near.limits)
+    kind = _Kind(integer=False, digits=_EXACT if is_exact else _DIGITS)
+    options = _with_signs(_plain, kind, near.written_out) + _with_signs(_scientific, kind, near)
+    if exact != near:
+        options += _with_signs(_plain, replace(_WHOLE, digits=0), exact.rounded)
+    return _join(options)
+
+
+_Write: TypeAlias = "Callable[[_Kind, Limit, Limit | None], list[str]]"
+
+
+def _with_signs(write: _Write, kind: _Kind, within: "_Range") -> list[str]:
+    """What is written of the numbers without a sign and of those with one."""
+    low, high = within.limits
+    options = _positive(write, kind, _or_zero(low), high)
+    negative = _positive(write, kind, _or_zero(_negate(high)), _negate(low))
     if negative and (low is None or low.value < 0):
         options.append(f"-({'|'.join(negative)})")
-    return _join(options)
+    return options
+
+
+def _find_double(limit: Limit, is_lower: bool) -> Limit:
+    """The limit that says the same of doubles, where it is an integer that may be none."""
+    if not _EXACT <= limit.value.adjusted() <= _GREATEST:
+        return limit
+    nearest = float(limit.value)
+    if is_lower and int(nearest) < limit.value:
+        return Limit(Decimal(repr(math.nextafter(nearest, math.inf))))
+    if not is_lower and int(nearest) > limit.value:
+        return Limit(Decimal(repr(math.nextafter(nearest, -math.inf))))
+    return Limit(Decimal(repr(nearest)), limit.strict and int(nearest) == limit.value)
+
+
+def _write_out(limit: Limit) -> Limit:
+    """The limit to the last digit, if it is a double with more digits than it is spelled with."""
+    if not _LARGEST_EXACT < abs(limit.value) < 10**_GREATEST:
+        return limit
+    return replace(limit, value=Decimal(float(limit.value)))
 
 
 def _read(bound: float) -> Decimal:
@@ -129,7 +219,7 @@ def _round(limit: Limit, is_lower: bool) -> Limit:
     """The integer limit that says the same of integers."""
     nearest = limit.value.to_integral_value(ROUND_CEILING if is_lower else ROUND_FLOOR)
     if limit.strict and nearest == limit.value:
-        nearest += 1 if is_lower else -1
+        nearest = Decimal(int(nearest) + (1 if is_lower else -1))
     return Limit(nearest.copy_abs() if nearest.is_zero() else nearest, strict=False)
 
 
@@ -144,36 +234,52 @@ def _or_zero(low: Limit | None) -> Limit:
     return Limit(Decimal(0)) if low is None or low.value < 0 else low
 
 
-def _positive(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
+def _positive(write: _Write, kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
     """Expressions for numbers without a sign."""
     if high is not None and (high.value < low.value or high.value < 0):
         return []
-    return _plain(kind, low, high) + _scientific(kind, low, high)
+    return write(kind, low, high)
 
 
 def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
     """Decimals: those with as many integer digits as a limit, then those with more or fewer."""
     first = low.whole
-    last = _LONGEST
-    if high is not None:
-        last = high.whole if high.value < 2**64 else min(high.whole, _LONGEST)
-    if not kind.integer:
-        last = min(last, kind.digits)
+    last = _LONGEST if high is None else min(high.whole, _LONGEST)
+    if kind.digits == _EXACT and not kind.integer:
+        last = min(last, _EXACT)
     options: list[str | None] = []
     between: list[int] = []
     for length in range(first, last + 1):
         below, above = _find_limit(low, length), _find_limit(high, length)
         if below is None and above is None:
             between.append(length)
-        else:
+        elif length <= _LONGEST_LIMIT:
             options.append(_express_fixed(length, below, above, tail=_tail(kind, length)))
-    if kind.integer:
-        options += _group([n for n in between if n <= _EXACT], _ZEROS)
-        options += _group([n for n in between if n > _EXACT], "")
-    else:
-        for length in between:
-            options += _group([length], _up_to(kind.digits - length, r"\."))
+    for tail, lengths in groupby(between, key=partial(_tail, kind)):
+        options += _group(list(lengths), tail if isinstance(tail, str) else _up_to(tail, r"\."))
     return [option for option in options if option is not None]
+
+
+def _pointed(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
+    """Integers with a point that have a digit more than `kind` says: those of which each is a
+    double of its own. They are all up to 2^53, and the even ones from the next ten on."""
+    length = kind.digits + 1
+    least, greatest = int(low.value), 10**length - 1
+    if high is not None:
+        greatest = min(greatest, int(high.value))
+    least = max(least, 10**kind.digits)
+    exact = _find_between(length, least, min(greatest, _LARGEST_EXACT), tail=_SOME_ZEROS)
+    first, last = -(-max(least, _LARGEST_EXACT) // 10), (greatest - 8) // 10  # in tens
+    even = _find_between(kind.digits, first, last, tail="[02468]" + _SOME_ZEROS)
+    return [option for option in (exact, even) if option is not None]
+
+
+def _find_between(length: int, least: int, greatest: int, *, tail: str) -> str | None:
+    """The integers of so many digits from one to the other; None if there are none."""
+    if least > greatest:
+        return None
+    low, high = Limit(Decimal(least)), Limit(Decimal(greatest))
+    return _express_fixed(length, low, high, tail=tail)
 
 
 def _find_limit(limit: Limit | None, length: int) -> Limit | None:
@@ -184,8 +290,8 @@ def _find_limit(limit: Limit | None, length: int) -> Limit | None:
 def _tail(kind: _Kind, length: int) -> int | str:
     """What may stand behind so many digits: so many of a fraction, or this."""
     if kind.integer:
-        return _ZEROS if length <= _EXACT else ""
-    return kind.digits - length
+        return _ZEROS if length <= kind.digits else ""
+    return max(0, kind.digits - length)
 
 
 def _group(lengths: list[int], tail: str) -> list[str]:

@@ -10,6 +10,7 @@ from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import EVERY, Characters, find_category
 from grammars.regex.expressions import (
     BLANK,
+    NOTHING,
     Expression,
     One,
     Repeat,
@@ -122,7 +123,8 @@ class _RegexReader:
             case "(":
                 return self.group()
             case "[":
-                return One(self.brackets())
+                characters = self.brackets()
+                return One(characters) if characters.ranges else NOTHING
             case ".":
                 self.take()
                 return One(self.any)

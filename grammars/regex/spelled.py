@@ -3,16 +3,25 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import Characters
 from grammars.regex.expressions import Blank, Chain, Either, Expression, One, Repeat, list_parts
 from grammars.regex.reader import UnreadableError, read
-from grammars.regex.texts import ANY, Texts, match_words
+from grammars.regex.texts import ANY, Texts
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
-_CONTROLS = Characters(((0, 0x1F), (0x7F, 0x7F)))
-_ESCAPED = Characters.of('"\\')
-_PLAIN = Characters.collect([(0, 0x1F), *_ESCAPED.ranges]).invert()
-_PLAIN_OF_LLGUIDANCE = Characters.collect([*_CONTROLS.ranges, *_ESCAPED.ranges]).invert()
+_HEX = "[0-9a-fA-F]"
+_CONTROLS = Characters(((0, 0x1F),))
+_PLAIN = Characters.collect([*_CONTROLS.ranges, *Characters.of('"\\').ranges]).invert()
+_NUMBERED = Characters.collect(
+    [*_CONTROLS.ranges, *Characters.of("\"&'+<>`").ranges, (0x7F, 0x10FFFF)]
+)
+"""What encoders write by its number: control characters, what HTML could misread (Go, C#, jinja),
+and all beyond ASCII (Python). Nobody writes letters and digits so."""
+_ASCII = Characters(((0, 0x7F),))
+_ASTRAL = 0x10000
+_MOST_RANGES = 2_000
+"""Of characters in a pattern whose numbers are written out: three times those of all letters."""
 
 
 def spell_expression(expression: Expression, spell_one: Callable[[Characters], str]) -> str:
@@ -70,79 +79,125 @@ def _write_range(codes: tuple[int, int]) -> str:
 
 
 def spell_pattern(pattern: str) -> str | None:
-    """A regex for the JSON strings, quotes included, whose characters match; None where
-    llguidance's own reading of the pattern is right, or the pattern cannot be read.
-
-    llguidance 1.9 takes a set that holds all control characters for one of all characters that
-    have an escape: it would let an escaped quote through where a pattern excludes quotes.
-    """
+    """A regex for the JSON strings, quotes included, whose characters match; None where the pattern
+    cannot be read. Of one with many sets of characters, those beyond ASCII stand for themselves."""
     try:
         expression = read(pattern)
-        if not any(map(_is_misread, _find_sets(expression))):
-            return None
-        return _spell_string(expression)
+        if _is_small(expression):
+            return _spell_string(expression)
+        return f'"({spell_expression(expression, _spell_briefly)})"'
     except (UnreadableError, RecursionError):
         return None
 
 
-def spell_as_llguidance(pattern: str) -> str:
-    """A regex for the JSON strings, quotes included, that llguidance takes for this pattern: as it
-    spells them, a slash is never escaped and U+007F always.
+@keep_results("regexes", MIB)
+def is_fully_spelled(pattern: str) -> bool:
+    """True if the JSON strings of a pattern are spelled in each way in which encoders do."""
+    try:
+        return _is_small(read(pattern))
+    except (UnreadableError, RecursionError):
+        return False
 
-    Raises:
-        UnreadableError: an expression that cannot be spelled.
-    """
-    return f'"({spell_expression(read(pattern), _spell_set_as_llguidance)})"'
+
+def _is_small(expression: Expression) -> bool:
+    ones = [part for part in list_parts(expression) if isinstance(part, One)]
+    return sum(len(one.characters.ranges) for one in ones) <= _MOST_RANGES
 
 
 def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
-    """The JSON strings, quotes included, that are these keys but none of the declared ones; control
-    characters alone are written by their numbers.
+    """The JSON strings, quotes included, that are these keys but none of the declared ones.
 
     Raises:
         UnreadableError: an expression that cannot be spelled.
     """
     parts = (ANY, *keys.parts)
-    without = (*keys.without, *match_words(declared))
-    return Texts(
-        tuple(_spell_string(read(part)) for part in parts),
-        tuple(_spell_string(read(part)) for part in without),
-    )
+    without = [_spell_string(read(part)) for part in keys.without]
+    if declared:
+        without.append("|".join(map(_spell_word, declared)))
+    return Texts(tuple(_spell_string(read(part)) for part in parts), tuple(without))
 
 
 def _spell_string(expression: Expression) -> str:
     return f'"({spell_expression(expression, _spell_set)})"'
 
 
-def _spell_set(characters: Characters, plain: Characters = _PLAIN) -> str:
-    """One character of a set, as it is (if it is plain) or escaped; only control characters by
-    their numbers."""
+def _spell_word(text: str) -> str:
+    """One JSON string in all its spellings, quotes included."""
+    return f'"{"".join(map(_spell_character, text))}"'
+
+
+@keep_results("regexes", MIB)
+def _spell_character(character: str) -> str:
+    return _spell_set(Characters.of(character))
+
+
+@keep_results("regexes", 4 * MIB)
+def _spell_set(characters: Characters, numbered: Characters = _NUMBERED) -> str:
+    """One character of a set, as it is (if it is plain) or escaped."""
     escapes = [write_code(ord(letter)) for c, letter in _LETTERS.items() if c in characters]
-    for first, last in characters.both(_CONTROLS).ranges:
-        for code in range(first, last + 1):
-            escapes.append("u00" + "".join(map(_write_hex_digit, f"{code:02x}")))
-    return write_spellings(characters.both(plain), escapes)
+    escapes += spell_numbers(characters.both(numbered))
+    return write_spellings(characters.both(_PLAIN), escapes)
 
 
-def _spell_set_as_llguidance(characters: Characters) -> str:
-    """The same without `\\/`, and without U+007F as it is."""
-    if "/" not in characters:
-        return _spell_set(characters, _PLAIN_OF_LLGUIDANCE)
-    rest = characters.both(Characters.of("/").invert())
-    return f"({_spell_set(rest, _PLAIN_OF_LLGUIDANCE)}|/)" if rest.ranges else "/"
+def _spell_briefly(characters: Characters) -> str:
+    return _spell_set(characters, _NUMBERED.both(_ASCII))
 
 
-def _write_hex_digit(digit: str) -> str:
-    return f"[{digit}{digit.upper()}]" if digit.isalpha() else digit
+def spell_numbers(characters: Characters) -> Iterator[str]:
+    """What stands behind the backslash where a character of the set is given by its number in
+    UTF-16: `u00e9`, `ud83d\\ude00`."""
+    units = write_numbers([pair for pair in characters.ranges if pair[0] < _ASTRAL], 4)
+    if units:
+        yield f"u{units}"
+    pairs: list[str] = []
+    for first, last in characters.ranges:
+        if last >= _ASTRAL:
+            pairs += _spell_pairs(max(first, _ASTRAL) - _ASTRAL, last - _ASTRAL)
+    yield from pairs
 
 
-def _is_misread(characters: Characters) -> bool:
-    has_controls = all(chr(code) in characters for code in (0, 1, 0x1F))
-    return has_controls and not all(c in characters for c in _LETTERS)
+def _spell_pairs(first: int, last: int) -> Iterator[str]:
+    """The surrogate pairs of the characters from one to the other, counted from U+10000."""
+    high, highest = first >> 10, last >> 10
+    while high <= highest:
+        low = first & 0x3FF if high == first >> 10 else 0
+        top = last & 0x3FF if high == highest else 0x3FF
+        upto = high
+        if (low, top) == (0, 0x3FF):  # all pairs of these high surrogates
+            upto = highest if last & 0x3FF == 0x3FF else highest - 1
+        highs = write_numbers([(0xD800 + high, 0xD800 + upto)], 4)
+        lows = write_numbers([(0xDC00 + low, 0xDC00 + top)], 4)
+        yield rf"u{highs}\\u{lows}"
+        high = upto + 1
 
 
-def _find_sets(expression: Expression) -> Iterator[Characters]:
-    """The sets of characters that the expression is made of."""
-    for part in list_parts(expression):
-        if isinstance(part, One):
-            yield part.characters
+def write_numbers(ranges: Sequence[tuple[int, int]], width: int) -> str:
+    """The numbers in these ranges in so many hexadecimal digits; empty if there are none.
+
+    Args:
+        ranges: sorted, and apart from each other.
+        width: how many digits; what needs more of them is left out.
+    """
+    if not ranges or width == 0:
+        return ""
+    step = 16 ** (width - 1)
+    digits: dict[str, list[str]] = {}  # by what stands behind them
+    for digit in range(16):
+        inside: list[tuple[int, int]] = []
+        for first, last in ranges:
+            low, high = max(first - digit * step, 0), min(last - digit * step, step - 1)
+            if low <= high:
+                inside.append((low, high))
+        if inside:
+            rest = f"{_HEX}{{{width - 1}}}" if inside == [(0, step - 1)] else ""
+            digits.setdefault(rest or write_numbers(inside, width - 1), []).append(f"{digit:x}")
+    options: list[str] = []
+    for rest, some in digits.items():
+        options.append(_write_digits(some) + ("" if width == 1 else rest))
+    return options[0] if len(options) == 1 else f"({'|'.join(options)})"
+
+
+def _write_digits(digits: list[str]) -> str:
+    """One of these hexadecimal digits, in either case."""
+    both_cases = dict.fromkeys("".join(digits) + "".join(digits).upper())
+    return f"[{''.join(both_cases)}]"

@@ -1,7 +1,7 @@
 """Values as a schema means them: to JSON 2.0 and 2 are one number, to Python they are two.
 
 Where a schema admits an integer, `2.0` becomes 2; where it lists 1.0, `1` becomes that. Nothing is
-rounded: a float is taken for the integer only where no other number has become the same double.
+rounded here: a float is the integer that it is, to the last digit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,6 @@ from grammars.schema.nodes import (
 Reading: TypeAlias = tuple[Json, bool]
 """A value, and whether it fits."""
 
-_EXACT = 2**53
 _COMPARISONS = {"minimum": ge, "maximum": le, "exclusiveMinimum": gt, "exclusiveMaximum": lt}
 _TYPES: dict[type[Node], type] = {String: str, Boolean: bool, Null: type(None)}
 
@@ -59,8 +58,8 @@ def are_equal(a: Json, b: Json) -> bool:
 
 
 def find_whole(value: Json) -> int | None:
-    """The integer that a float is; None where it is none, or may have been another number."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+    """The integer that a float is; None where it is none."""
+    if isinstance(value, float) and value.is_integer():
         return int(value)
     return None
 

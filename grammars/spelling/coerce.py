@@ -43,7 +43,7 @@ from grammars.wire.format import JsonStyle
 from grammars.wire.nodes import PYTHON
 
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None, "none": None}
-_EXACT = 2**53
+_MOST_DIGITS = 308
 _KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
     ("null", lambda v: v is None),
     ("boolean", lambda v: isinstance(v, bool)),
@@ -231,10 +231,10 @@ def _read_loosely(raw: str) -> Iterator[Json]:
 
 
 def _read_whole(raw: str) -> Iterator[int]:
-    """The integer that a float is, as long as every double is one of its own."""
+    """The integer that is written as a float, to the last digit."""
     try:
         value = Decimal(raw.strip())
     except InvalidOperation:  # an exponent without measure
         return
-    if abs(value) <= _EXACT and value == value.to_integral_value():
+    if value.adjusted() < _MOST_DIGITS and value == value.to_integral_value():
         yield int(value)

@@ -29,9 +29,9 @@ def begin_call(format: Format) -> str:
     if isinstance(format.bare, PythonArguments):
         opener = escape_regex(find_around(format).opener)
         start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
-        return f"{''.join(start)}{BLANK}*{WORD}{opener}(?s:.*)"
+        return f"{''.join(start)}{BLANK}*{WORD}{opener}"
     start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
-    return "".join(start) + "(?s:.*)"
+    return "".join(start)
 
 
 def cut_opening(node: JsonCall, name: str, id: str | None = None) -> list[Piece]:

@@ -18,7 +18,6 @@ from grammars.regex.expressions import both, other
 from grammars.regex.multiples import divide
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import read
-from grammars.regex.spelled import spell_as_llguidance
 from grammars.schema.nodes import LARGEST_MULTIPLE, Number, String
 from grammars.schema.numbers import count_multiples, find_step, has_no_number
 
@@ -26,22 +25,6 @@ WHOLE_TAIL = r"\.0{1,15}"
 """What may stand behind a whole number."""
 
 _DECIMAL = re.compile(r"-?[0-9]*(\.[0-9]*)?")
-
-
-@dataclass(frozen=True)
-class PatternStrings(Language):
-    """JSON's strings that match a pattern.
-
-    Args:
-        node: a string with a pattern.
-        length: an expression for the spelling of strings that are as long as it says.
-    """
-
-    node: String
-    length: str
-
-    def patterns(self) -> tuple[str, ...]:
-        return spell_as_llguidance(self.node.pattern or ""), self.length
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import EVERY, Characters
 from grammars.regex.expressions import Expression
 from grammars.regex.reader import UnreadableError, read
-from grammars.regex.spelled import spell_expression, write_spellings
+from grammars.regex.spelled import spell_expression, write_numbers, write_spellings
 from grammars.regex.texts import ANY, FREE, Texts, match_words
 from grammars.regex.writing import count_times, escape_regex
 from grammars.schema.nodes import String
 from grammars.wire.format import JsonStyle
 
-_HEX = "[0-9a-fA-F]"
 _LETTERS = {"\\": "\\", "'": "'", '"': '"', "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _CONTROLS = Characters(((0, 0x1F),))
 _UNPRINTED = Characters.collect([(0, 0x1F), (0x7F, 0x10FFFF)])
@@ -23,10 +22,6 @@ _UNPRINTED = Characters.collect([(0, 0x1F), (0x7F, 0x10FFFF)])
 _NONE = Characters(())
 _MOST_RANGES = 16
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_BEYOND_ASCII = (
-    r"u(00[89a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|[1-9a-cA-CefEF][0-9a-fA-F]{3}"
-    rf"|[dD][0-7][0-9a-fA-F]{{2}})|{_PAIR}"
-)
 _BARE = (
     r"[^\x00-\x20\x7f-\xa0\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}"
     r':,{}\[\]"<>]+'
@@ -79,19 +74,6 @@ def _spell_texts(texts: Texts, style: JsonStyle) -> Texts:
     return Texts((*map(spell, (ANY, *texts.parts)),), (*map(spell, texts.without),))
 
 
-def express_key_character(declared: Sequence[str]) -> str:
-    """One character of an undeclared key in a JSON string; escaped only where that could not spell
-    one of a declared key."""
-    escapes = [r'["\\bfnrt]']
-    if not any("/" in key for key in declared):
-        escapes.append(r"\/")
-    if not any(character in key for key in declared for character in "<>&\x7f"):
-        escapes.append("u00(26|3[cCeE]|7[fF])")  # as encoders write for HTML (Go), and Python
-    if all(map(str.isascii, declared)):
-        escapes.append(_BEYOND_ASCII)
-    return rf'[^"\\\x00-\x1f]|\\({"|".join(escapes)})'
-
-
 def _one_of(options: list[str]) -> tuple[str, ...]:
     return ("|".join(options),) if options else ()
 
@@ -125,33 +107,10 @@ def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
 def _spell_numbers(characters: Characters) -> list[str]:
     """What stands behind the backslash where a character of the set is given by its number."""
     options: list[str] = []
-    for letter, width, low, high in (("x", 2, 0, 0xFF), ("u", 4, 0, 0xFFFF), ("U", 8, 0, 1 << 32)):
-        for first, last in characters.ranges:
-            if first <= min(last, high):
-                options.append(letter + _count(max(first, low), min(last, high), width))
+    for letter, width in (("x", 2), ("u", 4), ("U", 8)):
+        numbers = write_numbers(characters.ranges, width)
+        if numbers:
+            options.append(letter + numbers)
     if any(first <= 0x10000 and last == 0x10FFFF for first, last in characters.ranges):
         options.append(_PAIR)
     return options
-
-
-def _count(low: int, high: int, width: int) -> str:
-    """The hexadecimal numbers from `low` to `high` in so many digits."""
-    if width == 0:
-        return ""
-    step = 16 ** (width - 1)
-    first, last = low // step, high // step
-    if (low % step, high % step) == (0, step - 1):
-        return _digit(first, last) + (f"{_HEX}{{{width - 1}}}" if width > 1 else "")
-    if first == last:
-        return _digit(first, first) + _count(low % step, high % step, width - 1)
-    options = [_digit(first, first) + _count(low % step, step - 1, width - 1)]
-    if first + 1 < last:
-        options.append(_digit(first + 1, last - 1) + f"{_HEX}{{{width - 1}}}")
-    options.append(_digit(last, last) + _count(0, high % step, width - 1))
-    return f"({'|'.join(options)})"
-
-
-def _digit(first: int, last: int) -> str:
-    digits = "".join(f"{n:x}" for n in range(first, last + 1))
-    digits += "".join(c.upper() for c in digits if c.isalpha())
-    return digits if len(digits) == 1 else f"[{digits}]"

@@ -17,12 +17,16 @@ from grammars.wire.format import JsonStyle
 EXACT_LEVELS = 6
 """So many levels below the value the white space is the template's own; a grammar without context
 cannot count on, so deeper down any white space does."""
-_EXACT = 15
-"""Each double with as many digits in front of the point as that is an integer of its own."""
+_EXACT = 2**53
+"""Up to it, each integer is a double of its own."""
 _LONGEST_PLAIN = 24
+_EXPONENT = re.compile("e([-+])0")
+"""The exponent of a double as Python writes it (`1e-07`); JavaScript writes no zero."""
 _NUMBERED = re.compile(r"\\\\|\\u[0-9a-f]{4}")
-_PLAIN = re.compile(r"[ !#-.0-\[\]-~]*")
-"""Strings that JSON spells in one way: printable ASCII but quotes, slashes and backslashes."""
+_PLAIN = re.compile(r"[ !#-%(-*,-.0-;=?-\[\]-_a-~]*")
+"""Strings that encoders spell in one way: printable ASCII without what JSON or HTML escapes."""
+_MISREAD = re.compile("[\"'<>&+`\u2028\u2029]")
+_BEYOND_ASCII = "\x7f-\U0010ffff"
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
 _NOT_BARE = re.compile(r"[\x00-\x1f:,{}\[\]]|^\s|\s$|^$")
 
@@ -139,14 +143,22 @@ def spell_scalar(value: Json, style: JsonStyle) -> tuple[str, ...]:
 
 def spell_number(value: float) -> tuple[str, ...]:
     """All accepted spellings of a listed number: an integer may have a point, and a number that is
-    written with an exponent, or with nothing but a zero behind the point, may do without."""
+    written with an exponent, or with nothing but a zero behind the point, may do without. A zero
+    may do without its sign."""
     own, plain = json.dumps(value), format(Decimal(json.dumps(value)), "f")
     plain = plain.removesuffix(".0")
+    words = [own, _EXPONENT.sub(r"e\1", own), own.replace("e+", "e")]
+    if abs(value) > _EXACT and len(plain) <= _LONGEST_PLAIN and value == int(float(value)):
+        words.append(json.dumps(float(value)))
+    if value == 0:
+        plain = "0"
     if len(plain) > _LONGEST_PLAIN:
-        return (own,)
-    exact = "." in plain or abs(value) < 10**_EXACT
-    words = [own, plain, plain if "." in plain else plain + ".0"]
-    return tuple(dict.fromkeys(words)) if exact else (own,)
+        return tuple(dict.fromkeys(words))
+    if "." in plain or int(plain) == value:
+        words.append(plain)
+    if "." not in plain and abs(value) <= _EXACT:
+        words.append(plain + ".0")
+    return tuple(dict.fromkeys(words))
 
 
 def _spell_strings(text: str, style: JsonStyle) -> tuple[str, ...]:
@@ -164,12 +176,33 @@ def _spell_strings(text: str, style: JsonStyle) -> tuple[str, ...]:
 
 def _escape_all(text: str) -> Iterator[str]:
     """JSON's strings as encoders write them: characters beyond ASCII as they are or as numbers,
-    slashes escaped or not."""
+    slashes escaped or not, what HTML could misread as it is or as numbers."""
     for slash in ("/", "\\/") if "/" in text else ("/",):
         for is_ascii in (False, True):
             spelled = json.dumps(text, ensure_ascii=is_ascii).replace("/", slash)
             yield spelled
-            yield _NUMBERED.sub(lambda match: match[0][:2] + match[0][2:].upper(), spelled)
+            yield _NUMBERED.sub(_raise_digits, spelled)
+    if _MISREAD.search(text):
+        yield _number(text, "<>&\u2028\u2029")  # Go
+        yield _number(text, f"<>&'{_BEYOND_ASCII}")  # jinja's `tojson`
+        yield _NUMBERED.sub(_raise_digits, _number(text, f"\"'<>&+`{_BEYOND_ASCII}"))  # C#
+
+
+def _number(text: str, numbered: str) -> str:
+    """The JSON string with the characters of a set (as in brackets) as numbers."""
+    parts: list[str] = []
+    for part in re.split(f"([{numbered}])", text):
+        if re.fullmatch(f"[{numbered}]", part):
+            units = part.encode("utf-16-be").hex()
+            parts += [f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)]
+        else:
+            parts.append(json.dumps(part, ensure_ascii=False)[1:-1])
+    return f'"{"".join(parts)}"'
+
+
+def _raise_digits(match: re.Match[str]) -> str:
+    """A number of a character with its digits in upper case."""
+    return match[0][:2] + match[0][2:].upper()
 
 
 def spell_keys(key: str, style: JsonStyle) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from grammars.schema.nodes import (
 from grammars.spelling.styles import spell_number
 from grammars.wire.format import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
 
-CONTAINER = r"[\[{](?s:.*)"
+CONTAINER = r"[\[{]"
 """What begins as an object or a list does."""
 
 

@@ -3,5 +3,6 @@
 Start with `flat`. `keys` says which keys an object has; `listed` writes out and excludes single
 values; `inhabitation` takes out what admits no value.
 
-Needs `grammars.schema`, `grammars.regex` and, of lowering, `keywords`, `findings` and `rewrite`.
+Needs `grammars.schema`, `grammars.regex` and, of lowering, `document`, `keywords`, `findings` and
+`rewrite`.
 """

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
+from math import inf
 
 from grammars.errors import SchemaError
+from grammars.lowering.document.references import find_draft
 from grammars.lowering.findings import Findings
 from grammars.lowering.keywords import (
     ANNOTATIONS,
@@ -28,6 +30,7 @@ from grammars.lowering.rewrite.negation import is_expressible, negate
 from grammars.lowering.rewrite.presence import find_presence
 from grammars.regex.ecma import translate
 from grammars.regex.reader import counts_words
+from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
 from grammars.schema.counted import MOST_STATES, Counted
 from grammars.schema.members import MOST_BITS, can_be_unordered
@@ -49,6 +52,7 @@ from grammars.schema.nodes import (
     escape,
     unite,
 )
+from grammars.schema.numbers import find_step, has_no_number
 from grammars.schema.presence import simplify
 from grammars.schema.subschemas import omit
 from grammars.schema.validator import LATEST, Validator, count_parts
@@ -57,6 +61,11 @@ _LONG = 50  # characters
 _LONG_BESIDE_WORDS = 100
 """A longer `maxLength` beside counted words is checked: llguidance would follow both counts at
 once, refuse texts that fit, or fail by its limit of expressions."""
+_WITHOUT_EXPONENT = 1e-4
+"""Smaller numbers are written with an exponent by most."""
+_LONG_BESIDE_PATTERN = 2_500
+"""A longer `maxLength` beside a pattern is checked: llguidance has states for each length, and for
+6,000 characters more than it keeps."""
 _LONGEST_PATTERN = 10_000  # characters
 _MOST_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
@@ -84,6 +93,7 @@ class FlatLowering:
         self._close = close
         self._findings = findings
         self._lower = lower
+        self._asserts_content = re.search("/draft-0[67]/", find_draft(root)) is not None
 
     def lower_constants(self, flat: Mapping[str, Json], at: str) -> Node:
         """Of the values that `enum` or `const` lists those that all other keywords admit."""
@@ -270,14 +280,29 @@ class FlatLowering:
         )
 
     def _lower_number(self, flat: Mapping[str, Json], at: str, *, integer: bool) -> Number:
-        bounds = read_bounds(flat)
-        if "multipleOf" in bounds and not is_light(bounds["multipleOf"]):
+        node = Number(integer, read_bounds(flat))
+        divisor = node.bounds.get("multipleOf")
+        if integer and divisor is not None:
+            divisor = int(find_step(node) or 1)  # integers are multiples of 0.5 in any case
+            node = replace(node, bounds={**node.bounds, "multipleOf": divisor})
+        if divisor is None:
+            return node
+        if divisor == 1 and integer:
+            return replace(node, bounds=omit(node.bounds, "multipleOf"))
+        largest = int(LARGEST_MULTIPLE * min(1, divisor))  # all its multiples are doubles
+        within = _keep_small(node, largest)
+        if not is_light(divisor):
             self._findings.check(at, "multipleOf", "too many digits for a mask")
-            del bounds["multipleOf"]
-        elif "multipleOf" in bounds and _reaches_beyond(bounds, LARGEST_MULTIPLE):
-            reason = "no multiples beyond 10^15, and none with an exponent"
-            self._findings.narrow(at, "multipleOf", reason)
-        return Number(integer, bounds)
+        elif has_no_number(within) and not has_no_number(node):
+            self._findings.check(at, "multipleOf", "the bounds leave too many digits for a mask")
+        else:
+            if within != node:
+                reason = f"no multiples beyond {largest:,}, and none with an exponent"
+                self._findings.narrow(at, "multipleOf", reason)
+            elif divisor < _WITHOUT_EXPONENT:
+                self._findings.narrow(at, "multipleOf", "none with an exponent")
+            return within
+        return replace(node, bounds=omit(node.bounds, "multipleOf"))
 
     def _lower_string(self, flat: Mapping[str, Json], at: str) -> Node:
         pattern, name = flat.get("pattern"), flat.get("format")
@@ -289,6 +314,12 @@ class FlatLowering:
             elif len(pattern) > _LONGEST_PATTERN:
                 self._findings.check(at, "pattern", "too long for a mask")
                 pattern = None
+            elif not is_fully_spelled(pattern):
+                self._findings.narrow(at, "pattern", "no characters by their numbers (\\u00e9)")
+        if self._asserts_content:
+            for keyword in ("contentEncoding", "contentMediaType"):
+                if keyword in flat:
+                    self._findings.check(at, keyword, "asserted in this draft")
         if name in FORMATS and pattern is None:
             pattern = FORMATS[name]
             if name in NARROWED:
@@ -300,7 +331,8 @@ class FlatLowering:
             self._findings.check(at, "minLength", "too much for a mask together with that pattern")
             shortest = 0
         longest = self._read_length(flat, "maxLength", at)
-        if longest is not None and longest > _LONG_BESIDE_WORDS and counts_words(pattern):
+        bearable = _LONG_BESIDE_WORDS if counts_words(pattern) else _LONG_BESIDE_PATTERN
+        if pattern is not None and longest is not None and longest > bearable:
             self._findings.check(at, "maxLength", "too much for a mask together with that pattern")
             longest = None
         return String(shortest, longest, pattern)
@@ -323,11 +355,18 @@ def _counts(flat: Mapping[str, Json]) -> bool:
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
 
 
-def _reaches_beyond(bounds: Mapping[str, float], largest: int) -> bool:
-    """True if numbers within the bounds can be larger than that, with either sign."""
-    lows = [bounds[k] for k in ("minimum", "exclusiveMinimum") if k in bounds]
-    highs = [bounds[k] for k in ("maximum", "exclusiveMaximum") if k in bounds]
-    return not lows or not highs or max(lows) < -largest or min(highs) > largest
+def _keep_small(node: Number, largest: int) -> Number:
+    """The numbers of the node that are no larger than that, with either sign."""
+    bounds = dict(node.bounds)
+    least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
+    greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))
+    if least < -largest:
+        bounds.pop("exclusiveMinimum", None)
+        bounds["minimum"] = -largest
+    if greatest > largest:
+        bounds.pop("exclusiveMaximum", None)
+        bounds["maximum"] = largest
+    return replace(node, bounds=bounds)
 
 
 def find_types(values: Sequence[Json]) -> list[str]:

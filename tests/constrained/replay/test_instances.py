@@ -50,6 +50,27 @@ def test_multiples_next_to_a_bound(bounds: dict[str, float], values: list[float]
     assert all(find_refusal(schema, round(value, 2)) is not None for value in beyond)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "values"),
+    [
+        ({"minimum": -(2**63), "maximum": 100}, [-35, 0, 70]),
+        ({"minimum": -(10**15) + 7, "maximum": 2**63 - 1}, [-35, 0, 70]),
+        ({"minimum": 10**16}, [10**16 + 2, 7e16]),
+        ({"maximum": -1e300}, [-7e300]),
+    ],
+)
+def test_multiples_far_away_are_told_or_checked(
+    bounds: dict[str, float], values: list[Any]
+) -> None:
+    schema = lower({"type": "integer", "multipleOf": 7, **bounds}, only_object=False)
+    trial = InstanceTrial(schema)
+    assert [v for v in values if trial.find_refusal(v) is not None] == []
+    report = schema.report
+    (finding,) = report.narrowed or report.checked
+    assert finding.keyword == "multipleOf"
+    assert bool(report.checked) == (trial.find_refusal(values[0] + 1) is None)
+
+
 def find_ends(bounds: dict[str, float]) -> list[tuple[float, int]]:
     """Each bound, and the sign of what lies beyond it."""
     signs = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum": 1}
@@ -60,6 +81,14 @@ def test_an_alternative_without_a_multiple_leaves_the_others() -> None:
     schema = {"type": ["number", "null"], "multipleOf": 0.25, "minimum": 0.6, "maximum": 0.7}
     assert find_refusal(schema, None) is None
     assert find_refusal(schema, 0.75) is not None
+
+
+def test_a_multiple_beside_other_numbers() -> None:
+    others = {"type": "number", "minimum": 10.5, "maximum": 20}
+    schema = {"anyOf": [{"type": "integer", "multipleOf": 5}, others]}
+    assert [v for v in (10, 15.0, 12.5) if find_refusal(schema, v) is not None] == []
+    narrowed = lower(schema, only_object=False).report.narrowed
+    assert ("", "anyOf") in [(finding.pointer, finding.keyword) for finding in narrowed]
 
 
 def test_a_long_text_of_counted_words() -> None:

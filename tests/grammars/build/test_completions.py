@@ -148,7 +148,7 @@ LIST = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/L"}, "minItems": 
         (TEXT | {"pattern": "^[0-9]/[0-9]$"}, '"1', '/0"'),
         (TEXT | {"pattern": "^\\n[あ-ん]$"}, '"\\', 'nあ"'),
         (TEXT | {"pattern": "^\\p{Lu}\\P{L}$"}, "", '"A0"'),
-        (TEXT | {"pattern": "^[\\s\\S]{2}$"}, '"\\u00', '0aa"'),
+        (TEXT | {"pattern": "^[\\s\\S]{2}$"}, '"\\u00', '22a"'),
         (TEXT | {"format": "date"}, '"2024-02', '-01"'),
         (TEXT | {"format": "uuid"}, '"0123456', 'a-aaaa-aaaa-aaaa-aaaaaaaaaaaa"'),
         ({"type": "integer"}, "", "0"),

@@ -9,14 +9,11 @@ import pytest
 from constrained.mask import OWN_LIMITS
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.turn import build_grammar
-from grammars.build.values import Values
 from grammars.errors import SchemaError, ToolError
 from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
-from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect
 from grammars.render import render
-from grammars.schema.nodes import Object, Property, String
 from grammars.turn import (
     Answer,
     Choice,
@@ -79,23 +76,21 @@ def test_a_declared_key_cannot_be_written_a_second_time_as_another() -> None:
 
 
 def test_no_spelling_of_a_declared_key_is_an_additional_one() -> None:
-    builder = GrammarBuilder()
-    style = JsonStyle(ascii=True)
-    start = Values(builder, style).value(Object((Property("é", String(), required=False),)), {})
-    lines = builder.build(start).lark.splitlines()
-    key = next(line for line in lines if line.startswith("KEY"))
-    assert key.endswith('& ~/\\"é\\"/')
+    for written in ('{"é": 5}', '{"\\u00e9": 5}', '{"\\u00E9": 5}'):
+        assert not takes({"é": TEXT}, written, additionalProperties=True)
+    assert takes({"é": TEXT}, '{"\\u00e9": "", "\\u00ea": 5}', additionalProperties=True)
 
 
 @pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [
-        ({"type": "integer"}, ["0", "-1", "12345678901", "1.0", "-2.00", "1e3", "1E+03"],
-         ["01", '"1"', "+1", "1.5", "1e-3", "1.", "1e15", "1234567890123456.0"]),
+        ({"type": "integer"}, ["0", "-1", "1" * 25, "1.0", "-2.00", "1e3", "1E+03",
+          "1234567890123456.0", "1.5e+16"], ["01", '"1"', "+1", "1.5", "1e-3", "1.", "1.5e15"]),
         ({"type": "integer", "minimum": 3, "maximum": 12}, ["3", "12", "3.0", "12.0", "1e1"],
          ["2", "13", "-3", "3.5", "2e0", "2e1"]),
         ({"type": "integer", "multipleOf": 5}, ["15", "0", "-5"], ["16"]),
-        ({"type": "number"}, ["1", "1.5e-3", "1e+289", "2.5e-324"], ["1e290", "NaN", "1.", ".5"]),
+        ({"type": "number"}, ["1", "1.5e-3", "1.7976931348623157e+308", "2.5e-324", "1" + "0" * 25],
+         ["1.8e308", "1e309", "10e300", "NaN", "1.", ".5"]),
         ({"type": "number", "exclusiveMinimum": 0}, ["0.1", "1e-06", "5E+300"],
          ["0", "-1", "0.0", "0e1", "-1e-6", "1e308", "1e-400"]),
         ({"type": "number", "minimum": 0, "maximum": 1},
@@ -287,3 +282,17 @@ def test_an_indented_call_beside_an_answer_ends_as_the_template_writes_it() -> N
     written = render(Turn(calls=(ToolCall("f", {"a": "b"}),)), format)
     for policy in (Policy(), Policy(answer=NOTHING)):
         assert Masked(format, [NAMED], policy, State()).accepts(written)
+
+
+def test_a_deep_listed_value_takes_no_rules_of_its_own() -> None:
+    deep: Any = 1
+    for level in range(60):
+        deep = {"a": deep} if level % 2 else [deep, "x"]
+    tool = Tool("f", lower({"type": "object", "properties": {"v": {"enum": [deep, [deep]]}}}))
+    written = build_grammar(HERMES, [tool], Policy(), State())
+    assert len(written.splitlines()) < 40
+    flat = {"enum": [{"a": 1, "b": ["x"]}]}
+    held = grammar(HERMES, {"v": flat})
+    for written in ('{"a": 1, "b": ["x"]}', '{"b": ["x"], "a": 1.0}'):
+        assert held.accepts(in_json(f'{{"v": {written}}}'))
+    assert not held.accepts(in_json('{"v": {"a": 1}}'))

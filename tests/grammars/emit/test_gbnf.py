@@ -34,8 +34,6 @@ from grammars.ir.nodes import (
 )
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
-from grammars.schema.nodes import String
-from grammars.spelling.lexemes import PatternStrings
 from grammars.turn import Choice, KeyOrder, Policy, Think, Tool
 from grammars.wire.format import Format
 from tests.agreement.chosen_formats import IS_THOROUGH, SCALE
@@ -274,7 +272,6 @@ def test_what_else_is_refused() -> None:
         (Literal("a\0b"), {}, r"U\+0000"),
         (unknown, {"T_0": anchored}, "cannot be taken apart"),
         (JsonSchema('{"type": "string"}'), {}, "known to llguidance alone"),
-        (JsonSchema("{}", PatternStrings(String(pattern="^a$"), ".*")), {}, "no rules for"),
     ):
         with pytest.raises(CannotEmitError, match=message):
             emit(make_grammar(start, rules), "gbnf")

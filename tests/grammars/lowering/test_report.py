@@ -113,3 +113,27 @@ def test_references_in_a_circle_tell_nothing_apart() -> None:
     value = {"oneOf": [{"$ref": "#/$defs/A"}, {"type": "null"}, {"$ref": "#/$defs/C"}]}
     root = {"type": "object", "properties": {"v": value}, "$defs": circle | {"C": {"const": 1}}}
     assert [f.keyword for f in lower(root).report.checked] == ["oneOf"]
+
+
+@pytest.mark.parametrize(
+    ("draft", "is_checked"),
+    [
+        ("http://json-schema.org/draft-06/schema#", True),
+        ("http://json-schema.org/draft-07/schema#", True),
+        ("https://json-schema.org/draft/2020-12/schema", False),
+    ],
+)
+def test_the_encoding_of_content_is_checked_where_the_draft_asserts_it(
+    draft: str, is_checked: bool
+) -> None:
+    schema = {"$schema": draft, "type": "string", "contentEncoding": "base64"}
+    lowered = lower(schema, only_object=False)
+    assert lowered.admits("a") == (not is_checked)
+    assert [f.keyword for f in lowered.report.checked] == ["contentEncoding"] * is_checked
+
+
+@pytest.mark.parametrize("keyword", ["pattern", "format"])
+def test_what_is_refused_of_characters_is_told(keyword: str) -> None:
+    values = {"pattern": r"^\p{L}\p{L}\p{L}\p{L}\p{L}$", "format": "email"}
+    found = lower({"type": "string", keyword: values[keyword]}, only_object=False).report
+    assert [f.keyword for f in found.narrowed] == [keyword]

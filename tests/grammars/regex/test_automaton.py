@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grammars.regex.automaton import Automaton, compile_regexes
 from grammars.regex.characters import Characters
-from grammars.regex.expressions import both, other
+from grammars.regex.expressions import ANYTHING, NOTHING, both, chain, other
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.string_formats import FORMATS
 from tests.text_strategies import texts_of_format
@@ -138,3 +138,15 @@ def test_it_forgets_its_states_when_there_are_too_many(monkeypatch: pytest.Monke
     automaton = Automaton(read("[a-z]{200}x"))
     for length in (100, 200, 3):
         assert automaton.extend("b" * length) == "a" * (200 - length) + "x"
+
+
+def test_what_no_character_matches_and_all_else() -> None:
+    empty = read(r"[^\x{0}-\x{10ffff}]")
+    assert empty == NOTHING
+    assert other(empty) == ANYTHING
+    begun = Automaton(both([read("(?s:.*)"), other(chain(read("(?s:.*)ab"), other(empty)))]))
+    state = begun.start
+    for character in "xab":
+        assert not state.is_dead
+        state = begun.step(state, character)
+    assert state.is_dead  # known at once: a lexeme that can go on is not given up

@@ -163,7 +163,7 @@ def assert_strict(text: str) -> None:
         return float(digits)
 
     def read_int(digits: str) -> int:
-        assert len(digits.lstrip("-")) <= 19
+        assert len(digits.lstrip("-")) <= 308
         return int(digits)
 
     value = json.loads(text, parse_constant=refuse, parse_float=read_float, parse_int=read_int)
