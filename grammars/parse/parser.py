@@ -577,6 +577,7 @@ class Parser:
                     yield from self._buffer.space()
                 if between and (yield from self._buffer.sees(between)):
                     self._buffer.take(len(between))
+                    yield from self._buffer.space()
                 call = yield from self._reader.read(nodes, name)
                 if not opener and between is None and call.name not in self._tools:
                     raise NotACallError  # an object that happens to stand at the start

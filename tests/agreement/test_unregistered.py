@@ -178,6 +178,13 @@ TAGGED_PYTHON = Format(
     (Marker("<run>"), Name(), Literal(".call("), PythonArguments(), Literal(")"), Marker("</run>")),
     between="\n",
 )
+RULED = Format(
+    "a line between calls, which begin with a name",
+    (Name(), Literal(" | "), JsonArguments()),
+    opening=(Marker("<calls>"), Literal("\n")),
+    closing=(Literal("\n"), Marker("</calls>")),
+    between="\n---\n",
+)
 ID_LAST = Format(
     "an id at the end",
     (Marker("[CALL]"), Name(), JsonArguments(), Marker("[ID]"), CallId("[a-zA-Z0-9_-]{1,64}")),
@@ -210,6 +217,7 @@ FORMATS = {
         ANSWER_TAGS,
         LINES,
         TAGGED_PYTHON,
+        RULED,
         ID_LAST,
         NAME_CLOSES,
     )
