@@ -420,7 +420,7 @@ class CallReader:
 def _find_stops(nodes: Sequence[CallNode]) -> str:
     """The characters that can end a name which these nodes follow."""
     before = ""
-    for node in nodes:
+    for i, node in enumerate(nodes):
         match node:
             case Literal(text) | Marker(text):
                 before += text
@@ -433,6 +433,9 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
                 return _find_first(before + "{")
             case NestedArguments(mark):
                 return _find_first(before + mark)
+            case PythonArguments():
+                behind = Literal(before + node.empty)
+                return _find_first(before + node.first) + _find_stops((behind, *nodes[i + 1 :]))
             case _:
                 return before
     return before

@@ -167,11 +167,70 @@ LINES = Format(
         Marker("<call>"),
         Name(),
         Literal("\nwith:"),
-        PythonArguments("\n  ", ": ", JsonStyle(), quote="", leads=True),
+        PythonArguments("\n  ", ": ", JsonStyle(), quote="", first="\n  "),
         Literal("\n"),
         Marker("</call>"),
     ),
     between="\n",
+)
+PAIRS = Format(
+    "a list of keys and values",
+    (
+        Marker("<call>"),
+        Literal('{"function": "'),
+        Name(),
+        Literal('", "parameters": ['),
+        PythonArguments(
+            '}, {"name": "',
+            '", "value": ',
+            JsonStyle(),
+            quote="",
+            first='{"name": "',
+            last="}",
+        ),
+        Literal("]}"),
+        Marker("</call>"),
+    ),
+)
+LISP = Format(
+    "arguments right behind the name",
+    (
+        Marker("<call>"),
+        Literal("("),
+        Name(),
+        PythonArguments(" :", " ", JsonStyle(), quote="", first=" :"),
+        Literal(")"),
+        Marker("</call>"),
+    ),
+)
+YAML = Format(
+    "a list that ends with its indentation",
+    (
+        Literal("- tool: "),
+        Name(),
+        Literal("\n  input:"),
+        PythonArguments(
+            "\n    ",
+            ": ",
+            JsonStyle(),
+            quote="",
+            first="\n    ",
+            last="\n",
+            empty=" {}\n",
+        ),
+    ),
+    opening=(Marker("```"), Literal("yaml\n")),
+    closing=(Literal("```"),),
+)
+HEADINGS = Format(
+    "arguments that nothing ends",
+    (
+        Marker("### Call: "),
+        Name(),
+        Literal(":"),
+        PythonArguments("\n- **", "**: ", JsonStyle(), quote="", first="\n- **"),
+    ),
+    between="\n\n",
 )
 TAGGED_PYTHON = Format(
     "a tag for each call in Python",
@@ -216,6 +275,10 @@ FORMATS = {
         HEAD,
         ANSWER_TAGS,
         LINES,
+        PAIRS,
+        LISP,
+        YAML,
+        HEADINGS,
         TAGGED_PYTHON,
         RULED,
         ID_LAST,
