@@ -16,6 +16,7 @@ from grammars.spelling.coerce import Raw, Told, coerce_members
 from grammars.spelling.json_call import (
     begin_call,
     close_json_call,
+    encode_string,
     open_json_call,
     style_arguments,
 )
@@ -205,7 +206,7 @@ class _CallWriter:
                 case JsonCall():
                     text += self._json_call(node)
                 case JsonArguments():
-                    text += self._json(node.style)
+                    text += encode_string(self._json(node.style), node)
                 case TaggedArguments():
                     text += self._tagged(node)
                 case PythonArguments():

@@ -161,6 +161,8 @@ class CallReader:
                 parts.index = yield from self._name(_find_stops(behind))
             case Handle():
                 parts.name, parts.id = yield from self._handle(node)
+            case JsonArguments(encoded=True) if (yield from self._buffer.sees('"')):
+                yield from self._encoded(node, parts)
             case JsonCall() | JsonArguments():
                 yield from self._json(node, parts)
             case TaggedArguments():
@@ -255,6 +257,22 @@ class CallReader:
             parts.counter, parts.index = node.id, str(id)
         else:
             parts.id = str(id)
+
+    def _encoded(self, node: JsonArguments, parts: _CallParts) -> Steps[None]:
+        """Arguments that are the text of a JSON string; they are told when they are complete."""
+        yield from self._buffer.space()
+        string = yield from self._buffer.quoted()
+        try:
+            arguments = read_value(str(read_json(string)), node.style)
+        except ValueError as e:
+            if isinstance(e, DeepJsonError) and not self._recover:
+                raise
+            raise NotACallError from None
+        parts.arguments = cast(dict[str, Json], arguments)
+        if parts.name:
+            self._sink.add_all(parts.arguments)
+        else:
+            parts.is_held = True
 
     def _arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
         """The arguments; models also name them otherwise, leave them out, or encode them twice."""

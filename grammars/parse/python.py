@@ -100,13 +100,7 @@ class PythonArgumentsReader:
 
     def _string(self) -> Steps[str]:
         """A string of Python; its text as it stands where that has other escapes."""
-        text = self._buffer.take(1)
-        escaped = False
-        while escaped or (yield from self._buffer.need()) != text[0]:
-            yield from self._buffer.need()
-            text += self._buffer.take(1)
-            escaped = text[-1] == "\\" and not escaped
-        text += self._buffer.take(1)
+        text = yield from self._buffer.quoted()
         try:
             return str(read_value(text, self._hole.escaped))
         except ValueError:

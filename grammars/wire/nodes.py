@@ -109,9 +109,14 @@ class JsonCall:
 
 @dataclass(frozen=True)
 class JsonArguments:
-    """A hole: the arguments as one JSON object; the name has a hole of its own."""
+    """A hole: the arguments as one JSON object; the name has a hole of its own.
+
+    Args:
+        encoded: the object is the text of a JSON string: `"{\\"city\\": \\"Rome\\"}"`.
+    """
 
     style: JsonStyle = JsonStyle()
+    encoded: bool = False
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,28 @@ ARGUMENTS_FIRST = Format(
     ),
     between=" ",
 )
+ENCODED = Format(
+    "arguments in a JSON string",
+    (
+        Marker("<call>"),
+        Literal('{"name": "'),
+        Name(),
+        Literal('", "arguments": '),
+        JsonArguments(encoded=True),
+        Literal("}"),
+        Marker("</call>"),
+    ),
+)
+ENCODED_FIRST = Format(
+    "arguments in a JSON string, in front of the name",
+    (
+        Marker("<call>"),
+        JsonArguments(JsonStyle(item=",", key=":", indent=2), encoded=True),
+        Literal(" -> "),
+        Name(),
+        Marker("</call>"),
+    ),
+)
 
 
 BARE_NESTED = Format(
@@ -265,6 +287,8 @@ FORMATS = {
         BARE_PYTHON,
         in_bare_python("bare calls in Python, raw strings", quote='"'),
         ARGUMENTS_FIRST,
+        ENCODED,
+        ENCODED_FIRST,
         HEADER_GOES_ON,
         BARE_NESTED,
         BARE_LIST,

@@ -41,6 +41,8 @@ def open_bench(name: str) -> Bench:
         "python_method",  # words between a name and the bracket
         "key_value_lines",  # arguments line by line
         "yaml_lines",
+        "string_arguments",  # JSON in a JSON string
+        "openai_written",  # in the shape of OpenAI, with ids
         "pairs",  # an object for each argument
         "quoted_tags",  # strings of JSON between tags
         "headings",  # arguments that nothing ends
