@@ -265,7 +265,8 @@ class _TurnRules:
         if way.closer:
             text = self._until(way.closer)
             return [sequence(head, text, self._calls.spaced(opening), calls)]
-        return [sequence(head, self._until(opening), calls)]
+        header = self._format.before if self._format.before.strip() else ""
+        return [sequence(head, self._until(header + opening), calls)]
 
     def _opener(self, text: str) -> Expression | None:
         """What opens content or calls, without what the prompt has written of it; None where the

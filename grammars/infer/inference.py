@@ -33,7 +33,7 @@ from grammars.infer.probes import (
     telling_id,
 )
 from grammars.infer.reasoning import find_reasoning
-from grammars.infer.text import find_tag, make_nodes
+from grammars.infer.text import find_tag, leading_space, make_nodes
 from grammars.infer.turn import (
     Mixed,
     TurnEnding,
@@ -138,7 +138,8 @@ class _TemplateReader:
         layout = self._find_layout(calls)
         chat = replace(self.chat, lead=layout.lead)
         plain = read_content(chat)
-        if layout.lead and plain.opener == layout.lead:  # the header of any message, not of calls
+        gap = self._find_gap(layout)
+        if layout.lead and (gap or plain.opener == layout.lead):
             layout = layout.without_lead()
             chat, plain = self.chat, read_content(self.chat)
         call, _ = self._calls
@@ -167,6 +168,7 @@ class _TemplateReader:
         if not is_mixed:
             mixed = replace(mixed, before=chat.find_indent(Turn(calls=(call,))))
         written = _assemble(sample, ending, mixed, header=self._find_header(layout), head=head)
+        written = _put_in_front(gap, written)
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
         if slip := find_slip(written, chat.instruct()):
             raise SlipError(slip, written)
@@ -190,6 +192,13 @@ class _TemplateReader:
         else:
             refuse_reasoning(chat)
         return Inference(format, tuple(evidence))
+
+    def _find_gap(self, layout: CallLayout) -> str:
+        """The white space with which calls go on, where each has the header of a message and the
+        prompt has written all of it that any message has; "" where it has not."""
+        header = layout.lead.rstrip()
+        is_own = bool(layout.prefix.removeprefix(layout.lead))
+        return layout.lead[len(header) :] if is_own and header == self.chat.prompted else ""
 
     def _find_header(self, layout: CallLayout) -> str:
         """The rest of the turn's header, where calls have one of their own: content begins on the
@@ -221,7 +230,11 @@ class _TemplateReader:
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:
         one, only, pair = calls.one, calls.only, calls.pair
-        header, head, behind = self.chat.prompted, one[: only.start], one[only.end :]
+        head, behind = one[: only.start], one[only.end :]
+        # White space that is not read may part the header from a word of the call.
+        header = self.chat.prompted + leading_space(
+            self.chat.body(Turn(calls=self._calls[:1])) or ""
+        )
         if pair is None:
             return find_layout(header=header, head=head, behind=behind, amid=None)
         if pair.text[: pair.first.start] != head or pair.text[pair.second.end :] != behind:
@@ -260,6 +273,25 @@ def _assemble(
         )
     except TypeError as error:
         raise DetectError(str(error)) from error
+
+
+def _put_in_front(gap: str, format: Format) -> Format:
+    """The format with that white space in front of calls and content: it stands between a header
+    that the prompt has written and what a model goes on with."""
+    opener, *rest = format.call
+    if not gap or not isinstance(opener, Marker):
+        return format
+    contents: list[Content] = []
+    for content in format.contents:
+        head = gap + content.opener if content.opener else ""
+        contents.append(replace(content, opener=head))
+    return replace(
+        format,
+        call=(Marker(gap + opener.text), *rest),
+        contents=tuple(contents),
+        before=format.before.removesuffix(gap),
+        between=format.between.removesuffix(gap),
+    )
 
 
 def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[Fixed, ...]:

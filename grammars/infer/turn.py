@@ -1,5 +1,6 @@
 """The fixed texts around content, and those that end a turn."""
 
+import re
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
@@ -14,6 +15,10 @@ from grammars.infer.text import (
 )
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Content, ContentPlace
+
+
+# The recipient or channel of a message, in front of the tag that ends its header.
+_HEADER_WORD = re.compile(r"^\w+[=:][\w.]+(?=<)")
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,8 @@ def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str)
 
 def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
     """What a template writes around every answer: what opens it behind the generation prompt, and
-    what closes it in front of the end of turn; "" for what is not there, or is more than tags."""
+    what closes it in front of the end of turn; "" for what is not there, or is more than tags, with
+    a word of a header in front (` to=user<|message|>`)."""
     prompt, answer = chat.ask(opening=True), chat.answer(Turn(TEXT))
     if not prompt or not answer or not answer.startswith(prompt):
         return "", ""
@@ -203,7 +209,8 @@ def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
     end = find_end(chat, tail)
     closer = tail.rpartition(end)[0] if end else ""
     opener, closer = opener.strip(), closer.strip()
-    if opener != "".join(find_tags(opener)) or closer != "".join(find_tags(closer)):
+    tags = _HEADER_WORD.sub("", opener)
+    if tags != "".join(find_tags(tags)) or closer != "".join(find_tags(closer)):
         return "", ""
     return opener, closer
 

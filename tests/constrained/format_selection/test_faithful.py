@@ -43,6 +43,7 @@ def open_bench(name: str) -> Bench:
         "yaml_lines",
         "string_arguments",  # JSON in a JSON string
         "openai_written",  # in the shape of OpenAI, with ids
+        "recipients",  # each part is a message to somebody
         "pairs",  # an object for each argument
         "quoted_tags",  # strings of JSON between tags
         "headings",  # arguments that nothing ends

@@ -33,8 +33,8 @@ TOOL = {
         },
     },
 }
-# Their thoughts are messages of their own, with a header and an end like those of an answer.
-CHANNELS = {"muse-glimmer", "openai-gpt-oss-120b"}
+# Its thoughts are messages of their own, with a header and an end like those of an answer.
+CHANNELS = {"openai-gpt-oss-120b"}
 # Neither a field, nor a prompt, nor the treatment of the history tells of reasoning.
 SILENT = {
     "CohereForAI-c4ai-command-r-plus-tool_use",
