@@ -70,6 +70,7 @@ from grammars.wire.format import (
 
 # A word or more without quotes and brackets: HyperCLOVAX writes `-> tool/function_call`.
 _HEADER = re.compile(r"""[^"'{}\[\]]*\w{3,}[^"'{}\[\]]*""")
+_LIST_MEMBER = re.compile(r"""\{\s*"[^"\\]+"\s*:\s*\[""")
 
 
 class SlipError(DetectError):
@@ -139,7 +140,7 @@ class _TemplateReader:
         chat = replace(self.chat, lead=layout.lead)
         plain = read_content(chat)
         gap = self._find_gap(layout)
-        if layout.lead and (gap or plain.opener == layout.lead):
+        if layout.lead and (gap is not None or plain.opener == layout.lead):
             layout = layout.without_lead()
             chat, plain = self.chat, read_content(self.chat)
         call, _ = self._calls
@@ -168,7 +169,8 @@ class _TemplateReader:
         if not is_mixed:
             mixed = replace(mixed, before=chat.find_indent(Turn(calls=(call,))))
         written = _assemble(sample, ending, mixed, header=self._find_header(layout), head=head)
-        written = _put_in_front(gap, written)
+        if gap:
+            written = _put_in_front(gap, written)
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
         if slip := find_slip(written, chat.instruct()):
             raise SlipError(slip, written)
@@ -193,12 +195,15 @@ class _TemplateReader:
             refuse_reasoning(chat)
         return Inference(format, tuple(evidence))
 
-    def _find_gap(self, layout: CallLayout) -> str:
+    def _find_gap(self, layout: CallLayout) -> str | None:
         """The white space with which calls go on, where each has the header of a message and the
-        prompt has written all of it that any message has; "" where it has not."""
+        prompt has written all of it that any message has; None where it has not."""
         header = layout.lead.rstrip()
+        is_whole = header == self.chat.prompted and (self.chat.ask(opening=True) or "").endswith(
+            header
+        )
         is_own = bool(layout.prefix.removeprefix(layout.lead))
-        return layout.lead[len(header) :] if is_own and header == self.chat.prompted else ""
+        return layout.lead[len(header) :] if is_whole and is_own else None
 
     def _find_header(self, layout: CallLayout) -> str:
         """The rest of the turn's header, where calls have one of their own: content begins on the
@@ -279,7 +284,7 @@ def _put_in_front(gap: str, format: Format) -> Format:
     """The format with that white space in front of calls and content: it stands between a header
     that the prompt has written and what a model goes on with."""
     opener, *rest = format.call
-    if not gap or not isinstance(opener, Marker):
+    if not isinstance(opener, Marker):
         return format
     contents: list[Content] = []
     for content in format.contents:
@@ -295,14 +300,15 @@ def _put_in_front(gap: str, format: Format) -> Format:
 
 
 def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[Fixed, ...]:
-    """The nodes of what opens all calls: a marker, the header of calls, or the bracket of a list of
-    bare calls."""
+    """The nodes of what opens all calls: a marker, the header of calls, the bracket of a list of
+    bare calls, or the object that holds such a list as its only member."""
     if header and layout.opening.startswith(header):
         return (Marker(header), *make_nodes(layout.opening.removeprefix(header)))
     is_bracket = layout.opening.strip() in ("[", "(")
+    holds_list = _LIST_MEMBER.fullmatch(layout.opening.strip()) is not None
     is_python = any(isinstance(node, PythonArguments) for node in call)
     is_object = isinstance(call[0], JsonCall | Literal)
-    is_bare = is_bracket and (is_object or is_python)
+    is_bare = (is_bracket and (is_object or is_python)) or (holds_list and is_object)
     opens = bool(layout.opening) and not is_bare
     return make_nodes(layout.opening, opens=opens)
 

@@ -52,7 +52,7 @@ def infer_python(write_call: WriteCall) -> PythonCall | None:
     first, second = (f"{after_key}{quote}{value}{quote}" for value in VALUES[:2])
     item = two.removeprefix(before + KEYS[0] + first).partition(KEYS[1])[0]
     is_list = two == before + KEYS[0] + first + item + KEYS[1] + second + rest
-    if not is_list or not item or _PART_OF_VALUE.match(item):
+    if not is_list or not item or _PART_OF_VALUE.match(item) or _PART_OF_VALUE.match(rest):
         return None
 
     def spell_argument(value: Json) -> str:

@@ -13,7 +13,7 @@ from grammars.errors import PolicyError
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
 from grammars.render import render
-from grammars.turn import JsonAnswer, Policy, State, Tool, ToolCall, Turn
+from grammars.turn import Choice, JsonAnswer, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
     Content,
@@ -67,6 +67,13 @@ BARE_LINES = Format(
     opening=(Literal("[\n  "),),
     closing=(Literal("\n]"),),
     between=",\n  ",
+)
+BARE_MEMBER = Format(
+    "a bare list in an object",
+    (JsonCall(),),
+    opening=(Literal('{"tool_calls": ['),),
+    closing=(Literal("]}"),),
+    between=", ",
 )
 ARGUMENTS_FIRST = Format(
     "arguments first",
@@ -294,6 +301,7 @@ FORMATS = {
         BARE_LIST,
         BARE_OBJECTS,
         BARE_LINES,
+        BARE_MEMBER,
         SPACE_IN_FRONT,
         FENCED,
         HEAD,
@@ -405,6 +413,14 @@ def test_a_call_without_its_list_is_recovered() -> None:
     assert parse(f"[{text}]", BARE_LIST, [PING], recover=True).calls == BOTH[:1]
     lines = "[\n" + text + ",\n" + text + "\n]"
     assert parse(lines, BARE_LIST, [PING], recover=True).calls == BOTH[:1] * 2
+
+
+def test_an_answer_may_not_be_taken_for_an_object_with_calls() -> None:
+    for schema in ({"type": "object"}, {"type": "string"}):
+        answer = JsonAnswer(lower(schema, only_object=False))
+        with pytest.raises(PolicyError, match="cannot tell such an answer from a call"):
+            build_turn(BARE_MEMBER, [PING], Policy(answer=answer))
+        build_turn(BARE_MEMBER, [PING], Policy(Choice.NONE, answer=answer))
 
 
 def test_an_answer_may_not_be_taken_for_a_list_of_calls() -> None:

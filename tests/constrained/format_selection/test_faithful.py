@@ -44,6 +44,8 @@ def open_bench(name: str) -> Bench:
         "string_arguments",  # JSON in a JSON string
         "openai_written",  # in the shape of OpenAI, with ids
         "recipients",  # each part is a message to somebody
+        "channel_recipient",  # or in a channel
+        "list_in_dict",  # an object that holds the list of calls
         "pairs",  # an object for each argument
         "quoted_tags",  # strings of JSON between tags
         "headings",  # arguments that nothing ends
