@@ -12,11 +12,12 @@ N = TypeVar("N", bound=Node)
 # `<tool_call>`, and Mistral's `[TOOL_CALLS]`.
 TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
 _TOKEN = re.compile(rf"{TAG}|\w+|.", re.DOTALL)
-# What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="` up to the name;
-# a word such as `functools` (Firefunction) or `Action:` (Command R+), long enough to stand for
-# itself; the recipient of a message, `to=functions.`; a run such as `>>>` (Functionary 3.2).
+# What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="`, `<call ` up to
+# the name; a word such as `functools` (Firefunction) or `Action:` (Command R+), long enough to
+# stand for itself; the recipient of a message, `to=functions.`; a run such as `>>>` (Functionary
+# 3.2).
 _OPENERS = (
-    r"<[^<>\s=:]+(?:[=:]|\s[\w-]+=[\"']?)$",
+    r"<[^<>\s=:]+(?:[=:]|\s(?:[\w-]+=[\"']?)?)$",
     r"[^\W\d_]\w{3,}(?::|(?![\w=.]))",
     r"[^\W\d_]\w+=(?:\w+[.:/])?$",
     r"([^\w\s\"'{}\[\]()])\1{2,}",

@@ -125,7 +125,7 @@ class TextWrapper:
     `<![CDATA[TEXT]]>` for that. Nothing is escaped in there.
 
     Args:
-        triggers: the texts.
+        triggers: the texts; ("",): every string is.
     """
 
     opener: str

@@ -27,6 +27,7 @@ from grammars.wire.format import (
     PythonArguments,
     Reasoning,
     TaggedArguments,
+    TextWrapper,
 )
 from tests.agreement.chosen_formats import SCALE
 from tests.agreement.matching import Masked
@@ -174,6 +175,20 @@ SPACE_IN_FRONT = Format(
     ),
     between="\n",
 )
+WRAPPED = Format(
+    "every string in a wrapper",
+    (
+        Marker("<call>"),
+        Name(),
+        TaggedArguments(
+            open="<arg><key>",
+            after_key="</key><val>",
+            close="</val></arg>",
+            end="</call>",
+            wrapper=TextWrapper("<![CDATA[", "]]>", triggers=("",)),
+        ),
+    ),
+)
 FENCED = Format(
     "a fence with a word",
     (Name(), Literal("("), PythonArguments(quote=""), Literal(")")),
@@ -303,6 +318,7 @@ FORMATS = {
         BARE_LINES,
         BARE_MEMBER,
         SPACE_IN_FRONT,
+        WRAPPED,
         FENCED,
         HEAD,
         ANSWER_TAGS,

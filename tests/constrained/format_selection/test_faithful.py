@@ -45,6 +45,7 @@ def open_bench(name: str) -> Bench:
         "openai_written",  # in the shape of OpenAI, with ids
         "recipients",  # each part is a message to somebody
         "channel_recipient",  # or in a channel
+        "cdata",  # a wrapper around every string
         "list_in_dict",  # an object that holds the list of calls
         "pairs",  # an object for each argument
         "quoted_tags",  # strings of JSON between tags

@@ -75,6 +75,12 @@ INFERRED = {
     "the id behind a function": sketch(
         each('<do>{"function": ' + _JSON + ', "id": "{{ c.id }}"}</do>')
     ),
+    "the name in a tag": sketch(
+        each(
+            "<act {{ f.name }}>{% for k, v in f.arguments.items() %}\n  - {{ k }} <- {{ v|tojson }}"
+            "{% endfor %}\n</act>"
+        )
+    ),
     "arguments in a string": sketch(
         each('<do>{"name": "{{ f.name }}", "arguments": {{ f.arguments|tojson|tojson }}}</do>')
     ),
