@@ -197,13 +197,12 @@ class _TemplateReader:
 
     def _find_gap(self, layout: CallLayout) -> str | None:
         """The white space with which calls go on, where each has the header of a message and the
-        prompt has written all of it that any message has; None where it has not."""
-        header = layout.lead.rstrip()
-        is_whole = header == self.chat.prompted and (self.chat.ask(opening=True) or "").endswith(
-            header
-        )
+        prompt has written all of it that any message of the role has; None where it has not."""
+        header, prompt = layout.lead.rstrip(), self.chat.ask(opening=True) or ""
+        names_role = header == self.chat.prompted and header[-1:].isalnum()
         is_own = bool(layout.prefix.removeprefix(layout.lead))
-        return layout.lead[len(header) :] if is_whole and is_own else None
+        is_gap = names_role and prompt.endswith(header) and is_own
+        return layout.lead[len(header) :] if is_gap else None
 
     def _find_header(self, layout: CallLayout) -> str:
         """The rest of the turn's header, where calls have one of their own: content begins on the
