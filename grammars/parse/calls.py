@@ -263,11 +263,13 @@ class CallReader:
         yield from self._buffer.space()
         string = yield from self._buffer.quoted()
         try:
-            arguments = read_value(str(read_json(string)), node.style)
+            arguments: Json = read_value(str(read_json(string)), node.style)
         except ValueError as e:
             if isinstance(e, DeepJsonError) and not self._recover:
                 raise
             raise NotACallError from None
+        if not isinstance(arguments, dict):
+            raise NotACallError
         parts.arguments = cast(dict[str, Json], arguments)
         if parts.name:
             self._sink.add_all(parts.arguments)

@@ -422,6 +422,14 @@ def test_arguments_in_front_of_the_name_are_told_behind_it() -> None:
     assert kinds == ["CallOpened", "ArgumentsDelta", "CallRead"]
 
 
+def test_a_string_that_holds_no_object_is_no_call() -> None:
+    text = '<call>{"name": "ping", "arguments": "[1]"}</call>'
+    assert not Masked(ENCODED, [PING], Policy(), State()).accepts(text)
+    assert parse(text, ENCODED, [PING], recover=True) == Turn(text)
+    plain = '<call>{"name": "ping", "arguments": {"a": "x"}}</call>'
+    assert parse(plain, ENCODED, [PING], recover=True).calls == BOTH[:1]
+
+
 def test_a_call_without_its_list_is_recovered() -> None:
     text = '{"name": "ping", "arguments": {"a": "x"}}'
     assert parse(text, BARE_LIST, [PING]) == Turn(text)
