@@ -16,12 +16,14 @@ from grammars.spelling.coerce import Raw, Told, coerce_members
 from grammars.spelling.json_call import (
     begin_call,
     close_json_call,
+    encode_string,
     open_json_call,
     style_arguments,
 )
 from grammars.spelling.nested import Tree, TreeReader, is_text
 from grammars.spelling.nested import is_key as is_nested_key
-from grammars.spelling.python import find_ends, is_word, spell_fixed
+from grammars.spelling.python import find_ends, spell_fixed
+from grammars.spelling.python import is_key as is_python_key
 from grammars.spelling.styles import holds, spell
 from grammars.spelling.tagged import (
     excludes_containers,
@@ -204,7 +206,7 @@ class _CallWriter:
                 case JsonCall():
                     text += self._json_call(node)
                 case JsonArguments():
-                    text += self._json(node.style)
+                    text += encode_string(self._json(node.style), node)
                 case TaggedArguments():
                     text += self._tagged(node)
                 case PythonArguments():
@@ -278,15 +280,14 @@ class _CallWriter:
         ends = find_ends(self._format, self._tools, schema)
         items: list[str] = []
         for key, value in self._call.arguments.items():
-            if not is_word(key):
+            if not is_python_key(key, hole):
                 message = f"the key {key!r} cannot be written in such a call"
                 raise RenderError(message, where=self._at(key))
             is_raw = isinstance(value, str) and bool(hole.quote)
             if is_raw and not ends.holds(str(value), hole.quote):
                 raise RenderError("the value contains what would end it", where=self._at(key))
             items.append(key + hole.after_key + _spell_in_python(value, hole))
-        lead = hole.item if hole.leads and items else ""
-        return lead + hole.item.join(items)
+        return hole.first + hole.item.join(items) + hole.last if items else hole.empty
 
     def _nested(self, hole: NestedArguments) -> str:
         """The arguments as the template writes them; but what is null is written."""

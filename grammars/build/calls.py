@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grammars.build.encoded import encode
 from grammars.build.nested import NestedRules
 from grammars.build.python import PythonRules
 from grammars.build.tagged import TaggedRules
@@ -41,6 +42,7 @@ from grammars.wire.format import (
 COUNTED = 8
 """So many calls of a turn have exactly the index that is next; those behind may have any."""
 
+_QUOTE = ir.Literal('"')
 INDEX = "0|[1-9][0-9]{0,5}"
 
 
@@ -253,6 +255,10 @@ class CallRules:
     def _write_arguments(self, node: Hole, tool: Tool) -> Expression:
         schema = tool.schema
         match node:
+            case JsonArguments(encoded=True):
+                values = Values(self._builder.respell(encode), node.style, self._values.order)
+                text = encode(values.value(schema.node, schema.definitions))
+                return self._builder.define(sequence(_QUOTE, text, _QUOTE), "encoded")
             case JsonCall() | JsonArguments():
                 return self._values.value(schema.node, schema.definitions)
             case TaggedArguments():

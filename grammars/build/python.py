@@ -35,7 +35,7 @@ from grammars.spelling.python import (
     find_around,
     find_ends,
     find_extra_keys,
-    is_word,
+    is_key,
     spell_fixed,
 )
 from grammars.spelling.python_values import sort_kinds
@@ -141,18 +141,19 @@ class PythonRules:
             self.builder.fill(name, body)
         return self._arguments[tool.name]
 
-    def ways_to_finish(self) -> list[ChainContinuation]:
-        """How it may go on behind the last argument."""
-        ways = [ChainContinuation(self.around.end)]
+    def ways_to_finish(self, last: str) -> list[ChainContinuation]:
+        """How it may go on behind the arguments; `last` stands at their end."""
+        ways = [ChainContinuation(last + self.around.end)]
         if self._several:
             for tool in self.tools:
-                ways.append(ChainContinuation(self.around.next(tool.name), self._call(tool)))
+                text = last + self.around.next(tool.name)
+                ways.append(ChainContinuation(text, self._call(tool)))
         return ways
 
-    def finish(self) -> Expression:
-        """A rule for all that may follow the last argument."""
+    def finish(self, last: str) -> Expression:
+        """A rule for all that may follow the arguments."""
         options: list[Expression] = []
-        for way in self.ways_to_finish():
+        for way in self.ways_to_finish(last):
             options.append(sequence(self.builder.fixed(way.text), way.rest))
         return self.builder.define(choice(options), "finished")
 
@@ -176,12 +177,12 @@ class _Arguments:
         if isinstance(members, Unordered) and members.may_go_on(members.start):
             return self._write_unordered(extras, properties, members)
         if isinstance(members, Unordered) or not (properties or extras):
-            return self._calls.finish()
+            return self._calls.finish(self._hole.empty)
         return self._write_ordered(extras, properties)
 
     def _write_ordered(self, extras: Sequence[Extra], properties: Sequence[Property]) -> Expression:
         """The arguments in schema order."""
-        finish = self._calls.ways_to_finish()
+        finish = self._calls.ways_to_finish(self._hole.last)
         ways = self._write_extras(extras, finish) if extras else []
         can_finish = True
         for declared in reversed(properties):
@@ -192,8 +193,10 @@ class _Arguments:
                 ways, can_finish = [way], False
             else:
                 ways = [way, *ways]
-        starts = self._find_starts(ways)
-        return self._follow(starts + finish if can_finish else starts)
+        options = [self._begin(way) for way in self._find_starts(ways)]
+        if can_finish:
+            options.append(self._calls.finish(self._hole.empty))
+        return choice(options)
 
     def _write_extras(
         self, extras: Sequence[Extra], finish: list[ChainContinuation]
@@ -229,11 +232,12 @@ class _Arguments:
                         self._hole.item, RuleReference(hint, argument), extra.keys, condition
                     )
                 )
-        finish = self._calls.finish(), members.can_end
         begin = [(self._begin(way), way.condition) for way in self._find_starts(ways)]
+        begin.append((self._calls.finish(self._hole.empty), members.can_end))
         follow = [(self._begin(way), way.condition) for way in ways]
-        bodies = {"start": guarded([*begin, finish]), "follow": guarded([*follow, finish])}
-        for way in self._calls.ways_to_finish():
+        follow.append((self._calls.finish(self._hole.last), members.can_end))
+        bodies = {"start": guarded(begin), "follow": guarded(follow)}
+        for way in self._calls.ways_to_finish(self._hole.last):
             ways.append(replace(way, condition=members.can_end))
         for value, hint in hints.items():
             bodies.update(self._write_parametric(value, hint, ways))
@@ -255,15 +259,14 @@ class _Arguments:
         return {hint: choice(options), **bodies}
 
     def _find_starts(self, ways: Sequence[ChainContinuation]) -> list[ChainContinuation]:
-        """The ways for the first argument, in front of which there may be nothing."""
-        if self._hole.leads:
-            return list(ways)
-        return [replace(way, text=way.text.removeprefix(self._hole.item)) for way in ways]
+        """The ways for the first argument, in front of which something else stands."""
+        item, first = self._hole.item, self._hole.first
+        return [replace(way, text=first + way.text.removeprefix(item)) for way in ways]
 
     def _can_write(self, declared: Property) -> bool:
         """Can the argument be written? One that is required has to be."""
         where = f"/properties/{escape(declared.key)}"
-        if not is_word(declared.key):
+        if not is_key(declared.key, self._hole):
             hint = "Rename it, or use a model with a JSON format"
             message = f"the key {declared.key!r} cannot be written in such a call"
             raise SchemaError(message, where=where, hint=hint)
@@ -278,7 +281,7 @@ class _Arguments:
         declared = [p.key for p in node.properties]
         found: list[Extra] = []
         for extra in node.extras:
-            keys = find_extra_keys(declared, extra.keys)
+            keys = find_extra_keys(declared, extra.keys, self._hole)
             if not keys.is_empty() and self._read(extra.node).is_writable:
                 found.append(replace(extra, keys=keys))
         return found
@@ -340,9 +343,10 @@ class _Arguments:
     def _follow(self, ways: Sequence[ChainContinuation]) -> Expression:
         """What may follow a value that tells its own end."""
         options = [self._begin(way) for way in ways]
-        finish = [self._begin(way) for way in self._calls.ways_to_finish()]
+        last = self._hole.last
+        finish = [self._begin(way) for way in self._calls.ways_to_finish(last)]
         if options[-len(finish) :] == finish:  # it is the same everywhere, and may be long
-            options[-len(finish) :] = [self._calls.finish()]
+            options[-len(finish) :] = [self._calls.finish(last)]
         return choice(options)
 
     def _begin(self, way: ChainContinuation) -> Expression:

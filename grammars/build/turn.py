@@ -25,6 +25,7 @@ from grammars.ir.nodes import (
 )
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
+from grammars.spelling.python import spell_fixed
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
 from grammars.wire.format import (
     Content,
@@ -264,7 +265,8 @@ class _TurnRules:
         if way.closer:
             text = self._until(way.closer)
             return [sequence(head, text, self._calls.spaced(opening), calls)]
-        return [sequence(head, self._until(opening), calls)]
+        header = self._format.before if self._format.before.strip() else ""
+        return [sequence(head, self._until(header + opening), calls)]
 
     def _opener(self, text: str) -> Expression | None:
         """What opens content or calls, without what the prompt has written of it; None where the
@@ -309,7 +311,9 @@ class _TurnRules:
         answer = self._policy.answer
         if answer is None or self._policy.choice is Choice.REQUIRED:
             return
-        is_spelled_out = isinstance(bare, JsonArguments) and not self._format.opening
+        opening = spell_fixed(self._format.opening).lstrip()
+        is_spelled_out = isinstance(bare, JsonArguments) and not opening
+        is_spelled_out = is_spelled_out or opening.startswith("{")
         hint = "Use a JSON schema for the answer, or tool_choice none"
         if is_spelled_out:
             hint = "Use tool_choice none"

@@ -564,4 +564,4 @@ def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
     if node.max_length is not None:
         schema["maxLength"] = node.max_length
     text = json.dumps(schema, ensure_ascii=False)
-    return builder.define(JsonSchema(text), "string")
+    return builder.embed(JsonSchema(text), "string")

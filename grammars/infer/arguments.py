@@ -9,7 +9,7 @@ from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import common_prefix, common_suffix, find_tag
 from grammars.schema.nodes import Json
-from grammars.wire.format import JsonStyle, TaggedArguments
+from grammars.wire.format import JsonStyle, TaggedArguments, TextWrapper
 
 WriteCall = Callable[[Mapping[str, Json]], str]
 """Returns the text of a call with these arguments, from behind its name to its end."""
@@ -52,6 +52,34 @@ def infer_tagged(write_call: WriteCall, suffix: str) -> Tagged:
     Raises:
         DetectError: the texts have no such tags.
     """
+    wrapper = _find_wrapper(write_call, suffix)
+    if wrapper is None:
+        return _infer_plain(write_call, suffix)
+
+    def write_unwrapped(arguments: Mapping[str, Json]) -> str:
+        text = write_call(arguments)
+        for value in arguments.values():
+            if isinstance(value, str):
+                text = text.replace(wrapper.opener + value + wrapper.closer, value)
+        return text
+
+    plain = _infer_plain(write_unwrapped, suffix.removeprefix(wrapper.closer))
+    return replace(plain, hole=replace(plain.hole, wrapper=wrapper))
+
+
+def _find_wrapper(write_call: WriteCall, suffix: str) -> TextWrapper | None:
+    """What stands around every string, and around no other value; None where nothing does."""
+    number = str(_SCALARS["integer"][0])
+    head, _, tail = write_call({KEYS[0]: int(number)}).partition(number)
+    before = write_call({KEYS[0]: VALUES[0]}).partition(VALUES[0])[0]
+    opener, closer = before.removeprefix(head), suffix.removesuffix(tail)
+    if not tail or not before.startswith(head) or not suffix.endswith(tail):
+        return None
+    return TextWrapper(opener, closer, triggers=("",)) if opener and closer else None
+
+
+def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
+    """The same where strings stand between the tags as they are."""
     head, opener, close = _read_tags(write_call, suffix)
     end, rest = _cut_end(suffix[len(close) :])
     before = head.removesuffix(opener)

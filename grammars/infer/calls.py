@@ -20,7 +20,13 @@ from grammars.infer.probes import (
     show_message,
 )
 from grammars.infer.python_call import PythonCall, infer_python
-from grammars.infer.styles import find_member, find_objects, find_style
+from grammars.infer.styles import (
+    decode_string,
+    find_encoded,
+    find_member,
+    find_objects,
+    find_style,
+)
 from grammars.infer.text import (
     common_prefix,
     common_suffix,
@@ -47,8 +53,9 @@ from grammars.wire.format import (
 )
 
 _ANY_ID = "[a-zA-Z0-9_-]{1,64}"
-Kind = OneOf["text", "name", "id", "index", "call", "arguments", "tagged"]
-_WITH_ARGUMENTS: tuple[Kind, ...] = ("call", "arguments", "tagged")
+Kind = OneOf["text", "name", "id", "index", "call", "arguments", "encoded", "tagged"]
+_WITH_ARGUMENTS: tuple[Kind, ...] = ("call", "arguments", "encoded", "tagged")
+_WHOLE: tuple[Kind, ...] = ("arguments", "encoded")  # that tell their own end
 
 
 @dataclass(frozen=True)
@@ -168,8 +175,9 @@ class _Hole:
 
 
 def _find_arguments(text: str, call: ToolCall, start: int) -> _Hole | None:
-    if json.dumps(json.dumps(call.arguments)) in text:
-        raise DetectError("arguments are written as a string that holds JSON")
+    for written, begin, end in find_encoded(text, start):
+        if written == call.arguments:
+            return _Hole("encoded", begin, end)
     for written, begin, end in find_objects(text, start):
         around = text[start:begin] + text[end:]
         if _writes_id(around, call):
@@ -219,14 +227,14 @@ def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -
         sought.append(("id", call.id))
     for kind, written in sought:
         places = list(re.compile(re.escape(written)).finditer(text, start, arguments.start))
-        if not places and arguments.kind == "arguments":
+        if not places and arguments.kind in _WHOLE:
             places = list(re.compile(re.escape(written)).finditer(text, arguments.end))[:1]
         for match in places:
             yield _Hole(kind, match.start(), match.end())
     closer = f"</{call.name}>"
     closed = text.find(closer, arguments.end)
     following = text.find("{", arguments.end)  # another call
-    if arguments.kind == "arguments" and closed >= 0 and not 0 <= following < closed:
+    if arguments.kind in _WHOLE and closed >= 0 and not 0 <= following < closed:
         yield _Hole("name", closed + len("</"), closed + len(closer) - len(">"))
 
 
@@ -427,6 +435,10 @@ def _make_hole(piece: Piece, sample: CallSample, written: Tagged | PythonCall | 
             return _read_json_call(sample)
         case "arguments":
             return JsonArguments(_read_style(sample))
+        case "encoded":
+            call, text = _write_rich_call(sample)
+            style = _require_style(call.arguments, decode_string(text))
+            return JsonArguments(style, encoded=True)
         case _:
             if written is None:
                 raise DetectError("unexpected text follows the arguments of a call")

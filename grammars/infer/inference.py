@@ -33,7 +33,7 @@ from grammars.infer.probes import (
     telling_id,
 )
 from grammars.infer.reasoning import find_reasoning
-from grammars.infer.text import find_tag, make_nodes
+from grammars.infer.text import find_tag, leading_space, make_nodes
 from grammars.infer.turn import (
     Mixed,
     TurnEnding,
@@ -70,6 +70,7 @@ from grammars.wire.format import (
 
 # A word or more without quotes and brackets: HyperCLOVAX writes `-> tool/function_call`.
 _HEADER = re.compile(r"""[^"'{}\[\]]*\w{3,}[^"'{}\[\]]*""")
+_LIST_MEMBER = re.compile(r"""\{\s*"[^"\\]+"\s*:\s*\[""")
 
 
 class SlipError(DetectError):
@@ -138,7 +139,8 @@ class _TemplateReader:
         layout = self._find_layout(calls)
         chat = replace(self.chat, lead=layout.lead)
         plain = read_content(chat)
-        if layout.lead and plain.opener == layout.lead:  # the header of any message, not of calls
+        gap = self._find_gap(layout)
+        if layout.lead and (gap is not None or plain.opener == layout.lead):
             layout = layout.without_lead()
             chat, plain = self.chat, read_content(self.chat)
         call, _ = self._calls
@@ -167,6 +169,8 @@ class _TemplateReader:
         if not is_mixed:
             mixed = replace(mixed, before=chat.find_indent(Turn(calls=(call,))))
         written = _assemble(sample, ending, mixed, header=self._find_header(layout), head=head)
+        if gap:
+            written = _put_in_front(gap, written)
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
         if slip := find_slip(written, chat.instruct()):
             raise SlipError(slip, written)
@@ -190,6 +194,15 @@ class _TemplateReader:
         else:
             refuse_reasoning(chat)
         return Inference(format, tuple(evidence))
+
+    def _find_gap(self, layout: CallLayout) -> str | None:
+        """The white space with which calls go on, where each has the header of a message and the
+        prompt has written all of it that any message of the role has; None where it has not."""
+        header, prompt = layout.lead.rstrip(), self.chat.ask(opening=True) or ""
+        names_role = header == self.chat.prompted and header[-1:].isalnum()
+        is_own = bool(layout.prefix.removeprefix(layout.lead))
+        is_gap = names_role and prompt.endswith(header) and is_own
+        return layout.lead[len(header) :] if is_gap else None
 
     def _find_header(self, layout: CallLayout) -> str:
         """The rest of the turn's header, where calls have one of their own: content begins on the
@@ -221,7 +234,11 @@ class _TemplateReader:
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:
         one, only, pair = calls.one, calls.only, calls.pair
-        header, head, behind = self.chat.prompted, one[: only.start], one[only.end :]
+        head, behind = one[: only.start], one[only.end :]
+        # White space that is not read may part the header from a word of the call.
+        header = self.chat.prompted + leading_space(
+            self.chat.body(Turn(calls=self._calls[:1])) or ""
+        )
         if pair is None:
             return find_layout(header=header, head=head, behind=behind, amid=None)
         if pair.text[: pair.first.start] != head or pair.text[pair.second.end :] != behind:
@@ -262,15 +279,35 @@ def _assemble(
         raise DetectError(str(error)) from error
 
 
+def _put_in_front(gap: str, format: Format) -> Format:
+    """The format with that white space in front of calls and content: it stands between a header
+    that the prompt has written and what a model goes on with."""
+    opener, *rest = format.call
+    if not isinstance(opener, Marker):
+        return format
+    contents: list[Content] = []
+    for content in format.contents:
+        head = gap + content.opener if content.opener else ""
+        contents.append(replace(content, opener=head))
+    return replace(
+        format,
+        call=(Marker(gap + opener.text), *rest),
+        contents=tuple(contents),
+        before=format.before.removesuffix(gap),
+        between=format.between.removesuffix(gap),
+    )
+
+
 def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[Fixed, ...]:
-    """The nodes of what opens all calls: a marker, the header of calls, or the bracket of a list of
-    bare calls."""
+    """The nodes of what opens all calls: a marker, the header of calls, the bracket of a list of
+    bare calls, or the object that holds such a list as its only member."""
     if header and layout.opening.startswith(header):
         return (Marker(header), *make_nodes(layout.opening.removeprefix(header)))
     is_bracket = layout.opening.strip() in ("[", "(")
+    holds_list = _LIST_MEMBER.fullmatch(layout.opening.strip()) is not None
     is_python = any(isinstance(node, PythonArguments) for node in call)
     is_object = isinstance(call[0], JsonCall | Literal)
-    is_bare = is_bracket and (is_object or is_python)
+    is_bare = (is_bracket and (is_object or is_python)) or (holds_list and is_object)
     opens = bool(layout.opening) and not is_bare
     return make_nodes(layout.opening, opens=opens)
 

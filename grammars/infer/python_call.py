@@ -1,22 +1,26 @@
-"""Arguments of a call in Python, `name(key=value, ...)`, and such on lines of their own, read off
-calls with none, one and two."""
+"""Arguments of a call in Python, `name(key=value, ...)`, and in other lists in which each value
+tells its own end; read off calls with none, one and two."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from grammars.errors import DetectError
 from grammars.infer.arguments import ARRAY, OBJECT, WriteCall
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
+from grammars.infer.text import common_prefix, common_suffix
 from grammars.schema.nodes import Json
 from grammars.wire.format import JsonStyle, PythonArguments
 
 _KEY, _VALUE = re.escape(KEYS[0]), re.escape(VALUES[0])
 _CALL = re.compile(
-    rf"(?P<before>.*?){_KEY}(?P<after_key>\s*[=:]\s*)(?P<quote>[\"']){_VALUE}(?P=quote)(?P<rest>.+)",
+    rf"(?P<before>.*?){_KEY}(?P<after_key>.+?)(?P<quote>[\"']){_VALUE}(?P=quote)(?P<rest>.*)",
     re.DOTALL,
 )
+_AFTER_KEY = re.compile(r"\s*[=:]\s*")
 _ITEM = re.compile(r"\s*[,;]\s*|\s*\n\s*")
+_PART_OF_VALUE = re.compile(r"[\w.+-]")  # of a number or a word, which could go on with it
 _HARD = """it's "so" \\ `x`"""
 _WORDS: tuple[Json, ...] = (True, False, None)
 
@@ -31,13 +35,13 @@ class PythonCall:
 
 
 def infer_python(write_call: WriteCall) -> PythonCall | None:
-    """What a call writes around its arguments; None if it is none in Python.
+    """What a call writes around its arguments; None if it is no such list.
 
     Args:
         write_call: writes a call with given arguments.
 
     Raises:
-        DetectError: it looks like one, but its values are spelled in an unknown way.
+        DetectError: it looks like Python, but its values are spelled in an unknown way.
     """
     one = _CALL.fullmatch(write_call({KEYS[0]: VALUES[0]}))
     if one is None:
@@ -45,12 +49,11 @@ def infer_python(write_call: WriteCall) -> PythonCall | None:
     before, after_key = one["before"], one["after_key"]
     quote, rest = one["quote"], one["rest"]
     two = write_call({KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
-    head = before + KEYS[0] + after_key + quote + VALUES[0] + quote
-    item = two.removeprefix(head).partition(KEYS[1])[0]
-    if not two.startswith(head) or not _ITEM.fullmatch(item):
+    first, second = (f"{after_key}{quote}{value}{quote}" for value in VALUES[:2])
+    item = two.removeprefix(before + KEYS[0] + first).partition(KEYS[1])[0]
+    is_list = two == before + KEYS[0] + first + item + KEYS[1] + second + rest
+    if not is_list or not item or _PART_OF_VALUE.match(item) or _PART_OF_VALUE.match(rest):
         return None
-    leads = "\n" in item and before.endswith(item)
-    opener = before.removesuffix(item) if leads else before
 
     def spell_argument(value: Json) -> str:
         text = write_call({KEYS[0]: value})
@@ -59,13 +62,44 @@ def infer_python(write_call: WriteCall) -> PythonCall | None:
             raise DetectError(f"the argument {value!r} is closed in another way: {text!r}")
         return text[len(start) : len(text) - len(rest)]
 
+    is_usual = bool(_ITEM.fullmatch(item) and _AFTER_KEY.fullmatch(after_key))
+    try:
+        spelled = _read_values(spell_argument)
+    except DetectError:
+        if is_usual:
+            raise
+        return None
+    is_raw = spell_argument(_HARD) == quote + _HARD + quote
+    if is_raw and not is_usual:
+        return None  # such a quote is but a part of what stands around raw text
+    empty = write_call({})
+    behind = common_suffix(rest, empty)
+    opener = common_prefix(before, empty.removesuffix(behind))
+    hole = PythonArguments(
+        item=item,
+        after_key=after_key,
+        style=spelled.style,
+        objects=spelled.objects,
+        quote=quote if is_raw else "",
+        first=before.removeprefix(opener),
+        last=rest.removesuffix(behind),
+        empty=empty[len(opener) : len(empty) - len(behind)],
+    )
+    return PythonCall(opener, hole, behind)
+
+
+@dataclass(frozen=True)
+class _Styles:
+    """How values are spelled, and how objects are."""
+
+    style: JsonStyle
+    objects: JsonStyle
+
+
+def _read_values(spell_argument: Callable[[Json], str]) -> _Styles:
     words = [(word, spell_argument(word)) for word in _WORDS]
     style = _require_style((ARRAY, spell_argument(ARRAY)), *words)
-    objects = _require_style((OBJECT, spell_argument(OBJECT)))
-    if spell_argument(_HARD) != quote + _HARD + quote:
-        quote = ""
-    hole = PythonArguments(item, after_key, style, objects, quote, leads)
-    return PythonCall(opener, hole, rest)
+    return _Styles(style, _require_style((OBJECT, spell_argument(OBJECT))))
 
 
 def _require_style(*pairs: tuple[Json, str]) -> JsonStyle:

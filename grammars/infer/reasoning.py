@@ -57,7 +57,8 @@ _OPENED: tuple[tuple[str, str], ...] = (
     (r"<\|(?:start|begin)_(\w+)\|>", r"<|end_\1|>"),
     (r"<\|(?:START|BEGIN)_(\w+)\|>", r"<|END_\1|>"),
 )
-_HEADER_NAME = re.compile(r"[^\s\w<>\[\]]\w{2,20}\s*")  # `/think`
+# `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`
+_HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})\w+{_TAG}\s*")
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
@@ -66,9 +67,8 @@ _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 def find_reasoning(render_chat: Render) -> Reasoning | None:
     """The reasoning block that a template writes or prefills; None if it knows none.
 
-    Markers carry no white space at their ends; the white space goes to the pads. None is also the
-    answer where a thought is a message of its own, with a header like that of any other (harmony,
-    Muse): such a turn is no block followed by an answer.
+    Markers carry no white space at their ends; the white space goes to the pads. Where a thought is
+    a message of its own, its closer ends with what the header of the next one has in common.
     """
     template = _Template(render_chat)
     for surroundings in template.find_thoughts():

@@ -8,7 +8,9 @@ from functools import cache
 from itertools import product
 from typing import cast
 
+from grammars.errors import DetectError
 from grammars.schema.nodes import Json
+from grammars.schema.subschemas import is_object
 from grammars.spelling.styles import spell
 from grammars.wire.format import PYTHON, JsonStyle
 
@@ -69,6 +71,34 @@ def find_member(text: str, key: str, value: str, *, start: int) -> re.Match[str]
     name = rf"(?P<mark>[\"']?){re.escape(key)}(?P=mark)"
     written = rf"(?P<quote>\S{{1,16}}?){re.escape(value)}(?P=quote)"
     return re.compile(rf"\{{{name}\s*:\s*{written}\}}").search(text, start)
+
+
+def find_encoded(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, int]]:
+    """The JSON strings in a text from `start` on whose text is a JSON object, with their bounds."""
+    decoder = json.JSONDecoder()
+    for quote in re.compile(r'"\s*\{').finditer(text, start):
+        try:
+            string, end = decoder.raw_decode(text, quote.start())
+            value = json.loads(string)
+        except (ValueError, RecursionError):
+            continue
+        if is_object(value):
+            yield value, quote.start(), end
+
+
+def decode_string(string: str) -> str:
+    """The text of a JSON string that is spelled as most encoders do.
+
+    Raises:
+        DetectError: it is none, or spelled in another way.
+    """
+    try:
+        text = json.loads(string)
+    except ValueError:
+        text = None
+    if not isinstance(text, str) or json.dumps(text, ensure_ascii=False) != string:
+        raise DetectError(f"arguments are no JSON in a JSON string: {string!r}")
+    return text
 
 
 def find_objects(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, int]]:

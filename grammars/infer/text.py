@@ -10,14 +10,16 @@ from grammars.wire.format import Fixed, Literal, Marker, Node
 N = TypeVar("N", bound=Node)
 
 # `<tool_call>`, and Mistral's `[TOOL_CALLS]`.
-_TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
-_TOKEN = re.compile(rf"{_TAG}|\w+|.", re.DOTALL)
-# What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="` up to the name;
-# a word such as `functools` (Firefunction) or `Action:` (Command R+), long enough to stand for
-# itself; a run such as `>>>` (Functionary 3.2).
+TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
+_TOKEN = re.compile(rf"{TAG}|\w+|.", re.DOTALL)
+# What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="`, `<call ` up to
+# the name; a word such as `functools` (Firefunction) or `Action:` (Command R+), long enough to
+# stand for itself; the recipient of a message, `to=functions.`; a run such as `>>>` (Functionary
+# 3.2).
 _OPENERS = (
-    r"<[^<>\s=:]+(?:[=:]|\s[\w-]+=[\"']?)$",
+    r"<[^<>\s=:]+(?:[=:]|\s(?:[\w-]+=[\"']?)?)$",
     r"[^\W\d_]\w{3,}(?::|(?![\w=.]))",
+    r"[^\W\d_]\w+=(?:\w+[.:/])?$",
     r"([^\w\s\"'{}\[\]()])\1{2,}",
 )
 
@@ -53,12 +55,12 @@ def leading_space(text: str) -> str:
 
 def find_tag(text: str) -> re.Match[str] | None:
     """The first whole tag of a text."""
-    return re.search(_TAG, text)
+    return re.search(TAG, text)
 
 
 def find_tags(text: str) -> list[str]:
     """All whole tags of a text."""
-    return re.findall(_TAG, text)
+    return re.findall(TAG, text)
 
 
 def find_loose(*texts: str) -> frozenset[str]:
@@ -94,12 +96,12 @@ def make_nodes(text: str, loose: Iterable[str] = (), *, opens: bool = False) -> 
         DetectError: nothing in front could be a marker.
     """
     nodes: list[Fixed] = []
-    if opens and not re.match(_TAG, text):
+    if opens and not re.match(TAG, text):
         opener = _read_opener(text)
         nodes.append(Marker(opener))
         text = text.removeprefix(opener)
     closers = {f"</{name}>" for name in loose}
-    for i, part in enumerate(re.split(f"({_TAG})", text)):
+    for i, part in enumerate(re.split(f"({TAG})", text)):
         is_tag = i % 2 == 1  # `re.split` returns what the group has matched at odd places
         if is_tag and part not in closers:
             nodes.append(Marker(part))

@@ -1,10 +1,12 @@
 """The fixed texts around content, and those that end a turn."""
 
+import re
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.infer.probes import TEXT, ProbedTemplate
 from grammars.infer.text import (
+    TAG,
     common_prefix,
     common_suffix,
     find_tag,
@@ -14,6 +16,9 @@ from grammars.infer.text import (
 )
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Content, ContentPlace
+
+# The recipient of a message, or a tag and its channel, in front of the tag that ends its header.
+_HEADER_WORD = re.compile(rf"^(?:\w+[=:][\w.]+|(?:{TAG})\w+)(?=(?:{TAG})$)")
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,8 @@ def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str)
 
 def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
     """What a template writes around every answer: what opens it behind the generation prompt, and
-    what closes it in front of the end of turn; "" for what is not there, or is more than tags."""
+    what closes it in front of the end of turn; "" for what is not there, or is more than tags, with
+    a word of a header in front (` to=user<|message|>`, `<|channel|>final<|message|>`)."""
     prompt, answer = chat.ask(opening=True), chat.answer(Turn(TEXT))
     if not prompt or not answer or not answer.startswith(prompt):
         return "", ""
@@ -203,7 +209,8 @@ def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
     end = find_end(chat, tail)
     closer = tail.rpartition(end)[0] if end else ""
     opener, closer = opener.strip(), closer.strip()
-    if opener != "".join(find_tags(opener)) or closer != "".join(find_tags(closer)):
+    tags = _HEADER_WORD.sub("", opener)
+    if tags != "".join(find_tags(tags)) or closer != "".join(find_tags(closer)):
         return "", ""
     return opener, closer
 
@@ -226,8 +233,12 @@ def infer_mixed(
     """
     is_plain = not content.opener and not content.closer
     alone = replace(content, calls=is_plain)
-    text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "").removeprefix(turn_head)
+    body = chat.body(Turn(TEXT, calls=(call,))) or ""
+    text = chat.strip(body).removeprefix(turn_head)
     head, found, behind = text.partition(TEXT)
+    if not found and TEXT in body and chat.reasoning and chat.reasoning.next_opener:
+        # Each part of a turn is a message, and what models write here is not told by the template.
+        raise DetectError(f"beside a call, content is written as a thought: {body[:80]!r}")
     if not found:
         return Mixed(text, alone, "content next to a call is rejected or dropped")
     before, found, _ = behind.partition(first)

@@ -1,7 +1,8 @@
 """The rules of a grammar under way, and the grammar that they are in the end."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from grammars.ir.nodes import (
     Expression,
     Guarded,
     Intersection,
+    JsonSchema,
     Literal,
     Pattern,
     Repeat,
@@ -69,6 +71,13 @@ class Grammar:
 _RESERVED = Rule(EMPTY)
 
 
+@dataclass
+class _Size:
+    """How long all printed rules are."""
+
+    characters: int = 0
+
+
 class GrammarBuilder:
     """Rules of a grammar; equal bodies share one rule.
 
@@ -82,7 +91,27 @@ class GrammarBuilder:
         self._rules: dict[str, Rule] = {}
         self._printed: dict[str, str] = {}
         self._families: dict[tuple[tuple[str, Expression], ...], dict[str, str]] = {}
-        self._size = 0  # of all printed rules
+        self._size = _Size()
+        self._spell: Callable[[Expression], Expression] | None = None
+
+    def respell(self, spell: Callable[[Expression], Expression]) -> "GrammarBuilder":
+        """The same grammar, to which expressions are added in another spelling; what refers to
+        them in the grammar as it is has to be spelled so already."""
+        other = copy(self)
+        other._spell = spell
+        return other
+
+    def embed(self, schema: JsonSchema, hint: str) -> Expression:
+        """A reference to strings that llguidance itself holds, which it can in JSON's own spelling
+        alone.
+
+        Raises:
+            SchemaError: expressions are added in another spelling.
+        """
+        if self._spell is not None:
+            message = "a pattern that the automata here cannot read cannot be held in this format"
+            raise SchemaError(message, hint="Use a simpler pattern, or none")
+        return self.define(schema, hint)
 
     def define(self, body: Expression, hint: str = "r") -> Expression:
         """A reference to the rule with this body, which is made if there is none."""
@@ -99,6 +128,8 @@ class GrammarBuilder:
     def _find(
         self, body: Expression, hint: str, *, is_terminal: bool = False, lazy: bool = False
     ) -> Expression:
+        if self._spell is not None:
+            body = self._spell(body)
         name = self._next_name(hint)
         new = RuleReference(name)
         # One look-up and not two: hashing a deep body costs more than a reference made in vain.
@@ -118,7 +149,7 @@ class GrammarBuilder:
 
     def fill(self, name: str, body: Expression) -> None:
         """Gives a reserved name its body."""
-        self._keep(name, Rule(body))
+        self._keep(name, Rule(body if self._spell is None else self._spell(body)))
 
     def family(
         self, bodies: Mapping[str, Expression], needed: int = 0, least: int = 0
@@ -133,6 +164,8 @@ class GrammarBuilder:
             needed: the bits that have to be set before they can end.
             least: how many bits have to be set at least.
         """
+        if self._spell is not None:
+            bodies = {hint: self._spell(body) for hint, body in bodies.items()}
         key = tuple(bodies.items())
         names = self._families.get(key)
         if names is None:
@@ -162,8 +195,8 @@ class GrammarBuilder:
             attribute = "[lazy]"
         printed = print_rule(name + attribute, rule.body)
         spend(1 + len(printed) // _BUILT)
-        self._size += len(printed)
-        if self._size > MOST_TEXT:
+        self._size.characters += len(printed)
+        if self._size.characters > MOST_TEXT:
             message = f"the grammar is too large: more than {MOST_TEXT:,} characters"
             raise SchemaError(message, hint="Offer fewer tools, or simpler schemas")
         self._rules[name] = rule

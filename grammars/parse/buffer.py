@@ -386,6 +386,17 @@ class Buffer:
         count = len(self._text) - start
         return any(len(s) > count and self._text.endswith(s[:count]) for s in stops)
 
+    def quoted(self) -> Steps[str]:
+        """Takes a string with its quotes, in which a backslash escapes."""
+        yield from self.need()
+        text = self.take(1)
+        escaped = False
+        while escaped or (yield from self.need()) != text[0]:
+            yield from self.need()
+            text += self.take(1)
+            escaped = text[-1] == "\\" and not escaped
+        return text + self.take(1)
+
     def string(self, ends: Ends, quote: str, sink: Callable[[str], None]) -> Steps[None]:
         """Hands a raw string to `sink`, up to the quote that ends it, and takes that."""
         while True:

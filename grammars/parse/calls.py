@@ -161,6 +161,8 @@ class CallReader:
                 parts.index = yield from self._name(_find_stops(behind))
             case Handle():
                 parts.name, parts.id = yield from self._handle(node)
+            case JsonArguments(encoded=True) if (yield from self._buffer.sees('"')):
+                yield from self._encoded(node, parts)
             case JsonCall() | JsonArguments():
                 yield from self._json(node, parts)
             case TaggedArguments():
@@ -255,6 +257,24 @@ class CallReader:
             parts.counter, parts.index = node.id, str(id)
         else:
             parts.id = str(id)
+
+    def _encoded(self, node: JsonArguments, parts: _CallParts) -> Steps[None]:
+        """Arguments that are the text of a JSON string; they are told when they are complete."""
+        yield from self._buffer.space()
+        string = yield from self._buffer.quoted()
+        try:
+            arguments: Json = read_value(str(read_json(string)), node.style)
+        except ValueError as e:
+            if isinstance(e, DeepJsonError) and not self._recover:
+                raise
+            raise NotACallError from None
+        if not isinstance(arguments, dict):
+            raise NotACallError
+        parts.arguments = cast(dict[str, Json], arguments)
+        if parts.name:
+            self._sink.add_all(parts.arguments)
+        else:
+            parts.is_held = True
 
     def _arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
         """The arguments; models also name them otherwise, leave them out, or encode them twice."""
@@ -420,7 +440,7 @@ class CallReader:
 def _find_stops(nodes: Sequence[CallNode]) -> str:
     """The characters that can end a name which these nodes follow."""
     before = ""
-    for node in nodes:
+    for i, node in enumerate(nodes):
         match node:
             case Literal(text) | Marker(text):
                 before += text
@@ -433,6 +453,9 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
                 return _find_first(before + "{")
             case NestedArguments(mark):
                 return _find_first(before + mark)
+            case PythonArguments():
+                behind = Literal(before + node.empty)
+                return _find_first(before + node.first) + _find_stops((behind, *nodes[i + 1 :]))
             case _:
                 return before
     return before

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader
+from grammars.parse.headers import HeaderReader
 from grammars.spelling.python import list_starts, spell_fixed
 from grammars.turn import (
     ArgumentsDelta,
@@ -24,8 +25,7 @@ from grammars.turn import (
     collect,
     find_reasoning_start,
 )
-from grammars.wire.format import LONGEST_NAME, CallNode, Content, Format, JsonCall, Reasoning
-from grammars.wire.variants import MessageHeader, MessageHeaders
+from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning
 
 
 @dataclass
@@ -99,8 +99,10 @@ class Parser:
         self._thoughts = None if answer else thoughts
         self._inline = inline
         self._ends = tuple(ends)
-        self._headers = format.headers if recover else None
         self._buffer = Buffer()
+        self._headers: HeaderReader | None = None
+        if recover and format.headers is not None:
+            self._headers = HeaderReader(format.headers, self._buffer, format.inner_ends)
         sink = CallSink(self._open_call, self._add_arguments)
         self._reader = CallReader(format, self._buffer, self._tools, recover, sink)
         if self._headers is not None:
@@ -316,7 +318,7 @@ class Parser:
     def _stops(self) -> tuple[str, ...]:
         """What ends the text under way."""
         if self._headers is not None:
-            return self._find_header_stops(self._headers)
+            return self._headers.find_stops(is_thought=self._in_block)
         format, wrapping = self._format, self._wrapping
         calls: tuple[str, ...] = ()
         if self._calls:
@@ -352,13 +354,6 @@ class Parser:
         if not self._recover or block is None or not self._format.strays:
             return ()
         return (block.opener.text, *self._format.strays)
-
-    def _find_header_stops(self, headers: MessageHeaders) -> tuple[str, ...]:
-        """What ends a message, or begins one."""
-        ends = (f" {headers.end}", headers.end, *self._format.inner_ends)
-        if self._in_block:  # where the words of a recipient are text
-            return (*ends, headers.start, headers.channel)
-        return (*ends, *headers.starts)
 
     def _stopped(self, stop: str) -> Steps[None]:
         """Goes on behind one of the `_stops`."""
@@ -469,14 +464,15 @@ class Parser:
 
     # Messages with a header, in recovery.
 
-    def _message_stopped(self, stop: str, headers: MessageHeaders) -> Steps[None]:
+    def _message_stopped(self, stop: str, messages: HeaderReader) -> Steps[None]:
         """Goes on behind what ends a message, or begins one."""
+        headers = messages.headers
         if stop not in headers.starts:
             if self._in_block:
                 self._show(stop)
             self._in_block, self._blank = False, ""
             return
-        if (found := (yield from self._read_header(stop, headers))) is None:
+        if (found := (yield from messages.read(stop))) is None:
             self._emit(stop)
             return
         text, header = found
@@ -491,27 +487,6 @@ class Parser:
             self._show(text)
         if header.is_spaced:
             yield from self._buffer.skip(" ")
-
-    def _read_header(
-        self, stop: str, headers: MessageHeaders
-    ) -> Steps[tuple[str, MessageHeader] | None]:
-        """Takes the header that begins so, up to the message; takes nothing if it is none. At the
-        end of the text it may be cut behind the role."""
-        self._buffer.mark()
-        text = stop
-        try:
-            while not text.endswith(headers.body) and len(text) <= LONGEST_NAME:
-                yield from self._buffer.need()
-                text += self._buffer.take(1)
-            header = headers.read(text.removesuffix(headers.body))
-        except CutError:
-            is_role = text.split() == (headers.start + headers.role).split()
-            header = headers.read(text) if is_role else None
-        taken = self._buffer.forget()
-        if header is None:
-            self._buffer.unread(taken)
-            return None
-        return text, header
 
     def _begin_content(self, wrapping: Content) -> None:
         self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
@@ -602,6 +577,7 @@ class Parser:
                     yield from self._buffer.space()
                 if between and (yield from self._buffer.sees(between)):
                     self._buffer.take(len(between))
+                    yield from self._buffer.space()
                 call = yield from self._reader.read(nodes, name)
                 if not opener and between is None and call.name not in self._tools:
                     raise NotACallError  # an object that happens to stand at the start

@@ -1,7 +1,7 @@
 """Reads the arguments of a call in Python from the push buffer."""
 
 from grammars.parse.arguments import TaggedWriter
-from grammars.parse.buffer import Buffer, NotACallError, Steps, make_scanner
+from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
 from grammars.spelling.coerce import Raw, Told
 from grammars.spelling.python import Ends
 from grammars.spelling.reading import read_value
@@ -22,7 +22,7 @@ class PythonArgumentsReader:
         self._hole = hole
         self._buffer = buffer
         self._ends = ends
-        self._stop = ends.closer.lstrip()[:1]
+        self._closer = ends.closer
         self._writer = writer
 
     def read(self) -> Steps[dict[str, Raw]]:
@@ -33,19 +33,46 @@ class PythonArgumentsReader:
             CutError: the text ends among the arguments.
         """
         raws: dict[str, Raw] = {}
-        item = self._hole.item.strip()
-        yield from self._buffer.space()
-        more = (yield from self._buffer.need()) != self._stop
+        hole = self._hole
+        more = yield from self._goes_on(hole.first, hole.empty + self._closer)
         while more:
             key = yield from self._key()
             raw = yield from self._value(key)
             raws[key] = raws.get(key) or raw
+            more = yield from self._goes_on(hole.item, hole.last + self._closer)
+        rest = (hole.last if raws else hole.empty).strip()
+        if rest:
             yield from self._buffer.space()
-            more = (yield from self._buffer.need()) != self._stop
-            if more and item:
-                yield from self._buffer.literal(item)
-                yield from self._buffer.space()
+            yield from self._buffer.literal(rest)
         return raws
+
+    def _goes_on(self, before: str, end: str) -> Steps[bool]:
+        """Does an argument come next, behind `before`, which is taken then? If not, `end` comes,
+        which may be nothing."""
+        text, stop = before.strip(), end.strip()[:1]
+        if not stop:
+            return (yield from self._begins_exactly(before))
+        yield from self._buffer.space()
+        if text and not (yield from self._buffer.sees(text)):
+            return False
+        if not text:
+            return (yield from self._buffer.need()) != stop
+        yield from self._buffer.literal(text)
+        yield from self._buffer.space()
+        return True
+
+    def _begins_exactly(self, before: str) -> Steps[bool]:
+        """The same where nothing visible tells the end: white space has to be as it is written, and
+        the text may end."""
+        try:
+            found = yield from self._buffer.begins(before)
+        except CutError:
+            if self._buffer.rest.strip():
+                raise
+            return False
+        if found:
+            self._buffer.take(len(before))
+        return found
 
     def _key(self) -> Steps[str]:
         after = self._hole.after_key  # all of it: a key may have a colon itself
@@ -73,17 +100,21 @@ class PythonArgumentsReader:
 
     def _string(self) -> Steps[str]:
         """A string of Python; its text as it stands where that has other escapes."""
-        text = self._buffer.take(1)
-        escaped = False
-        while escaped or (yield from self._buffer.need()) != text[0]:
-            yield from self._buffer.need()
-            text += self._buffer.take(1)
-            escaped = text[-1] == "\\" and not escaped
-        text += self._buffer.take(1)
+        text = yield from self._buffer.quoted()
         try:
             return str(read_value(text, self._hole.escaped))
         except ValueError:
             return text[1:-1]
+
+    def _next(self) -> Steps[str]:
+        """The next character; "" at the end of the text, where nothing else may tell that all
+        arguments are over."""
+        try:
+            return (yield from self._buffer.need())
+        except CutError:
+            if (self._hole.last + self._closer).strip():
+                raise
+            return ""
 
     def _other(self, first: str) -> Steps[str]:
         """The text of a value that is no string."""
@@ -93,8 +124,9 @@ class PythonArgumentsReader:
             except ValueError:
                 raise NotACallError from None
         text = ""
-        ends = ",)\n" + self._hole.item[:1] + self._stop
-        while (character := (yield from self._buffer.need())) not in ends:
+        behind = (self._hole.item, self._hole.last, (self._hole.last + self._closer).lstrip())
+        ends = ",)\n" + "".join(text[:1] for text in behind)
+        while (character := (yield from self._next())) not in ends:
             if character in "([{}]'\"<":
                 raise NotACallError
             text += self._buffer.take(1)

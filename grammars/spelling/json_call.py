@@ -1,5 +1,6 @@
 """A call that is one JSON object: what stands around its arguments."""
 
+import json
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ from grammars.wire.format import (
     CallIndex,
     Format,
     Hole,
+    JsonArguments,
     JsonCall,
     JsonStyle,
     PythonArguments,
@@ -81,6 +83,11 @@ def _spell_id(node: JsonCall, id: str | None) -> list[Piece]:
 
 def _spell(node: JsonCall, text: str) -> str:
     return spell(text, node.style)
+
+
+def encode_string(text: str, node: JsonArguments) -> str:
+    """The text of the arguments as it is written there."""
+    return json.dumps(text, ensure_ascii=False) if node.encoded else text
 
 
 def style_arguments(hole: Hole) -> JsonStyle:

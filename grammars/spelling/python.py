@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from grammars.regex.texts import SPACES, Texts, match_words
+from grammars.regex.texts import ANY, SPACES, Texts, match_words
 from grammars.regex.writing import escape_regex
 from grammars.schema.nodes import Schema
 from grammars.wire.format import LONGEST_NAME, Fixed, Format, Name, Node, PythonArguments
@@ -24,9 +24,14 @@ def is_word(text: str) -> bool:
     return re.fullmatch(WORD, text) is not None
 
 
+def is_key(key: str, hole: PythonArguments) -> bool:
+    """Can the key of an argument be written so? Not if it has what ends a key."""
+    return is_word(key) and (key + hole.after_key).find(hole.after_key) == len(key)
+
+
 @dataclass(frozen=True)
 class Around:
-    """What a format writes around the arguments of a call.
+    """What a format writes around the arguments of a call, whether there are any or not.
 
     Args:
         opener: what stands between name and arguments.
@@ -143,9 +148,12 @@ def find_keys(schema: Schema | None) -> tuple[tuple[str, ...], bool]:
     return tuple(dict.fromkeys(keys)), any(o.extras for o in schema.objects)
 
 
-def find_extra_keys(declared: Sequence[str], keys: Texts) -> Texts:
+def find_extra_keys(declared: Sequence[str], keys: Texts, hole: PythonArguments) -> Texts:
     """Those of these keys that can be written and are not declared."""
-    return Texts((WORD,), match_words(declared)).both(keys)
+    without = match_words(declared)
+    if is_word(hole.after_key):
+        without += (f"{ANY}{escape_regex(hole.after_key)}{ANY}",)
+    return Texts((WORD,), without).both(keys)
 
 
 def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> Ends:
@@ -159,8 +167,8 @@ def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> En
     hole, around, known = format.hole, find_around(format), tuple(names)
     assert isinstance(hole, PythonArguments)
     keys, is_open = find_keys(schema)
-    texts = [around.end, *map(around.next, known)]
-    texts += [hole.item + key + hole.after_key for key in keys if is_word(key)]
+    texts = [hole.last + text for text in (around.end, *map(around.next, known))]
+    texts += [hole.item + key + hole.after_key for key in keys if is_key(key, hole)]
     words = [(hole.item, hole.after_key)] if is_open else []
-    words += [] if known else [(around.closer + around.between, around.opener)]
+    words += [] if known else [(hole.last + around.closer + around.between, around.opener)]
     return Ends(tuple(texts), around.closer, tuple(words))

@@ -168,9 +168,11 @@ class Format:
         for nodes in self.variants:
             if nodes and not isinstance(nodes[0], Marker):
                 raise TypeError(f"format {self.name}: variants open with a marker")
-        is_python = any(isinstance(node, PythonArguments) for node in self.call)
-        if is_python and (Name() not in self.call or not _ends_arguments(self.call)):
-            raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
+        for node in self.call:
+            if not isinstance(node, PythonArguments):
+                continue
+            if Name() not in self.call or not _ends_arguments(self.call, node):
+                raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
 
     @property
     def has_content_behind(self) -> bool:
@@ -361,7 +363,7 @@ class Format:
             if hole.wrapper is not None:
                 texts += [hole.wrapper.opener, hole.wrapper.closer]
         elif isinstance(hole, PythonArguments):
-            texts += [hole.item, hole.after_key]
+            texts += [hole.item, hole.after_key, hole.first, hole.last, hole.empty]
         elif isinstance(hole, NestedArguments):
             texts += [hole.mark, hole.open(hole.item), hole.close(hole.item)]
         for content in self.contents:
@@ -382,11 +384,13 @@ class Format:
         return _unique(texts)
 
 
-def _ends_arguments(call: Sequence[Node]) -> bool:
-    """Does a sign that no key begins with stand behind the arguments?"""
+def _ends_arguments(call: Sequence[Node], hole: PythonArguments) -> bool:
+    """Does a sign that no key begins with stand behind the arguments? None has to where each value
+    tells its own end, and a text of its own what stands between two."""
     behind = takewhile(lambda node: isinstance(node, Fixed), reversed(call))
-    text = "".join(reversed([_text_of(node) for node in behind]))
-    return text.lstrip().startswith(tuple(")]}[<>"))
+    text = hole.last + "".join(reversed([_text_of(node) for node in behind]))
+    is_told = not hole.quote and hole.item != "\n"
+    return is_told or text.lstrip().startswith(tuple(")]}[<>"))
 
 
 def _text_of(node: Node) -> str:

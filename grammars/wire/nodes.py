@@ -109,9 +109,14 @@ class JsonCall:
 
 @dataclass(frozen=True)
 class JsonArguments:
-    """A hole: the arguments as one JSON object; the name has a hole of its own."""
+    """A hole: the arguments as one JSON object; the name has a hole of its own.
+
+    Args:
+        encoded: the object is the text of a JSON string: `"{\\"city\\": \\"Rome\\"}"`.
+    """
 
     style: JsonStyle = JsonStyle()
+    encoded: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class TextWrapper:
     `<![CDATA[TEXT]]>` for that. Nothing is escaped in there.
 
     Args:
-        triggers: the texts.
+        triggers: the texts; ("",): every string is.
     """
 
     opener: str
@@ -176,7 +181,8 @@ PYTHON = JsonStyle(
 @dataclass(frozen=True)
 class PythonArguments:
     """A hole: the arguments as those of a call in Python, `KEY after_key VALUE`, with `item`
-    between two; or each on a line of its own, which `item` begins.
+    between two: `first ARGUMENT (item ARGUMENT)* last`, or `empty` where there are none. Lines of
+    their own are written so, and any other list in which each value tells its own end.
 
     A string among them is raw text between quotes of one kind, or one of Python between those of
     the other kind; only strings are quoted. Raw text may hold its own quote: it ends where what
@@ -186,7 +192,8 @@ class PythonArguments:
         style: how values inside a list are spelled, and all others but strings and objects.
         objects: how an object is spelled.
         quote: what stands around raw text; "" where every string has escapes, as `style` has it.
-        leads: `item` stands in front of the first argument, too.
+        first, last: what stands in front of the first argument, and behind the last one.
+        empty: what stands there where there are no arguments.
     """
 
     item: str = ", "
@@ -194,7 +201,9 @@ class PythonArguments:
     style: JsonStyle = PYTHON
     objects: JsonStyle = JsonStyle()
     quote: str = "'"
-    leads: bool = False
+    first: str = ""
+    last: str = ""
+    empty: str = ""
 
     def __post_init__(self) -> None:
         if not {*self.style.quotes, self.quote} <= {*PYTHON.quotes, ""} or not self.style.escapes:

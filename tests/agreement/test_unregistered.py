@@ -13,7 +13,7 @@ from grammars.errors import PolicyError
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
 from grammars.render import render
-from grammars.turn import JsonAnswer, Policy, State, Tool, ToolCall, Turn
+from grammars.turn import Choice, JsonAnswer, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
     Content,
@@ -27,6 +27,7 @@ from grammars.wire.format import (
     PythonArguments,
     Reasoning,
     TaggedArguments,
+    TextWrapper,
 )
 from tests.agreement.chosen_formats import SCALE
 from tests.agreement.matching import Masked
@@ -68,6 +69,13 @@ BARE_LINES = Format(
     closing=(Literal("\n]"),),
     between=",\n  ",
 )
+BARE_MEMBER = Format(
+    "a bare list in an object",
+    (JsonCall(),),
+    opening=(Literal('{"tool_calls": ['),),
+    closing=(Literal("]}"),),
+    between=", ",
+)
 ARGUMENTS_FIRST = Format(
     "arguments first",
     (
@@ -80,6 +88,28 @@ ARGUMENTS_FIRST = Format(
         Marker("</call>"),
     ),
     between=" ",
+)
+ENCODED = Format(
+    "arguments in a JSON string",
+    (
+        Marker("<call>"),
+        Literal('{"name": "'),
+        Name(),
+        Literal('", "arguments": '),
+        JsonArguments(encoded=True),
+        Literal("}"),
+        Marker("</call>"),
+    ),
+)
+ENCODED_FIRST = Format(
+    "arguments in a JSON string, in front of the name",
+    (
+        Marker("<call>"),
+        JsonArguments(JsonStyle(item=",", key=":", indent=2), encoded=True),
+        Literal(" -> "),
+        Name(),
+        Marker("</call>"),
+    ),
 )
 
 
@@ -145,6 +175,20 @@ SPACE_IN_FRONT = Format(
     ),
     between="\n",
 )
+WRAPPED = Format(
+    "every string in a wrapper",
+    (
+        Marker("<call>"),
+        Name(),
+        TaggedArguments(
+            open="<arg><key>",
+            after_key="</key><val>",
+            close="</val></arg>",
+            end="</call>",
+            wrapper=TextWrapper("<![CDATA[", "]]>", triggers=("",)),
+        ),
+    ),
+)
 FENCED = Format(
     "a fence with a word",
     (Name(), Literal("("), PythonArguments(quote=""), Literal(")")),
@@ -167,16 +211,82 @@ LINES = Format(
         Marker("<call>"),
         Name(),
         Literal("\nwith:"),
-        PythonArguments("\n  ", ": ", JsonStyle(), quote="", leads=True),
+        PythonArguments("\n  ", ": ", JsonStyle(), quote="", first="\n  "),
         Literal("\n"),
         Marker("</call>"),
     ),
     between="\n",
 )
+PAIRS = Format(
+    "a list of keys and values",
+    (
+        Marker("<call>"),
+        Literal('{"function": "'),
+        Name(),
+        Literal('", "parameters": ['),
+        PythonArguments(
+            '}, {"name": "',
+            '", "value": ',
+            JsonStyle(),
+            quote="",
+            first='{"name": "',
+            last="}",
+        ),
+        Literal("]}"),
+        Marker("</call>"),
+    ),
+)
+LISP = Format(
+    "arguments right behind the name",
+    (
+        Marker("<call>"),
+        Literal("("),
+        Name(),
+        PythonArguments(" :", " ", JsonStyle(), quote="", first=" :"),
+        Literal(")"),
+        Marker("</call>"),
+    ),
+)
+YAML = Format(
+    "a list that ends with its indentation",
+    (
+        Literal("- tool: "),
+        Name(),
+        Literal("\n  input:"),
+        PythonArguments(
+            "\n    ",
+            ": ",
+            JsonStyle(),
+            quote="",
+            first="\n    ",
+            last="\n",
+            empty=" {}\n",
+        ),
+    ),
+    opening=(Marker("```"), Literal("yaml\n")),
+    closing=(Literal("```"),),
+)
+HEADINGS = Format(
+    "arguments that nothing ends",
+    (
+        Marker("### Call: "),
+        Name(),
+        Literal(":"),
+        PythonArguments("\n- **", "**: ", JsonStyle(), quote="", first="\n- **"),
+    ),
+    between="\n\n",
+)
 TAGGED_PYTHON = Format(
     "a tag for each call in Python",
     (Marker("<run>"), Name(), Literal(".call("), PythonArguments(), Literal(")"), Marker("</run>")),
     between="\n",
+)
+RULED = Format(
+    "a line between calls, which begin with a name",
+    (Name(), Literal(" | "), JsonArguments()),
+    opening=(Marker("<calls>"), Literal("\n")),
+    closing=(Literal("\n"), Marker("</calls>")),
+    between="\n---\n",
 )
 ID_LAST = Format(
     "an id at the end",
@@ -199,17 +309,26 @@ FORMATS = {
         BARE_PYTHON,
         in_bare_python("bare calls in Python, raw strings", quote='"'),
         ARGUMENTS_FIRST,
+        ENCODED,
+        ENCODED_FIRST,
         HEADER_GOES_ON,
         BARE_NESTED,
         BARE_LIST,
         BARE_OBJECTS,
         BARE_LINES,
+        BARE_MEMBER,
         SPACE_IN_FRONT,
+        WRAPPED,
         FENCED,
         HEAD,
         ANSWER_TAGS,
         LINES,
+        PAIRS,
+        LISP,
+        YAML,
+        HEADINGS,
         TAGGED_PYTHON,
+        RULED,
         ID_LAST,
         NAME_CLOSES,
     )
@@ -303,6 +422,14 @@ def test_arguments_in_front_of_the_name_are_told_behind_it() -> None:
     assert kinds == ["CallOpened", "ArgumentsDelta", "CallRead"]
 
 
+def test_a_string_that_holds_no_object_is_no_call() -> None:
+    text = '<call>{"name": "ping", "arguments": "[1]"}</call>'
+    assert not Masked(ENCODED, [PING], Policy(), State()).accepts(text)
+    assert parse(text, ENCODED, [PING], recover=True) == Turn(text)
+    plain = '<call>{"name": "ping", "arguments": {"a": "x"}}</call>'
+    assert parse(plain, ENCODED, [PING], recover=True).calls == BOTH[:1]
+
+
 def test_a_call_without_its_list_is_recovered() -> None:
     text = '{"name": "ping", "arguments": {"a": "x"}}'
     assert parse(text, BARE_LIST, [PING]) == Turn(text)
@@ -310,6 +437,14 @@ def test_a_call_without_its_list_is_recovered() -> None:
     assert parse(f"[{text}]", BARE_LIST, [PING], recover=True).calls == BOTH[:1]
     lines = "[\n" + text + ",\n" + text + "\n]"
     assert parse(lines, BARE_LIST, [PING], recover=True).calls == BOTH[:1] * 2
+
+
+def test_an_answer_may_not_be_taken_for_an_object_with_calls() -> None:
+    for schema in ({"type": "object"}, {"type": "string"}):
+        answer = JsonAnswer(lower(schema, only_object=False))
+        with pytest.raises(PolicyError, match="cannot tell such an answer from a call"):
+            build_turn(BARE_MEMBER, [PING], Policy(answer=answer))
+        build_turn(BARE_MEMBER, [PING], Policy(Choice.NONE, answer=answer))
 
 
 def test_an_answer_may_not_be_taken_for_a_list_of_calls() -> None:

@@ -41,6 +41,17 @@ def open_bench(name: str) -> Bench:
         "python_method",  # words between a name and the bracket
         "key_value_lines",  # arguments line by line
         "yaml_lines",
+        "string_arguments",  # JSON in a JSON string
+        "openai_written",  # in the shape of OpenAI, with ids
+        "recipients",  # each part is a message to somebody
+        "channel_recipient",  # or in a channel
+        "cdata",  # a wrapper around every string
+        "list_in_dict",  # an object that holds the list of calls
+        "pairs",  # an object for each argument
+        "quoted_tags",  # strings of JSON between tags
+        "headings",  # arguments that nothing ends
+        "yaml_list",  # or nothing but their indentation
+        "ruled",  # a line between calls
         "thought_call_content",  # a line break between calls and content behind them
         "id_behind",  # which nothing ends
         "name_closes",  # a tag of the name of the call around its arguments

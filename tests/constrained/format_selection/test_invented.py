@@ -75,6 +75,15 @@ INFERRED = {
     "the id behind a function": sketch(
         each('<do>{"function": ' + _JSON + ', "id": "{{ c.id }}"}</do>')
     ),
+    "the name in a tag": sketch(
+        each(
+            "<act {{ f.name }}>{% for k, v in f.arguments.items() %}\n  - {{ k }} <- {{ v|tojson }}"
+            "{% endfor %}\n</act>"
+        )
+    ),
+    "arguments in a string": sketch(
+        each('<do>{"name": "{{ f.name }}", "arguments": {{ f.arguments|tojson|tojson }}}</do>')
+    ),
     "lines of keys": sketch(
         each("<do>\nname: {{ f.name }}\narguments: {{ f.arguments|tojson }}\n</do>\n")
     ),
@@ -173,10 +182,3 @@ def test_white_space_in_front_of_a_block_is_bounded_by_what_the_template_writes(
         completer = Completer(grammar)
         assert completer.complete(" " * most) is not None
         assert completer.complete(" " * (most + 1)) is None
-
-
-def test_arguments_in_a_string_are_named_as_the_reason() -> None:
-    call = '<do>{"name": "{{ f.name }}", "arguments": {{ f.arguments|tojson|tojson }}}</do>'
-    selected = select_format(ChatTemplate(sketch(each(call)), name="invented"))
-    assert selected.origin is Origin.GENERIC
-    assert "arguments are written as a string that holds JSON" in selected.notice

@@ -1,0 +1,76 @@
+"""Expressions as a JSON string spells their texts: for arguments that are the text of a string."""
+
+import json
+from dataclasses import replace
+
+from grammars.errors import SchemaError
+from grammars.ir.nodes import (
+    Alternatives,
+    Complement,
+    Costly,
+    EmbeddedLark,
+    Expression,
+    Guarded,
+    Intersection,
+    JsonSchema,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    Sequence,
+    Token,
+)
+from grammars.regex.characters import Characters
+from grammars.regex.reader import UnreadableError, read
+from grammars.regex.spelled import spell_expression, write_code, write_spellings
+
+_ESCAPED = {chr(code): json.dumps(chr(code))[1:-1] for code in (*range(0x20), 0x22, 0x5C)}
+"""What stands for each character that cannot stand in a string as it is."""
+_PLAIN = Characters.of("".join(_ESCAPED)).invert()
+
+
+def encode(expression: Expression) -> Expression:
+    """The expression for the texts in a JSON string, without its quotes. Each has one spelling,
+    so what holds of sets of texts (complements, intersections) holds of their spellings.
+
+    Raises:
+        SchemaError: a regular expression that cannot be taken apart.
+    """
+    match expression:
+        case Literal(text):
+            return Literal("".join(_ESCAPED.get(character, character) for character in text))
+        case Pattern(regex):
+            return Pattern(_encode_regex(regex))
+        case Intersection(parts):
+            return Intersection(tuple(map(encode, parts)))
+        case Complement(inner):
+            return Complement(encode(inner))
+        case Sequence(parts):
+            return Sequence(tuple(map(encode, parts)))
+        case Alternatives(options):
+            return Alternatives(tuple(map(encode, options)))
+        case Repeat(body):
+            return replace(expression, body=encode(body))
+        case Guarded(body) | Costly(body):
+            return replace(expression, body=encode(body))
+        case RuleReference() | JsonSchema():
+            return expression  # a rule is encoded already; what is left to llguidance are numbers
+        case Token() | EmbeddedLark():
+            raise TypeError("no part of a JSON value")
+
+
+def _encode_regex(regex: str) -> str:
+    try:
+        return spell_expression(read(regex), _encode_set)
+    except (UnreadableError, RecursionError) as error:
+        message = f"a pattern cannot be held in a string that holds JSON: {error}"
+        raise SchemaError(message, hint="Use a simpler pattern, or none") from error
+
+
+def _encode_set(characters: Characters) -> str:
+    """One character of a set, as it is or escaped."""
+    escapes: list[str] = []
+    for character, escaped in _ESCAPED.items():
+        if character in characters:
+            escapes.append("".join(write_code(ord(part)) for part in escaped[1:]))
+    return write_spellings(characters.both(_PLAIN), escapes)

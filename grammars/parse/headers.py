@@ -1,0 +1,47 @@
+"""Reads the headers of messages from the push buffer, where each part of a turn is a message."""
+
+from collections.abc import Sequence
+
+from grammars.parse.buffer import Buffer, CutError, Steps
+from grammars.wire.format import LONGEST_NAME
+from grammars.wire.variants import MessageHeader, MessageHeaders
+
+
+class HeaderReader:
+    """Reads headers in recovery, where models write them in many ways.
+
+    Args:
+        headers: how they are written.
+        buffer: where the text comes from.
+        ends: the texts that end a turn, and stand inside one.
+    """
+
+    def __init__(self, headers: MessageHeaders, buffer: Buffer, ends: Sequence[str]):
+        self.headers = headers
+        self._buffer = buffer
+        self._ends = (f" {headers.end}", headers.end, *ends)
+
+    def find_stops(self, *, is_thought: bool) -> tuple[str, ...]:
+        """What ends the message under way, or begins one."""
+        if is_thought:  # where the words of a recipient are text
+            return (*self._ends, self.headers.start, self.headers.channel)
+        return (*self._ends, *self.headers.starts)
+
+    def read(self, stop: str) -> Steps[tuple[str, MessageHeader] | None]:
+        """Takes the header that begins so, up to the message; takes nothing if it is none. At the
+        end of the text it may be cut behind the role."""
+        self._buffer.mark()
+        headers, text = self.headers, stop
+        try:
+            while not text.endswith(headers.body) and len(text) <= LONGEST_NAME:
+                yield from self._buffer.need()
+                text += self._buffer.take(1)
+            header = headers.read(text.removesuffix(headers.body))
+        except CutError:
+            is_role = text.split() == (headers.start + headers.role).split()
+            header = headers.read(text) if is_role else None
+        taken = self._buffer.forget()
+        if header is None:
+            self._buffer.unread(taken)
+            return None
+        return text, header
