@@ -23,6 +23,8 @@ from server.turns.request_lists import Texts, stop_at_first
 
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
+NOTHING: tuple[object, ...] = (None, "", [], {})
+"""Values that ask for nothing."""
 Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
 
 
@@ -31,7 +33,7 @@ class StreamOptions(BaseModel):
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
-    include_usage: bool = False
+    include_usage: bool | None = None
     """The stream ends with a chunk that has the usage."""
 
 
@@ -174,7 +176,7 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     @property
     def shows_usage(self) -> bool:
         """True if a stream ends with the usage."""
-        return self.stream_options is not None and self.stream_options.include_usage
+        return self.stream_options is not None and self.stream_options.include_usage is True
 
     @property
     def progress_wishes(self) -> ProgressWishes:
@@ -235,8 +237,10 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
 
 
 def find_ignored(extra: Mapping[str, Any] | None, harmless: Iterable[str]) -> tuple[str, ...]:
-    """The names of fields that the server does not know, without those that change nothing."""
-    return tuple(name for name in extra or () if name not in harmless)
+    """The names of fields that the server does not know, without those that change nothing, and
+    those that are null or empty: many SDKs write every field that there is."""
+    given = [name for name, value in (extra or {}).items() if value not in NOTHING]
+    return tuple(name for name in given if name not in harmless)
 
 
 def replace_given(sampling: Sampling, **fields: Any) -> Sampling:

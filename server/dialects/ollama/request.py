@@ -200,7 +200,7 @@ class OllamaRequest(CacheFields):
 class OllamaChatRequest(OllamaRequest):
     """A request to /api/chat."""
 
-    messages: Objects = Field(default_factory=list)
+    messages: Objects | None = None
     """The conversation, its last message last; none: the model is loaded."""
     tools: Objects | None = None
     """What the model may call: functions, with a JSON schema of their arguments."""
@@ -211,15 +211,15 @@ class OllamaChatRequest(OllamaRequest):
 
     def read(self, service: Service) -> TurnRequest:
         tools = read_offered_tools(self.tools or (), service.settings)
-        return self.make(service, read_messages(self.messages), tools)
+        return self.make(service, read_messages(self.messages or ()), tools)
 
 
 class OllamaGenerateRequest(OllamaRequest):
     """A request to /api/generate."""
 
-    prompt: str = ""
+    prompt: str | None = None
     """What the user says; empty: the model is loaded."""
-    system: str = ""
+    system: str | None = None
     """What stands in front of it."""
     raw: bool | None = None
     """The prompt goes to the model as it is."""
@@ -249,7 +249,7 @@ class OllamaGenerateRequest(OllamaRequest):
             )
             ignored = self.find_ignored(service)
             return TurnRequest(job, self.read_generation(service), ignored_fields=ignored)
-        messages = [{"role": "user", "content": self.prompt}]
+        messages = [{"role": "user", "content": self.prompt or ""}]
         if self.system:
             messages.insert(0, {"role": "system", "content": self.system})
         return self.make(service, messages, OfferedTools())

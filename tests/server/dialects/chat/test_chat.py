@@ -211,7 +211,7 @@ REFUSED: list[tuple[Json, str, str]] = [
         "unknown tool",
     ),
     ({"tools": [{"type": "function"}]}, "/tools/0/name", "no name"),
-    ({"functions": []}, "/functions", "tools"),
+    ({"functions": [{"name": "f"}]}, "/functions", "tools"),
     ({"response_format": {"type": "xml"}}, "/response_format", "not known"),
     ({"chat_template_kwargs": {"messages": 1}}, "/chat_template_kwargs/messages", "may not"),
     ({"continue_final_message": True}, "/messages/0", "assistant"),
