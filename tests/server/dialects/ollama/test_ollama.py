@@ -70,9 +70,10 @@ def test_calls_come_whole_with_arguments_as_an_object(painter: httpx.Client) -> 
     assert [calls for calls in streamed if calls] == [[call]]
 
 
-@pytest.mark.parametrize(
-    "choice", ["required", {"type": "function", "function": {"name": "paint"}}]
-)
+NAMED = {"type": "function", "function": {"name": "paint"}}
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "required"}, NAMED])
 def test_a_choice_of_tools_is_followed(painter: httpx.Client, choice: Any) -> None:
     """Ollama has none; the providers of several SDKs send it all the same."""
     reply = ask(painter, tools=[PAINT], tool_choice=choice)
