@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.caller import set_caller
-from server.errors import UNSUPPORTED_ENCODING, HttpError
+from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_error
 from server.http.dialect import Dialect, find_dialect
 from server.ids import make_id
 from server.metrics import Counters
@@ -74,37 +74,34 @@ class Gate:
             scope = {**scope, "method": "GET"}
         headers = {name.lower(): value for name, value in scope["headers"]}
         request_id = _read_request_id(headers)
-        send = self._count(scope, send, request_id)
+        send = _CountedReply(
+            send, scope, dialect=self._find_dialect(scope), id=request_id, counters=self._counters
+        )
         scope_headers = scope["headers"]
         if scope["method"] == "OPTIONS" and b"access-control-request-method" not in headers:
             await _answer(send, 200, {})
             return
         fault = self._find_foreign(scope_headers) or self._find_fault(scope["path"], headers)
         if fault is not None:
-            body = find_dialect(self._dialects, scope["path"]).encode_error(fault)
-            await _answer(send, fault.status, body, headers=fault.headers.items())
+            await self._refuse(scope, send, fault)
             return
         key = find_key(headers.items()) if self._keys else None
         set_caller(key, request_id=request_id)
         body = _Limited(receive, self._find_most(scope["path"]), self._body_seconds)
-        await self._app(scope, body, send)
+        try:
+            await self._app(scope, body, send)
+        except Exception as error:  # what is behind the gate answers errors of clients itself
+            if send.has_begun:
+                raise
+            log_error(error)
+            await self._refuse(scope, send, as_http_error(error))
 
-    def _count(self, scope: Scope, send: Send, request_id: str) -> Send:
-        async def send_counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                # FastAPI notes the route. Without one the path is anything at all, and each would
-                # be a counter of its own.
-                route = scope.get("route")
-                path = getattr(route, "path", "other")
-                self._counters.note_request(path, message["status"])
-                names = [b"x-request-id"]
-                if find_dialect(self._dialects, scope["path"]).has_request_ids:
-                    names.append(b"request-id")
-                ids = [(name, request_id.encode()) for name in names]
-                message["headers"] = [*message.get("headers", ()), *ids]
-            await send(message)
+    def _find_dialect(self, scope: Scope) -> Dialect:
+        return find_dialect(self._dialects, scope["path"])
 
-        return send_counted
+    async def _refuse(self, scope: Scope, send: Send, fault: HttpError) -> None:
+        body = self._find_dialect(scope).encode_error(fault)
+        await _answer(send, fault.status, body, headers=fault.headers.items())
 
     def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> HttpError | None:
         """What is wrong with a request that somebody else may have made a browser send."""
@@ -175,6 +172,41 @@ def _read_host(text: str) -> str:
     """The name in a Host header or an origin, without its port."""
     name, colon, port = text.strip().lower().rpartition(":")
     return name if colon and port.isdigit() else text.strip().lower()
+
+
+class _CountedReply:
+    """Sends a reply, which is counted and gets the id of its request.
+
+    Args:
+        send: what sends it.
+        scope: of the request.
+        dialect: of the request.
+        id: of the request.
+        counters: count it.
+
+    Attributes:
+        has_begun: its status was sent.
+    """
+
+    def __init__(self, send: Send, scope: Scope, *, dialect: Dialect, id: str, counters: Counters):
+        self._send = send
+        self._scope = scope
+        self._counters = counters
+        names = [b"x-request-id"]
+        if dialect.has_request_ids:
+            names.append(b"request-id")
+        self._ids = [(name, id.encode()) for name in names]
+        self.has_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            # FastAPI notes the route. Without one the path is anything at all, and each would be a
+            # counter of its own.
+            path = getattr(self._scope.get("route"), "path", "other")
+            self._counters.note_request(path, message["status"])
+            message["headers"] = [*message.get("headers", ()), *self._ids]
+        await self._send(message)
 
 
 class _Limited:
