@@ -2,7 +2,9 @@
 
 It follows every reference anew, in every branch: a value of 60 bytes can have more ways through a
 schema of 300 than it will ever have walked, and nothing interrupts it. So the ways are counted
-first. Counting is cheap, since what one value has to be by one schema is counted once.
+first. Counting is cheap, since what one value has to be by one schema is counted once. It also
+compiles every pattern, with all that is counted in it; so their sizes are steps of whoever asks for
+a validator.
 """
 
 import json
@@ -14,7 +16,8 @@ from typing import Any
 import jsonschema_rs
 
 from grammars.errors import SchemaError
-from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_parts
+from grammars.regex.compiled_size import estimate_ranges
+from grammars.schema.subschemas import Json, escape, is_list, is_object, look_up, map_parts
 from grammars.steps import StepsError, limit_steps, spend
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
@@ -22,6 +25,7 @@ MOST_WAYS = 1_000_000
 """Subschemas that a value may be compared with, each as often as a way leads there: 0.1 s."""
 NATIVE_BYTES = 13
 """What jsonschema-rs holds for each character of a schema, about."""
+_RANGES = 8  # of characters in a pattern, that are compiled in a step
 _MOST_EXPLAINED = 2_000
 """An error has those of all branches in it, at 100 us each; of more ways, it has no reason."""
 _MOST_IN_PLACE = 50_000  # of which there is one for each part of a value
@@ -44,9 +48,11 @@ class Validator:
 
     Raises:
         ValueError: the schema is not valid, or refers to another document.
+        StepsError: its patterns are too large; `where` is the pointer of one.
     """
 
     def __init__(self, source: Json, root: Json):
+        _spend_on_patterns(source)
         self._source = source
         self._root = root
         self._inner = _make_inner(source, root)
@@ -238,6 +244,38 @@ def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
         parts = schema.get(keyword)
         if is_object(parts):
             yield from parts.values()
+
+
+def _spend_on_patterns(source: Json) -> None:
+    """Counts the steps of compiling the patterns of a schema; the same one is compiled once."""
+    known = set[str]()
+    for pointer, pattern in _list_patterns(source):
+        if pattern in known:
+            continue
+        known.add(pattern)
+        try:
+            spend(estimate_ranges(pattern) // _RANGES)
+        except StepsError as error:
+            error.where = pointer
+            raise
+
+
+def _list_patterns(source: Json) -> Iterator[tuple[str, str]]:
+    """All that may be a pattern, and the JSON pointers to it."""
+    queue: list[tuple[str, Json]] = [("", source)]
+    while queue:
+        pointer, value = queue.pop()
+        members: Mapping[str, Json] = {}
+        if is_list(value):
+            members = {str(number): item for number, item in enumerate(value)}
+        elif is_object(value):
+            members = value
+            if isinstance(pattern := value.get("pattern"), str):
+                yield f"{pointer}/pattern", pattern
+            if is_object(patterns := value.get("patternProperties")):
+                for pattern in patterns:
+                    yield f"{pointer}/patternProperties/{escape(pattern)}", pattern
+        queue += [(f"{pointer}/{escape(key)}", part) for key, part in members.items()]
 
 
 def _make_inner(source: Json, root: Json) -> Any:
