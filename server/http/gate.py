@@ -66,6 +66,9 @@ class Gate:
         self._origins = settings.cors_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":  # nothing here speaks it, and it has not been checked
+            await send({"type": "websocket.close"})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -106,8 +109,9 @@ class Gate:
     def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> HttpError | None:
         """What is wrong with a request that somebody else may have made a browser send."""
         named = [(name.lower(), value) for name, value in headers]
-        if sum(name == b"authorization" for name, _ in named) > 1:
-            return HttpError(400, "there are two Authorization headers", "invalid_request")
+        for header in ("Authorization", "X-Api-Key"):
+            if sum(name == header.lower().encode() for name, _ in named) > 1:
+                return HttpError(400, f"there are two {header} headers", "invalid_request")
         allowed = self._allowed_hosts
         if allowed is None:
             return None
