@@ -27,6 +27,7 @@ from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
 from benchmarks.attacks.connections import CONNECTIONS, RawAttack, send_raw
 from benchmarks.attacks.schemas import ATTACKS
+from benchmarks.attacks.ways import WAYS
 from benchmarks.processes.served import Served, serve
 
 ATTACKER, VICTIM = "attacker", "victim"
@@ -147,7 +148,7 @@ def main() -> int:
     names = parser.parse_args().names
     keys = ("--api-key", ATTACKER, "--api-key", VICTIM)
     faults = count = 0
-    for options, attacks in ((keys, (*ATTACKS, *BODIES)), ((), CONNECTIONS)):
+    for options, attacks in ((keys, (*ATTACKS, *BODIES, *WAYS)), ((), CONNECTIONS)):
         chosen = [a for a in attacks if not names or any(name in a.name for name in names)]
         if chosen:
             faults += try_all(options, chosen)
