@@ -203,6 +203,8 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"logit_bias": [["", 1]]}, "/logit_bias/0", "token"),
     ({"logit_bias": [["A", 1], [65, 2]]}, "/logit_bias", "two biases"),
     ({"logit_bias": {"99999": 1}}, "/logit_bias/99999", "token"),
+    ({"logit_bias": {"12345678901": 1}}, "/logit_bias/12345678901", "token"),
+    ({"logit_bias": {"a" * 60_000: 1, "b" * 60_000: 1}}, "/logit_bias", "the limit is 100,000"),
     ({"tool_choice": "sometimes"}, "/tool_choice", "not known"),
     ({"tool_choice": "required"}, "/tool_choice", "no tool"),
     (
