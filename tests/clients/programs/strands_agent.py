@@ -1,4 +1,4 @@
-"""strands-agents: `Agent` over its own models for Chat Completions, Responses, Messages and Ollama."""
+"""strands-agents: `Agent` over its models for Chat Completions, Responses, Messages and Ollama."""
 
 import asyncio
 from collections.abc import Callable
