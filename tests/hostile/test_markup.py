@@ -32,10 +32,7 @@ def ask_chat(text: str) -> Json:
         "messages": [
             {"role": "system", "content": text},
             {"role": "user", "content": [{"type": "text", "text": text}], "name": text},
-            {
-                "role": "assistant",
-                "tool_calls": [{"id": "c", "type": "function", "function": called}],
-            },
+            {"role": "assistant", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c", "name": text, "content": text},
         ],
         "tools": [{"type": "function", "function": function}],
