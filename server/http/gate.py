@@ -5,6 +5,7 @@ import asyncio
 import json
 import re
 import secrets
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from starlette.exceptions import HTTPException
@@ -15,7 +16,7 @@ from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_er
 from server.http.dialect import Dialect, find_dialect
 from server.ids import make_id
 from server.metrics import Counters
-from server.settings import Settings
+from server.settings import LEAST_RATE, Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trace"})
 """Paths that need no key."""
@@ -220,7 +221,8 @@ class _Limited:
     Args:
         receive: of the request.
         most: bytes.
-        seconds: so long may it take until the next part comes.
+        seconds: so long may it take until the next part comes, and all parts together no longer
+            than that and what is due to their bytes (`LEAST_RATE`).
     """
 
     def __init__(self, receive: Receive, most: int, seconds: float):
@@ -228,13 +230,24 @@ class _Limited:
         self._most = most
         self._seconds: float | None = seconds
         self._size = 0
+        self._began = time.monotonic()
+
+    def _find_patience(self) -> float | None:
+        """Seconds until the next part has to be there; None: nothing more is to come."""
+        if self._seconds is None:
+            return None
+        end = self._began + self._seconds + self._size / LEAST_RATE
+        return min(self._seconds, max(0.0, end - time.monotonic()))
 
     async def __call__(self) -> Message:
+        patience = self._find_patience()
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(patience):
                 message = await self._receive()
         except TimeoutError:
             fault = f"nothing of the body came for {self._seconds:g} seconds"
+            if patience != self._seconds:
+                fault = f"the body comes more slowly than {LEAST_RATE:,} bytes a second"
             raise HTTPException(408, fault, {"Connection": "close"}) from None
         if not message.get("more_body"):
             self._seconds = None  # what comes now is that the client has gone, at any time

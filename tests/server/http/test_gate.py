@@ -280,6 +280,26 @@ def test_no_websocket_gets_past_the_gate() -> None:
     assert sent == [{"type": "websocket.close"}]
 
 
+def test_a_body_in_drops_is_not_waited_for() -> None:
+    """One that always comes just in time would keep its connection for years."""
+    with running(scripted("Hi"), Settings(idle_seconds=1)) as client:
+        url = client.base_url
+        assert url.port is not None
+        with socket.create_connection((url.host, url.port)) as slow:
+            lines = (f"POST {CHAT} HTTP/1.1", "Host: localhost", "Content-Length: 1000000", "", "")
+            slow.sendall("\r\n".join(lines).encode())
+            slow.settimeout(0.1)
+            answer = b""
+            for _ in range(600):
+                try:
+                    answer = slow.recv(4096)
+                    break
+                except TimeoutError:
+                    slow.sendall(b" ")
+        assert b" 408 " in answer.splitlines()[0]
+        assert b"more slowly than 1,000 bytes a second" in answer
+
+
 def test_half_a_body_is_not_waited_for() -> None:
     with running(scripted("Hi"), Settings(idle_seconds=1)) as client:
         address = (client.base_url.host, client.base_url.port)
