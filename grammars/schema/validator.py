@@ -10,6 +10,7 @@ a validator.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,7 +18,7 @@ import jsonschema_rs
 
 from grammars.errors import SchemaError
 from grammars.regex.compiled_size import estimate_ranges
-from grammars.schema.subschemas import Json, escape, is_list, is_object, look_up, map_parts
+from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_parts, point_to
 from grammars.steps import StepsError, limit_steps, spend
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
@@ -249,33 +250,51 @@ def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
 def _spend_on_patterns(source: Json) -> None:
     """Counts the steps of compiling the patterns of a schema; the same one is compiled once."""
     known = set[str]()
-    for pointer, pattern in _list_patterns(source):
+    for place, pattern in _list_patterns(source):
         if pattern in known:
             continue
         known.add(pattern)
         try:
             spend(estimate_ranges(pattern) // _RANGES)
         except StepsError as error:
-            error.where = pointer
+            error.where = place.write_pointer()
             raise
 
 
-def _list_patterns(source: Json) -> Iterator[tuple[str, str]]:
-    """All that may be a pattern, and the JSON pointers to it."""
-    queue: list[tuple[str, Json]] = [("", source)]
+@dataclass(frozen=True)
+class _PatternPlace:
+    """A place in a document. Pointers are only written where one is told: those of all places may
+    have a thousand times the bytes of the document."""
+
+    parent: "_PatternPlace | None" = None
+    step: str | int = ""
+
+    def write_pointer(self) -> str:
+        """The JSON pointer of the place."""
+        steps: list[str | int] = []
+        place = self
+        while place.parent is not None:
+            steps.append(place.step)
+            place = place.parent
+        return point_to(reversed(steps))
+
+
+def _list_patterns(source: Json) -> Iterator[tuple[_PatternPlace, str]]:
+    """All that may be a pattern, and where."""
+    queue: list[tuple[_PatternPlace, Json]] = [(_PatternPlace(), source)]
     while queue:
-        pointer, value = queue.pop()
-        members: Mapping[str, Json] = {}
+        place, value = queue.pop()
         if is_list(value):
-            members = {str(number): item for number, item in enumerate(value)}
-        elif is_object(value):
-            members = value
-            if isinstance(pattern := value.get("pattern"), str):
-                yield f"{pointer}/pattern", pattern
-            if is_object(patterns := value.get("patternProperties")):
-                for pattern in patterns:
-                    yield f"{pointer}/patternProperties/{escape(pattern)}", pattern
-        queue += [(f"{pointer}/{escape(key)}", part) for key, part in members.items()]
+            queue += [(_PatternPlace(place, number), part) for number, part in enumerate(value)]
+            continue
+        if not is_object(value):
+            continue
+        if isinstance(pattern := value.get("pattern"), str):
+            yield _PatternPlace(place, "pattern"), pattern
+        if is_object(patterns := value.get("patternProperties")):
+            for pattern in patterns:
+                yield _PatternPlace(_PatternPlace(place, "patternProperties"), pattern), pattern
+        queue += [(_PatternPlace(place, key), part) for key, part in value.items()]
 
 
 def _make_inner(source: Json, root: Json) -> Any:

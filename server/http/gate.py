@@ -240,14 +240,12 @@ class _Limited:
         return min(self._seconds, max(0.0, end - time.monotonic()))
 
     async def __call__(self) -> Message:
-        patience = self._find_patience()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(self._find_patience()):
                 message = await self._receive()
         except TimeoutError:
-            fault = f"nothing of the body came for {self._seconds:g} seconds"
-            if patience != self._seconds:
-                fault = f"the body comes more slowly than {LEAST_RATE:,} bytes a second"
+            slow = f"{self._seconds:g} seconds, or less than {LEAST_RATE:,} bytes a second"
+            fault = f"nothing of the body came for {slow}"
             raise HTTPException(408, fault, {"Connection": "close"}) from None
         if not message.get("more_body"):
             self._seconds = None  # what comes now is that the client has gone, at any time

@@ -5,7 +5,7 @@ reply names them.
 """
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -87,7 +87,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     """The reply goes on with the last message, which is one of the assistant."""
     add_generation_prompt: bool | None = None
     """For /apply-template: false leaves out what begins the turn of the assistant."""
-    modalities: list[Literal["text"]] | None = None
+    modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
     """What the reply is made of: text."""
     trace: bool | None = None
     """The reply has a trace: what decided about each of its tokens. Not with several choices."""

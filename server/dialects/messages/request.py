@@ -172,9 +172,8 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
 
     def _find_ignored(self) -> tuple[str, ...]:
         extra = self.model_extra or {}
-        if (
-            extra.get("thread") is not None
-        ):  # the SDK sends the whole conversation when it reads this code
+        if extra.get("thread") is not None:
+            # The SDK sends the whole conversation when it reads this code.
             message = "this server keeps no threads: send the whole conversation"
             raise HttpError(400, message, "thread_unsupported_request", where="/thread")
         return find_ignored(extra, HARMLESS)
