@@ -1,9 +1,10 @@
 """Attacks on a server, and what another client notices of them.
 
-Each attack goes to a server that two clients share (a key each). Beside it the second client asks
-for a short reply over and over, and for /health. Printed for each attack: its status, the seconds
-that it takes, the peak of memory above the start, and the worst latencies of the second client,
-with and without the attack.
+Each attack goes to a server that two clients share (a key each; those on connections of their own
+need none, and go to a server without keys). Beside it the second client asks for a short reply over
+and over, and for /health. Printed for each attack: its status, the seconds that it takes, the peak
+of memory above the start, and the worst latencies of the second client, with and without the
+attack.
 
     python -m benchmarks.hostile [NAME ...]
 
@@ -15,6 +16,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +25,9 @@ import httpx
 
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
+from benchmarks.attacks.connections import CONNECTIONS, RawAttack, send_raw
 from benchmarks.attacks.schemas import ATTACKS
+from benchmarks.attacks.ways import WAYS
 from benchmarks.processes.served import Served, serve
 
 ATTACKER, VICTIM = "attacker", "victim"
@@ -76,10 +80,10 @@ class Row:
     health: float
 
 
-def try_attack(served: Served, attack: Attack | None) -> Row:
+def try_attack(served: Served, attack: Attack | RawAttack | None) -> Row:
     """Sends an attack beside the requests of the victim; None: there is none, for comparison."""
     # Made first: to write megabytes of JSON would keep the victims waiting in this very process.
-    content = "" if attack is None else json.dumps(attack.make())
+    content = json.dumps(attack.make()) if isinstance(attack, Attack) else ""
     victims = [Victim(served.url, PLAIN), Victim(served.url, None)]
     threads = [threading.Thread(target=victim.run) for victim in victims]
     memory = peak = served.measure()
@@ -101,10 +105,13 @@ def try_attack(served: Served, attack: Attack | None) -> Row:
     return Row(name, answers[0], seconds, (peak - memory) / 1e6, plain, health)
 
 
-def _send(url: str, attack: Attack | None, content: str, answers: list[str]) -> None:
+def _send(url: str, attack: Attack | RawAttack | None, content: str, answers: list[str]) -> None:
     if attack is None:
         time.sleep(CALM)
         answers.append("-")
+        return
+    if isinstance(attack, RawAttack):
+        answers.append(_name_statuses(send_raw(url, attack)))
         return
     headers = {"Authorization": f"Bearer {ATTACKER}", "Content-Type": "application/json"}
     answer = "hang"
@@ -114,6 +121,18 @@ def _send(url: str, attack: Attack | None, content: str, answers: list[str]) -> 
         )
         answer = str(response.status_code)
     answers.append(answer)
+
+
+def _name_statuses(statuses: Iterable[int]) -> str:
+    """Each of them once."""
+    return " ".join(dict.fromkeys(map(str, statuses)))
+
+
+def _list_fair(attack: Attack | RawAttack) -> list[str]:
+    """What may come of an attack."""
+    if isinstance(attack, RawAttack):
+        return [_name_statuses(attack.statuses)]
+    return [str(status) for status in attack.statuses]
 
 
 def _print_row(row: Row) -> None:
@@ -127,19 +146,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="attacks on a server")
     parser.add_argument("names", nargs="*", help="parts of names; default: all attacks")
     names = parser.parse_args().names
-    chosen = [a for a in (*ATTACKS, *BODIES) if not names or any(name in a.name for name in names)]
     keys = ("--api-key", ATTACKER, "--api-key", VICTIM)
+    faults = count = 0
+    for options, attacks in ((keys, (*ATTACKS, *BODIES, *WAYS)), ((), CONNECTIONS)):
+        chosen = [a for a in attacks if not names or any(name in a.name for name in names)]
+        if chosen:
+            faults += try_all(options, chosen)
+            count += len(chosen)
+    print(f"{faults} of {count} attacks had another answer than they may have")
+    return 1 if faults else 0
+
+
+def try_all(options: Sequence[str], attacks: Sequence[Attack | RawAttack]) -> int:
+    """Tries attacks on a server with these options; the number that had an unfair answer."""
     faults = 0
-    with serve([*keys, "--log-level", "error", "-np", "2"]) as served:
+    with serve([*options, "--log-level", "error", "-np", "2"]) as served:
         print(f"{'attack':42} status  time    memory   plain   /health of another client")
         try_attack(served, None)  # what is new takes longer
         _print_row(try_attack(served, None))
-        for attack in chosen:
+        for attack in attacks:
             row = try_attack(served, attack)
             _print_row(row)
-            faults += row.status not in map(str, attack.statuses)
-    print(f"{faults} of {len(chosen)} attacks had another answer than they may have")
-    return 1 if faults else 0
+            faults += row.status not in _list_fair(attack)
+    return faults
 
 
 if __name__ == "__main__":

@@ -328,6 +328,7 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         log_config=None,  # its records go where ours go, see `set_up_log`
         http=make_protocol(settings.idle_seconds, find_most_connections()),
         timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
+        ws="none",  # whatever packages are there
         server_header=False,
     )
     server = DrainingServer(config, drain)

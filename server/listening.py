@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from constrained.errors import RequestError
+from server.settings import LEAST_RATE
 
 if sys.platform != "win32":
     import resource
@@ -95,7 +96,8 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
     """The protocol of connections, for uvicorn.
 
     Args:
-        idle_seconds: a connection is closed on which no whole head of a request came for so long.
+        idle_seconds: a connection is closed on which no whole head of a request came for so long,
+            or whose client takes the rest of a reply too slowly (`LEAST_RATE`).
         most_connections: one more is closed at once. With no descriptor left, the event loop could
             not even accept a connection to refuse it, and would try without end.
     """
@@ -105,6 +107,7 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
 
     class ImpatientProtocol(base):
         _expiry: asyncio.TimerHandle | None = None
+        _look: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
@@ -153,8 +156,31 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
             elif self._expiry is None:  # the next request of a connection that is kept
                 self._expect_head()
 
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._watch_rest()
+
+        def _watch_rest(self) -> None:
+            """A whole reply is written at once, and kept until the client has taken it."""
+            if self._look is not None:
+                self._look.cancel()
+            rest = self.transport.get_write_buffer_size()
+            self._look = None
+            if rest:
+                self._look = self.loop.call_later(idle_seconds, self._check_rest, rest)
+
+        def _check_rest(self, before: int) -> None:
+            self._look = None
+            rest = self.transport.get_write_buffer_size()
+            if rest and before - rest < LEAST_RATE * idle_seconds:
+                self.transport.abort()
+            else:
+                self._watch_rest()
+
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_expecting()
+            if self._look is not None:
+                self._look.cancel()
             super().connection_lost(exc)
 
         @property

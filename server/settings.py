@@ -12,6 +12,9 @@ from constrained.errors import RequestError
 from constrained.job import MOST_REPEATED
 
 MIB = 1 << 20
+LEAST_RATE = 1_000
+"""Bytes a second that a client has to send of a body, and to take of a reply, behind the time in
+which it may do nothing at all (`Settings.idle_seconds`)."""
 
 
 class ReasoningField(StrEnum):

@@ -140,6 +140,16 @@ def _list_long_lists() -> Iterator[Attack]:
         statuses=REFUSED,
     )
     yield Attack(
+        "a bias for a text of 5 MB",
+        lambda: fill(CHAT, "logit_bias", {"word " * MIB: 1}),
+        statuses=REFUSED,
+    )
+    yield Attack(
+        "biases for 80,000 words",
+        lambda: fill(CHAT, "logit_bias", [[f"word{i}", 1] for i in range(80_000)]),
+        statuses=REFUSED,
+    )
+    yield Attack(
         "200,000 unknown fields",
         lambda: {**fill(CHAT, "n", 1), **{f"x{i}": 1 for i in range(200_000)}},
         statuses=REFUSED,

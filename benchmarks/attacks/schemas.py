@@ -305,6 +305,20 @@ def _list_alternatives() -> Iterator[Attack]:
     yield from _both("recursion with 8 ways", recursive_alternatives(8))
 
 
+def large_patterns(count: int) -> Schema:
+    """Patterns of a dozen characters, each of which an engine makes 10 MB of."""
+    members = {
+        f"p{i}": {"type": "string", "pattern": rf"\p{{L}}{{1,200}}x{i}"} for i in range(count)
+    }
+    return _object(members)
+
+
+def long_class(count: int) -> Schema:
+    """A pattern with very many ranges of characters, counted."""
+    characters = "".join(chr(0x4E00 + 2 * number) for number in range(9_000))
+    return _one({"type": "string", "pattern": f"[{characters}]{{1,{count}}}"})
+
+
 def _list_sizes() -> Iterator[Attack]:
     rng = random.Random(0)
     words = [f"{rng.getrandbits(64):x}" for _ in range(40_000)]
@@ -324,6 +338,8 @@ def _list_sizes() -> Iterator[Attack]:
     yield from _both("200 divisors", _one(small))
     distinct = {"type": "array", "uniqueItems": True, "items": {"enum": list(range(60))}}
     yield from _both("60 distinct items", _one({**distinct, "minItems": 30}))
+    yield from _both("100 patterns of 10 MB", large_patterns(100))
+    yield from _both("9,000 characters, counted", long_class(5_000))
     names = {"type": "object", "propertyNames": {"pattern": "^(a|b)*a(a|b){12}$"}}
     yield from _both("propertyNames of 2^12 states", {**names, "minProperties": 9})
     yield from _both("pattern a(a|b){1000}", _one({"pattern": "^(a|b)*a(a|b){1000}$"}))

@@ -260,7 +260,7 @@ def read_policy(
             return Policy(Choice.AUTO, parallel=parallel, think=think)
         case "none" | {"type": "none"}:
             return Policy(Choice.NONE, parallel=parallel, think=think)
-        case "required" | "any" | {"type": "any"}:
+        case "required" | "any" | {"type": "required" | "any"}:
             return Policy(Choice.REQUIRED, parallel=parallel, think=think)
         case {"type": "allowed_tools", "allowed_tools": {"tools": list(allowed)} as body}:
             policy = _allow(allowed, mode=body.get("mode", "auto"))

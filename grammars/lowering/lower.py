@@ -77,6 +77,8 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
 
 def _refuse_size(where: str) -> SchemaError:
     message = "the schema is too large: its references and alternatives expand too far"
+    if where.endswith("/pattern") or "/patternProperties" in where:
+        message = "the schema is too large: the counts of its patterns expand too far"
     return SchemaError(message, where=where, hint="Simplify it, or split the tool")
 
 

@@ -2,20 +2,24 @@
 
 It follows every reference anew, in every branch: a value of 60 bytes can have more ways through a
 schema of 300 than it will ever have walked, and nothing interrupts it. So the ways are counted
-first. Counting is cheap, since what one value has to be by one schema is counted once.
+first. Counting is cheap, since what one value has to be by one schema is counted once. It also
+compiles every pattern, with all that is counted in it; so their sizes are steps of whoever asks for
+a validator.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import jsonschema_rs
 
 from grammars.errors import SchemaError
-from grammars.schema.patterns import PREFIX, Formats, replace_counted
-from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_parts
+from grammars.regex.compiled_size import estimate_ranges
+from grammars.schema.patterns import PREFIX, Formats, replace_large
+from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_parts, point_to
 from grammars.steps import StepsError, limit_steps, spend
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
@@ -23,6 +27,7 @@ MOST_WAYS = 1_000_000
 """Subschemas that a value may be compared with, each as often as a way leads there: 0.1 s."""
 NATIVE_BYTES = 13
 """What jsonschema-rs holds for each character of a schema, about."""
+_RANGES = 8  # of characters in a pattern, that are compiled in a step
 _MOST_EXPLAINED = 2_000
 """An error has those of all branches in it, at 100 us each; of more ways, it has no reason."""
 _MOST_IN_PLACE = 50_000  # of which there is one for each part of a value
@@ -45,6 +50,7 @@ class Validator:
 
     Raises:
         ValueError: the schema is not valid, or refers to another document.
+        StepsError: its patterns are too large; `where` is the pointer of one.
     """
 
     def __init__(self, source: Json, root: Json):
@@ -252,16 +258,68 @@ def _word(error: jsonschema_rs.ValidationError) -> str:
     return error.message
 
 
+def _spend_on_patterns(source: Json) -> None:
+    """Counts the steps of compiling the patterns of a schema; the same one is compiled once."""
+    known = set[str]()
+    for place, pattern in _list_patterns(source):
+        if pattern in known:
+            continue
+        known.add(pattern)
+        try:
+            spend(estimate_ranges(pattern) // _RANGES)
+        except StepsError as error:
+            error.where = place.write_pointer()
+            raise
+
+
+@dataclass(frozen=True)
+class _PatternPlace:
+    """A place in a document. Pointers are only written where one is told: those of all places may
+    have a thousand times the bytes of the document."""
+
+    parent: "_PatternPlace | None" = None
+    step: str | int = ""
+
+    def write_pointer(self) -> str:
+        """The JSON pointer of the place."""
+        steps: list[str | int] = []
+        place = self
+        while place.parent is not None:
+            steps.append(place.step)
+            place = place.parent
+        return point_to(reversed(steps))
+
+
+def _list_patterns(source: Json) -> Iterator[tuple[_PatternPlace, str]]:
+    """All that may be a pattern, and where."""
+    queue: list[tuple[_PatternPlace, Json]] = [(_PatternPlace(), source)]
+    while queue:
+        place, value = queue.pop()
+        if is_list(value):
+            queue += [(_PatternPlace(place, number), part) for number, part in enumerate(value)]
+            continue
+        if not is_object(value):
+            continue
+        if isinstance(pattern := value.get("pattern"), str):
+            yield _PatternPlace(place, "pattern"), pattern
+        if is_object(patterns := value.get("patternProperties")):
+            for pattern in patterns:
+                yield _PatternPlace(_PatternPlace(place, "patternProperties"), pattern), pattern
+        queue += [(_PatternPlace(place, key), part) for key, part in value.items()]
+
+
 def _make_inner(source: Json, root: Json) -> Any:
     """jsonschema-rs's validator."""
     if source is root or isinstance(source, bool):
-        document, formats = replace_counted(source)
+        document, formats = replace_large(source)
+        _spend_on_patterns(document)
         return _check(document, formats)
     dialect = {"$schema": root.get("$schema", LATEST) if is_object(root) else LATEST}
-    alone, formats = replace_counted({**dialect, **_refer_to_root(source)})
+    alone, formats = replace_large({**dialect, **_refer_to_root(source)})
+    _spend_on_patterns(alone)
     if '"$ref"' not in json.dumps(alone):
         return _check(alone, formats)
-    document, others = replace_counted(root if is_object(root) else {})
+    document, others = replace_large(root if is_object(root) else {})
     registry = jsonschema_rs.Registry([(_ROOT, {**dialect, **document})], retriever=_refuse)
     return _check(alone, formats | others, registry=registry)
 

@@ -24,7 +24,7 @@ class Expiry(BaseModel):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    anchor: str = Field("created_at", pattern="^created_at$")
+    anchor: Literal["created_at"] | None = None
     """When it begins."""
     seconds: int = Field(ge=1, le=YEAR)
     """How long it is."""

@@ -11,7 +11,9 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from server.errors import HttpError
+from server.http.json_body import read_json
 from server.ids import make_id
+from server.settings import Settings
 
 Json = dict[str, Any]
 ENDPOINTS = ("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/messages")
@@ -95,7 +97,11 @@ class _BadLineError(Exception):
 
 
 def read_lines(
-    lines: Iterable[bytes], endpoint: str | None = None, most: int = MOST_LINES
+    lines: Iterable[bytes],
+    endpoint: str | None = None,
+    *,
+    most: int = MOST_LINES,
+    most_values: int = Settings.max_values,
 ) -> BatchInput:
     """Reads the lines of a batch; blank ones are skipped. Reading ends behind `MOST_FAULTS` faults.
 
@@ -103,6 +109,7 @@ def read_lines(
         lines: of the file.
         endpoint: that all lines have to name; None: each may name one of `ENDPOINTS`.
         most: requests.
+        most_values: of JSON, in a line.
     """
     read: list[BatchLine] = []
     faults: list[LineFault] = []
@@ -111,7 +118,8 @@ def read_lines(
         if not text.strip():
             continue
         try:
-            line = _read_line(text, number, endpoint)
+            value = _read_object(text, most_values)
+            line = _read_line(value, number, endpoint)
             _check_new(line, seen)
         except _BadLineError as fault:
             faults.append(LineFault(fault.code, str(fault), line=number, param=fault.param))
@@ -128,15 +136,17 @@ def read_lines(
     return BatchInput(tuple(read), tuple(faults))
 
 
-def _read_line(text: bytes, number: int, endpoint: str | None) -> BatchLine:
+def _read_object(text: bytes, most_values: int) -> Json:
     try:
-        value = json.loads(text)
-    except RecursionError:
-        raise _BadLineError("invalid_json_line", "the line nests too deeply") from None
-    except ValueError as error:
-        raise _BadLineError("invalid_json_line", f"the line is not JSON: {error}") from None
-    if not isinstance(value, Mapping):
+        value = read_json(text, most_values=most_values, name="the line")
+    except HttpError as error:
+        raise _BadLineError("invalid_json_line", error.message) from None
+    if not isinstance(value, dict):
         raise _BadLineError("invalid_json_line", "the line is not a JSON object")
+    return value
+
+
+def _read_line(value: Json, number: int, endpoint: str | None) -> BatchLine:
     custom_id = _read_text(value, "custom_id")
     if not 0 < len(custom_id) <= LONGEST_ID:
         message = f"custom_id has to have 1 to {LONGEST_ID} characters"

@@ -14,6 +14,7 @@ from server.batches.batch import BatchRequest, BatchStatus, RequestBatch
 from server.batches.batch_folder import BatchFolder
 from server.batches.batch_input import (
     ENDPOINTS,
+    BatchInput,
     BatchLine,
     LineFault,
     LineResult,
@@ -68,6 +69,7 @@ class BatchRunner:
         self._app = app
         self._models = models
         self._most = settings.max_batches
+        self._most_values = settings.max_values
         self._drain_seconds = settings.drain_seconds
         self._batches: dict[str, RequestBatch] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -240,7 +242,12 @@ class BatchRunner:
         """
         content = self.files.get(batch.owner, batch.request.input_file_id).content
         endpoint = batch.request.endpoint
-        read = await asyncio.to_thread(lambda: read_lines(bytes(content).split(b"\n"), endpoint))
+
+        def read_content() -> BatchInput:
+            lines = bytes(content).split(b"\n")
+            return read_lines(lines, endpoint, most_values=self._most_values)
+
+        read = await asyncio.to_thread(read_content)
         if read.faults:
             batch.faults = read.faults
             raise HttpError(400, f"{len(read.faults)} lines are wrong", "invalid_input")

@@ -17,29 +17,39 @@ from server.turns.request_limits import check_lengths
 
 M = TypeVar("M", bound=BaseModel)
 Json = dict[str, Any]
+UNSAID = frozenset({"text/plain", "application/x-www-form-urlencoded", "application/octet-stream"})
+"""What a body is by its header where nobody has thought of it: without a header, `curl -d`."""
+OF_BROWSERS = ("origin", "referer", "sec-fetch-site")
+"""Headers one of which every request of a web page has."""
 
 
 async def receive_body(request: Request) -> bytes:
-    """The body of a request, which has to be JSON by its header.
+    """The body of a request, which has to be JSON; from web pages also by its header.
 
     A web page of somebody else may send a body without asking the server first, but none that calls
-    itself JSON. So the header is insisted on.
+    itself JSON. So the header is insisted on there. Others often leave it out, for Ollama and
+    llama-server do not look at it.
 
     Raises:
         HttpError: it is something else, or the client has disconnected.
     """
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
-    kind = header.get_content_subtype()
-    if header.get_content_maintype() != "application" or not (
-        kind == "json" or kind.endswith("+json")
-    ):
+    may_be_unsaid = not any(name in request.headers for name in OF_BROWSERS)
+    if not _is_json(header) and not (may_be_unsaid and header.get_content_type() in UNSAID):
         message = "the body has to be JSON: send the header Content-Type: application/json"
         raise HttpError(415, message, "unsupported_media_type")
     try:
         return await request.body()  # which keeps it, for whoever asks again
     except ClientDisconnect as error:
         raise HttpError(GONE, "the client has disconnected", "client_closed_request") from error
+
+
+def _is_json(header: Message) -> bool:
+    kind = header.get_content_subtype()
+    return header.get_content_maintype() == "application" and (
+        kind == "json" or kind.endswith("+json")
+    )
 
 
 def read_object(body: bytes, settings: Settings) -> Json:

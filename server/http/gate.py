@@ -5,17 +5,18 @@ import asyncio
 import json
 import re
 import secrets
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.caller import set_caller
-from server.errors import UNSUPPORTED_ENCODING, HttpError
+from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_error
 from server.http.dialect import Dialect, find_dialect
 from server.ids import make_id
 from server.metrics import Counters
-from server.settings import Settings
+from server.settings import LEAST_RATE, Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trace"})
 """Paths that need no key."""
@@ -66,6 +67,9 @@ class Gate:
         self._origins = settings.cors_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":  # nothing here speaks it, and it has not been checked
+            await send({"type": "websocket.close"})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -74,43 +78,41 @@ class Gate:
             scope = {**scope, "method": "GET"}
         headers = {name.lower(): value for name, value in scope["headers"]}
         request_id = _read_request_id(headers)
-        send = self._count(scope, send, request_id)
+        send = _CountedReply(
+            send, scope, dialect=self._find_dialect(scope), id=request_id, counters=self._counters
+        )
         scope_headers = scope["headers"]
         if scope["method"] == "OPTIONS" and b"access-control-request-method" not in headers:
             await _answer(send, 200, {})
             return
         fault = self._find_foreign(scope_headers) or self._find_fault(scope["path"], headers)
         if fault is not None:
-            body = find_dialect(self._dialects, scope["path"]).encode_error(fault)
-            await _answer(send, fault.status, body, headers=fault.headers.items())
+            await self._refuse(scope, send, fault)
             return
         key = find_key(headers.items()) if self._keys else None
         set_caller(key, request_id=request_id)
         body = _Limited(receive, self._find_most(scope["path"]), self._body_seconds)
-        await self._app(scope, body, send)
+        try:
+            await self._app(scope, body, send)
+        except Exception as error:  # what is behind the gate answers errors of clients itself
+            if send.has_begun:
+                raise
+            log_error(error)
+            await self._refuse(scope, send, as_http_error(error))
 
-    def _count(self, scope: Scope, send: Send, request_id: str) -> Send:
-        async def send_counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                # FastAPI notes the route. Without one the path is anything at all, and each would
-                # be a counter of its own.
-                route = scope.get("route")
-                path = getattr(route, "path", "other")
-                self._counters.note_request(path, message["status"])
-                names = [b"x-request-id"]
-                if find_dialect(self._dialects, scope["path"]).has_request_ids:
-                    names.append(b"request-id")
-                ids = [(name, request_id.encode()) for name in names]
-                message["headers"] = [*message.get("headers", ()), *ids]
-            await send(message)
+    def _find_dialect(self, scope: Scope) -> Dialect:
+        return find_dialect(self._dialects, scope["path"])
 
-        return send_counted
+    async def _refuse(self, scope: Scope, send: Send, fault: HttpError) -> None:
+        body = self._find_dialect(scope).encode_error(fault)
+        await _answer(send, fault.status, body, headers=fault.headers.items())
 
     def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> HttpError | None:
         """What is wrong with a request that somebody else may have made a browser send."""
         named = [(name.lower(), value) for name, value in headers]
-        if sum(name == b"authorization" for name, _ in named) > 1:
-            return HttpError(400, "there are two Authorization headers", "invalid_request")
+        for header in ("Authorization", "X-Api-Key"):
+            if sum(name == header.lower().encode() for name, _ in named) > 1:
+                return HttpError(400, f"there are two {header} headers", "invalid_request")
         allowed = self._allowed_hosts
         if allowed is None:
             return None
@@ -177,6 +179,41 @@ def _read_host(text: str) -> str:
     return name if colon and port.isdigit() else text.strip().lower()
 
 
+class _CountedReply:
+    """Sends a reply, which is counted and gets the id of its request.
+
+    Args:
+        send: what sends it.
+        scope: of the request.
+        dialect: of the request.
+        id: of the request.
+        counters: count it.
+
+    Attributes:
+        has_begun: its status was sent.
+    """
+
+    def __init__(self, send: Send, scope: Scope, *, dialect: Dialect, id: str, counters: Counters):
+        self._send = send
+        self._scope = scope
+        self._counters = counters
+        names = [b"x-request-id"]
+        if dialect.has_request_ids:
+            names.append(b"request-id")
+        self._ids = [(name, id.encode()) for name in names]
+        self.has_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            # FastAPI notes the route. Without one the path is anything at all, and each would be a
+            # counter of its own.
+            path = getattr(self._scope.get("route"), "path", "other")
+            self._counters.note_request(path, message["status"])
+            message["headers"] = [*message.get("headers", ()), *self._ids]
+        await self._send(message)
+
+
 class _Limited:
     """The body of a request: up to a limit, for bodies that do not say how large they are, and as
     long as something of it comes.
@@ -184,7 +221,8 @@ class _Limited:
     Args:
         receive: of the request.
         most: bytes.
-        seconds: so long may it take until the next part comes.
+        seconds: so long may it take until the next part comes, and all parts together no longer
+            than that and what is due to their bytes (`LEAST_RATE`).
     """
 
     def __init__(self, receive: Receive, most: int, seconds: float):
@@ -192,13 +230,22 @@ class _Limited:
         self._most = most
         self._seconds: float | None = seconds
         self._size = 0
+        self._began = time.monotonic()
+
+    def _find_patience(self) -> float | None:
+        """Seconds until the next part has to be there; None: nothing more is to come."""
+        if self._seconds is None:
+            return None
+        end = self._began + self._seconds + self._size / LEAST_RATE
+        return min(self._seconds, max(0.0, end - time.monotonic()))
 
     async def __call__(self) -> Message:
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._find_patience()):
                 message = await self._receive()
         except TimeoutError:
-            fault = f"nothing of the body came for {self._seconds:g} seconds"
+            slow = f"{self._seconds:g} seconds, or less than {LEAST_RATE:,} bytes a second"
+            fault = f"nothing of the body came for {slow}"
             raise HTTPException(408, fault, {"Connection": "close"}) from None
         if not message.get("more_body"):
             self._seconds = None  # what comes now is that the client has gone, at any time

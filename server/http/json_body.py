@@ -34,46 +34,47 @@ def _refuse_constant(name: str) -> Any:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def read_json(body: bytes, *, most_values: int) -> Any:
+def read_json(body: bytes, *, most_values: int, name: str = "the body") -> Any:
     """The value of a JSON text.
 
     Args:
         body: in UTF-8.
         most_values: in it, at all depths.
+        name: what the text is, for messages.
 
     Raises:
         HttpError: it is no JSON, or has more values, or deeper ones; says at which byte.
     """
     body = body.removeprefix(_BOM)
     if not body.strip():
-        raise HttpError(400, "the body is empty: send a JSON object", "invalid_json")
-    _check_shape(body, most_values)
+        raise HttpError(400, f"{name} is empty: send a JSON object", "invalid_json")
+    _check_shape(body, most_values, name)
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        raise _refuse("it is not UTF-8", error.start) from error
+        raise _refuse(name, "it is not UTF-8", error.start) from error
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         reason = "it ends too early" if error.pos >= len(text.rstrip()) else error.msg
-        raise _refuse(reason, _count_bytes(text, error.pos)) from error
+        raise _refuse(name, reason, _count_bytes(text, error.pos)) from error
     except _NoNumberError as error:
         place = _find(_NO_NUMBER, text)
         message = f"{error} is not a JSON number: write null or leave the field out"
-        raise _refuse(message, place) from error
+        raise _refuse(name, message, place) from error
     except ValueError as error:  # of Python's int
         message = f"an integer has more than {MOST_DIGITS:,} digits"
-        raise _refuse(message, _find(_LONG, text)) from error
+        raise _refuse(name, message, _find(_LONG, text)) from error
 
 
-def _check_shape(body: bytes, most_values: int) -> None:
+def _check_shape(body: bytes, most_values: int, name: str) -> None:
     excess = find_excess(body, most_values=most_values, most_depth=MOST_DEPTH)
     if excess is None:
         return
     where = point(excess.field) if excess.field else ""
-    message = f"the body has more than {most_values:,} values: send less, or raise --max-values"
+    message = f"{name} has more than {most_values:,} values: send less, or raise --max-values"
     if excess.is_depth:
-        message = f"the body is nested more than {MOST_DEPTH} deep"
+        message = f"{name} is nested more than {MOST_DEPTH} deep"
     raise HttpError(400, f"{message} (at byte {excess.offset})", "too_large", where=where)
 
 
@@ -83,8 +84,8 @@ def point(*steps: object) -> str:
     return "".join(f"/{step}" for step in escaped)
 
 
-def _refuse(reason: str, offset: int) -> HttpError:
-    return HttpError(400, f"the body is not JSON: {reason}, at byte {offset}", "invalid_json")
+def _refuse(name: str, reason: str, offset: int) -> HttpError:
+    return HttpError(400, f"{name} is not JSON: {reason}, at byte {offset}", "invalid_json")
 
 
 def _count_bytes(text: str, characters: int) -> int:

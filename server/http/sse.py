@@ -3,6 +3,7 @@ nobody reads them."""
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -16,6 +17,7 @@ from constrained.errors import DeadlineError
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the latter is nginx's
 COMMENT = b": alive\n\n"  # clients skip comments; it keeps proxies from closing the connection
 DONE = b"data: [DONE]\n\n"
+LOG = logging.getLogger("constrained.server")
 BUFFERED = 64  # events that are made while earlier ones are sent
 
 
@@ -116,8 +118,8 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send_soon)
         except DeadlineError:  # of the request: a TimeoutError, too, but not of the sending
             raise
-        except TimeoutError:  # the connection is closed with the end of the reply missing
-            raise ConnectionError("a client does not take its stream") from None
+        except TimeoutError:  # uvicorn closes the connection: the end of the reply is missing
+            LOG.warning("a client took nothing of its stream for %g seconds", self._idle_seconds)
         finally:
             self._cancel()
             await self._events.aclose()

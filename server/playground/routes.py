@@ -15,6 +15,9 @@ from server.playground.page import write_playground
 from server.turns.service import Service
 
 router = APIRouter()
+UNFRAMED = {"X-Frame-Options": "DENY"}
+"""No page of somebody else shows these pages in itself, where its own clicks would be made on them:
+the playground knows an API key."""
 Json = dict[str, Any]
 MOST_TEXT = 200_000
 """Characters of a text that the workbench looks at."""
@@ -99,13 +102,13 @@ class Inspection(TypedDict):
 @router.get("/playground", include_in_schema=False)
 async def show_playground() -> HTMLResponse:
     """The page."""
-    return HTMLResponse(write_playground())
+    return HTMLResponse(write_playground(), headers=UNFRAMED)
 
 
 @router.get("/playground/trace", include_in_schema=False)
 async def show_trace_page() -> HTMLResponse:
     """The page of traces, for the playground to put a trace into."""
-    return HTMLResponse(read_page())
+    return HTMLResponse(read_page(), headers=UNFRAMED)
 
 
 @router.post(

@@ -12,6 +12,7 @@ from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.model.model import Model
 from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.schema.subschemas import point_to
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
@@ -23,6 +24,9 @@ from server.turns.request_lists import Texts, stop_at_first
 
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
+MOST_BIASED = 100_000  # characters of all texts whose tokens get a bias: 0.2 s to find these
+NOTHING: tuple[object, ...] = (None, "", [], {})
+"""Values that ask for nothing."""
 Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
 
 
@@ -31,7 +35,7 @@ class StreamOptions(BaseModel):
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
-    include_usage: bool = False
+    include_usage: bool | None = None
     """The stream ends with a chunk that has the usage."""
 
 
@@ -174,7 +178,7 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     @property
     def shows_usage(self) -> bool:
         """True if a stream ends with the usage."""
-        return self.stream_options is not None and self.stream_options.include_usage
+        return self.stream_options is not None and self.stream_options.include_usage is True
 
     @property
     def progress_wishes(self) -> ProgressWishes:
@@ -235,8 +239,10 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
 
 
 def find_ignored(extra: Mapping[str, Any] | None, harmless: Iterable[str]) -> tuple[str, ...]:
-    """The names of fields that the server does not know, without those that change nothing."""
-    return tuple(name for name in extra or () if name not in harmless)
+    """The names of fields that the server does not know, without those that change nothing, and
+    those that are null or empty: many SDKs write every field that there is."""
+    given = [name for name, value in (extra or {}).items() if value not in NOTHING]
+    return tuple(name for name in given if name not in harmless)
 
 
 def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
@@ -252,7 +258,8 @@ def _read_biases(
     llama-server's list of pairs.
 
     Raises:
-        HttpError: something is no such pair, a text has no tokens, or an id too many digits.
+        HttpError: something is no such pair, a text has no tokens, the texts are too long, or an id
+            has too many digits.
     """
     if given is None:
         return None
@@ -262,15 +269,19 @@ def _read_biases(
             is_id = key.isascii() and key.isdecimal()
             if is_id and len(key) > MAX_TOKEN_DIGITS:
                 message = f"{key!r} is not a token id"
-                raise HttpError(400, message, "invalid_value", where=f"/logit_bias/{key}")
+                raise HttpError(400, message, "invalid_value", where=point_to(["logit_bias", key]))
             pairs.append((key, int(key) if is_id else key, value))
     else:
         pairs = []
         for number, pair in enumerate(given):
             pairs.append((str(number), *_read_pair(pair, f"/logit_bias/{number}")))
+    length = sum(len(token) for _, token, _ in pairs if isinstance(token, str))
+    if length > MOST_BIASED:
+        message = f"its texts have {length:,} characters, the limit is {MOST_BIASED:,}: name fewer"
+        raise HttpError(400, message, "too_large", where="/logit_bias")
     biases: list[tuple[int, float]] = []  # not a map: `Sampling` refuses two biases of a token
     for place, token, value in pairs:
-        ids = _find_tokens(token, vocabulary, f"/logit_bias/{place}")
+        ids = _find_tokens(token, vocabulary, point_to(["logit_bias", place]))
         biases += [(id, value) for id in dict.fromkeys(ids)]
     return biases
 

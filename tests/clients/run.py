@@ -135,6 +135,18 @@ CLIENTS = (
         is_agent=True,
     ),
     Client("opencode", "coding_agents.py", ("opencode-ai@1",), lacks=OF_SDKS, is_agent=True),
+    Client(
+        "strands",
+        "strands_agent.py",
+        ("strands-agents[openai,anthropic,ollama]>=1.62,<2",),
+        lacks=("auto", "required", "named", "none", "parallel", "reasoning_on", "reasoning_off"),
+    ),
+    Client(
+        "ai-sdk-dialects",
+        "ai_sdk_dialects.mjs",
+        ("ai@7", "@ai-sdk/anthropic@3", "@ai-sdk/openai@3", "zod@4"),
+        lacks=("auto", "required", "named", "none", "parallel", "reasoning_off"),
+    ),
     # Drawn requests may ask for any number of tokens: 504 is an answer, too.
     Client("schemathesis", "schema_fuzz.py", ("schemathesis>=4,<5",), ("--timeout", "1")),
 )

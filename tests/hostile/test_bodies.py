@@ -9,12 +9,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
+from benchmarks.attacks.ways import WAYS
 from benchmarks.processes.served import Served, serve
 
 HANG = 30  # seconds: a bound against hangs, no measure of speed; it was a minute and more
 MOST_MEGABYTES = 400
-TRIED = [number for number, attack in enumerate(BODIES) if not attack.is_variant]
+TRIED = [attack for attack in (*BODIES, *WAYS) if not attack.is_variant]
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +59,8 @@ class Visitor:
                     self.failures.append(repr(error))
 
 
-@pytest.mark.parametrize("number", TRIED, ids=lambda number: BODIES[number].name)
-def test_it_ends_beside_others(served: Served, number: int) -> None:
-    attack = BODIES[number]
+@pytest.mark.parametrize("attack", TRIED, ids=lambda attack: attack.name)
+def test_it_ends_beside_others(served: Served, attack: Attack) -> None:
     before = measure_peak(served)
     content = json.dumps(attack.make())
     headers = {"Content-Type": "application/json"}

@@ -175,6 +175,33 @@ def test_small_writes_are_sent_at_once() -> None:
     assert find_most_connections() > 100
 
 
+LARGE = 1 << 24  # bytes: more than the system keeps of what is sent
+
+
+async def send_much(scope: Any, receive: Any, send: Any) -> None:
+    """An application whose reply is large, and sent as a whole."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": bytes(LARGE)})
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_a_whole_reply_is_kept_for_who_takes_it(is_slow: bool) -> None:
+    with listen(application=send_much, idle_seconds=0.6) as address, socket.socket() as client:
+        if is_slow:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(address)
+        client.sendall(HEAD)
+        for _ in range(30 if is_slow else 0):
+            client.recv(1)
+            time.sleep(0.05)
+        client.settimeout(PATIENCE)
+        taken = 0
+        with suppress(ConnectionResetError):
+            while part := client.recv(1 << 20):
+                taken += len(part)
+    assert (taken < LARGE) == is_slow
+
+
 def send_for_ever(served: socket.socket) -> None:
     while True:
         served.sendall(b"x" * 4096)

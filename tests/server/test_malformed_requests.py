@@ -97,10 +97,16 @@ def test_a_failure_of_the_server_closes_the_connection(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(model, "acompile", fail)
     with running(model, Settings()) as client:
-        response = client.post(CHAT, json=SHORT)
+        response = client.post(CHAT, json=SHORT, headers={"X-Request-Id": "mine"})
         assert response.status_code == 500
         assert "a bug" not in response.text
         assert response.headers["connection"] == "close"
+        assert response.headers["x-request-id"] == "mine"
+        failed = client.post("/v1/messages", json=SHORT)
+        assert failed.json()["type"] == "error"
+        assert failed.headers["request-id"] == failed.headers["x-request-id"]
+        metrics = client.get("/metrics").text
+        assert 'constrained_requests_total{path="/v1/chat/completions",status="500"} 1.0' in metrics
         assert client.get("/health").status_code == 200
 
 

@@ -12,6 +12,7 @@ from grammars.lowering.document.repairs import repair
 from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_object, point_to
 from grammars.schema.validator import Validator
+from grammars.steps import StepsError
 
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are no schemas of 2020-12: `items` as a list."""
@@ -46,10 +47,16 @@ def _define(document: Mapping[str, Json]) -> Json:
 
 
 def find_problem(source: Json) -> SchemaError | None:
-    """The reason why this is no JSON Schema; None if it is one."""
+    """The reason why this is no JSON Schema; None if it is one.
+
+    Raises:
+        StepsError: its patterns are too large; `where` is the pointer of one.
+    """
     try:
         Validator(source, source)
         _shapes().validate(source)
+    except StepsError:
+        raise
     except jsonschema_rs.ValidationError as e:
         return SchemaError(f"not a JSON Schema: {e.message}", where=point_to(e.instance_path))
     except (jsonschema_rs.ReferencingError, ValueError) as e:

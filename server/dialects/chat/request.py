@@ -5,7 +5,7 @@ reply names them.
 """
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -32,8 +32,7 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 Json = dict[str, Any]
 HARMLESS = frozenset(
     "user metadata store service_tier safety_identifier prompt_cache_key id_slot "
-    "verbosity prediction modalities audio web_search_options "
-    "prompt_cache_retention".split()
+    "verbosity prediction prompt_cache_retention".split()
 )
 """Fields that change nothing here, and are no reason to say so."""
 FORMATS = {
@@ -88,6 +87,8 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     """The reply goes on with the last message, which is one of the assistant."""
     add_generation_prompt: bool | None = None
     """For /apply-template: false leaves out what begins the turn of the assistant."""
+    modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
+    """What the reply is made of: text."""
     trace: bool | None = None
     """The reply has a trace: what decided about each of its tokens. Not with several choices."""
 
@@ -160,7 +161,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             message = "a trace covers one reply: leave n out"
             raise HttpError(400, message, "invalid_value", where="/trace")
         for name in ("functions", "function_call"):
-            if name in (self.model_extra or {}):
+            if (self.model_extra or {}).get(name):
                 message = f"{name} is not supported any more: use tools and tool_choice"
                 raise HttpError(400, message, "unsupported_field", where=f"/{name}")
         if self.continue_final_message and self.add_generation_prompt:

@@ -135,9 +135,9 @@ class InfillRequest(NativeFields):
     """The text in front of what is filled in."""
     input_suffix: str
     """The text behind it."""
-    input_extra: list[ExtraText] = Field(default_factory=list[ExtraText], max_length=1000)
+    input_extra: list[ExtraText] | None = Field(None, max_length=1000)
     """Further texts, such as other files."""
-    prompt: str = ""
+    prompt: str | None = None
     """The end of the prefix."""
 
     def read(self, service: Service) -> TextRequest:
@@ -173,7 +173,7 @@ def write_infill_prompt(body: InfillRequest, vocabulary: Vocabulary) -> list[int
     if special.repository is not None:
         tokens.append(special.repository)
         add(REPOSITORY, "")
-    for number, extra in enumerate(body.input_extra):
+    for number, extra in enumerate(body.input_extra or ()):
         where = f"/input_extra/{number}"
         if special.file is None:
             add(SNIPPET, where)
@@ -185,7 +185,7 @@ def write_infill_prompt(body: InfillRequest, vocabulary: Vocabulary) -> list[int
         tokens.append(special.file)
         add(FILE, "")
     tokens.append(special.prefix)
-    add(body.input_prefix + body.prompt, "/input_prefix")
+    add(body.input_prefix + (body.prompt or ""), "/input_prefix")
     tokens.append(special.suffix)
     add(body.input_suffix, "/input_suffix")
     tokens.append(special.middle)

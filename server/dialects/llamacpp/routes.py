@@ -47,11 +47,11 @@ class TokenizeRequest(BaseModel):
 
     content: str = Field(max_length=1_000_000)
     """The text."""
-    add_special: bool = False
+    add_special: bool | None = None
     """The token that begins a text goes in front."""
-    parse_special: bool = True
+    parse_special: bool | None = None
     """Names of special tokens are these tokens; false: they are text."""
-    with_pieces: bool = False
+    with_pieces: bool | None = None
     """The reply has the text of each token."""
 
 
@@ -123,7 +123,7 @@ async def tokenize(request: Request) -> Response:
 
 def _tokenize(body: TokenizeRequest, service: Service) -> Response:
     vocabulary = service.model.engine.vocabulary
-    encode = vocabulary.encode_special if body.parse_special else vocabulary.encode
+    encode = vocabulary.encode if body.parse_special is False else vocabulary.encode_special
     try:
         tokens = list(encode(body.content))
     except UnicodeEncodeError as error:

@@ -172,11 +172,11 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
 
     def _find_ignored(self) -> tuple[str, ...]:
         extra = self.model_extra or {}
-        given = {name: value for name, value in extra.items() if value is not None}
-        if "thread" in given:  # the SDK sends the whole conversation when it reads this code
+        if extra.get("thread") is not None:
+            # The SDK sends the whole conversation when it reads this code.
             message = "this server keeps no threads: send the whole conversation"
             raise HttpError(400, message, "thread_unsupported_request", where="/thread")
-        return find_ignored(given, HARMLESS)
+        return find_ignored(extra, HARMLESS)
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
         """Numbers of first messages behind which there is a breakpoint, the smallest first. A

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from constrained.answers import read_response_format
 from constrained.job import Job
+from constrained.tools.shapes import read_policy
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
@@ -138,12 +139,19 @@ class OllamaRequest(CacheFields):
             HttpError, Error: something in it cannot be; says where.
         """
 
-    def make(self, service: Service, messages: Sequence[Json], tools: OfferedTools) -> TurnRequest:
+    def make(
+        self,
+        service: Service,
+        messages: Sequence[Json],
+        tools: OfferedTools,
+        tool_choice: str | Json | None = None,
+    ) -> TurnRequest:
         """The request for a turn behind these messages."""
         kept, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
         job = Job(
             messages=kept,
             tools=tools.functions,
+            tool_choice=tool_choice,
             answer=self.read_answer(service),
             max_repetition=self._options.read_max_repetition(service.settings, "/options"),
             prefill=bool(kept) and kept[-1].get("role") == "assistant",
@@ -200,10 +208,13 @@ class OllamaRequest(CacheFields):
 class OllamaChatRequest(OllamaRequest):
     """A request to /api/chat."""
 
-    messages: Objects = Field(default_factory=list)
+    messages: Objects | None = None
     """The conversation, its last message last; none: the model is loaded."""
     tools: Objects | None = None
     """What the model may call: functions, with a JSON schema of their arguments."""
+    tool_choice: str | Json | None = None
+    """`auto`, `none`, `required`, or the function that is to be called. Ollama does not know it,
+    but some of its clients send it."""
 
     @property
     def only_loads(self) -> bool:
@@ -211,15 +222,17 @@ class OllamaChatRequest(OllamaRequest):
 
     def read(self, service: Service) -> TurnRequest:
         tools = read_offered_tools(self.tools or (), service.settings)
-        return self.make(service, read_messages(self.messages), tools)
+        choice = tools.translate_choice(self.tool_choice)
+        read_policy(choice)  # a mistake in it is reported before one in the tools
+        return self.make(service, read_messages(self.messages or ()), tools, choice)
 
 
 class OllamaGenerateRequest(OllamaRequest):
     """A request to /api/generate."""
 
-    prompt: str = ""
+    prompt: str | None = None
     """What the user says; empty: the model is loaded."""
-    system: str = ""
+    system: str | None = None
     """What stands in front of it."""
     raw: bool | None = None
     """The prompt goes to the model as it is."""
@@ -249,7 +262,7 @@ class OllamaGenerateRequest(OllamaRequest):
             )
             ignored = self.find_ignored(service)
             return TurnRequest(job, self.read_generation(service), ignored_fields=ignored)
-        messages = [{"role": "user", "content": self.prompt}]
+        messages = [{"role": "user", "content": self.prompt or ""}]
         if self.system:
             messages.insert(0, {"role": "system", "content": self.system})
         return self.make(service, messages, OfferedTools())

@@ -111,7 +111,7 @@ async def _answer(request: Request, kind: type[OllamaRequest], empty: Json) -> R
             models.unload_soon(service.name)
         return _tell_loaded(service, body, empty)
     if isinstance(body, OllamaGenerateRequest) and body.raw:
-        starting = start_text(service, turn_request, [body.prompt])
+        starting = start_text(service, turn_request, [body.prompt or ""])
     else:
         starting = start(service, turn_request)
     active = await wait_for_client(request, starting)

@@ -21,21 +21,23 @@ from server.turns.request_checks import list_texts, read_text_parts
 Json = dict[str, Any]
 SEAL_SIZE = 8  # bytes of the hash in front of a sealed text
 ROLES = ("user", "system", "developer", "assistant")
+CALLS = ("function_call", "custom_tool_call")
+"""Items of calls that are the client's to carry out."""
 Find = Callable[[set[str]], Mapping[str, Json]]
 """Finds stored items by their ids."""
 
 
-def read_input(given: str | Sequence[Json], find: Find) -> list[Json]:
+def read_input(given: str | Sequence[Json] | None, find: Find) -> list[Json]:
     """The items of a request.
 
     Args:
-        given: a text of the user, or items.
+        given: a text of the user, or items; "" and None: nothing.
         find: finds those that are named by their ids alone.
 
     Raises:
         HttpError: an item cannot be; says which, and what is wrong with it.
     """
-    if given == "":
+    if not given:
         return []
     if isinstance(given, str):
         return [_read_message({"role": "user", "content": given}, "/input")]
@@ -62,7 +64,9 @@ def _is_unread(item: Json) -> bool:
     kind = item.get("type")
     if kind in ("tool_search_call", "tool_search_output"):  # OpenAI writes null in its own ones
         return item.get("call_id") is None
-    return isinstance(kind, str) and kind.endswith("_call") and "call_id" not in item
+    if not isinstance(kind, str) or kind in CALLS:  # whose call_id is a must
+        return False
+    return kind.endswith("_call") and item.get("call_id") is None
 
 
 def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
@@ -72,7 +76,7 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             message = f"there is no item {id!r}: those of responses with store: false are not kept"
             raise HttpError(404, message, "not_found", where=f"{where}/id")
         return stored[id]
-    match item.get("type", "message"):
+    match item.get("type") or "message":
         case "message":
             return _read_message(item, where)
         case "reasoning":

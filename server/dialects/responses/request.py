@@ -56,7 +56,7 @@ class TextOptions(BaseModel):
 class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoiceFields):
     """A request to /v1/responses."""
 
-    input: str | Objects = ""
+    input: str | Objects | None = None
     """A text of the user, or the items of a conversation."""
     model: str | None = ""
     """The name of a model, or one of its aliases; needed where the server has several."""
@@ -177,7 +177,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
 
     def _find_ignored(self) -> tuple[str, ...]:
         ignored = find_ignored(self.model_extra, HARMLESS)
-        if not isinstance(self.input, str):
+        if isinstance(self.input, list):
             ignored = (*ignored, *find_unread_items(self.input))
         if self.truncation == "auto":
             return (*ignored, "truncation")

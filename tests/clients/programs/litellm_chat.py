@@ -1,4 +1,4 @@
-"""litellm: `completion`, with this server as an `openai/` model."""
+"""litellm: `completion`, with this server as an `openai/` model, and over other dialects."""
 
 import asyncio
 from typing import Any
@@ -134,6 +134,30 @@ def round_trip() -> Any:
     assert "14" in answer, answer
     assert reply.usage.prompt_tokens_details.cached_tokens > 50
     return answer
+
+
+async def answer_elsewhere(model: str, base: str) -> str:
+    """A round trip over another dialect than Chat Completions."""
+    asked = ASK | {"model": model, "api_base": base, "tools": [TOOL]}
+    first = (await litellm.acompletion(**asked)).choices[0].message
+    (call,) = first.tool_calls
+    assert check_weather(call.function.name, call.function.arguments) == report.ANSWERED
+    told = {"role": "tool", "tool_call_id": call.id, "content": report.TOLD}
+    reply = await litellm.acompletion(**asked | {"messages": [*SAID, first, told]})
+    answer = reply.choices[0].message.content
+    assert "14" in answer, answer
+    return answer
+
+
+@scenario
+def round_trip__ollama() -> Any:
+    """Its requests do not say that they are JSON."""
+    return asyncio.run(answer_elsewhere("ollama_chat/demo", report.URL))
+
+
+@scenario
+def round_trip__messages() -> Any:
+    return asyncio.run(answer_elsewhere("anthropic/demo", report.URL))
 
 
 @scenario

@@ -57,6 +57,21 @@ def test_what_is_no_request(line: bytes, code: str, param: str | None) -> None:
     assert len(read.lines) == 1
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"n": ' + b"1" * 5_000 + b"}", "an integer has more than 4,300 digits, at byte 6"),
+        (b'{"n": NaN}', "NaN is not a JSON number"),
+        (b'{"n" 1}', "Expecting ':' delimiter, at byte 5"),
+        (b"[" * 100_000, "the line is nested more than 512 deep"),
+        (b"[" + b"1," * 300_000 + b"1]", "the line has more than 250,000 values"),
+    ],
+)
+def test_a_line_that_is_no_json_is_refused_as_a_body_is(line: bytes, message: str) -> None:
+    (fault,) = read_lines([line]).faults
+    assert message in fault.message
+
+
 def test_a_file_without_requests() -> None:
     assert [fault.code for fault in read_lines([b"\n"]).faults] == ["empty_file"]
 

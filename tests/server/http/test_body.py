@@ -114,11 +114,40 @@ def test_a_field_that_is_missing_is_named(small: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "json"])
-def test_a_body_has_to_call_itself_json(small: httpx.Client, kind: str) -> None:
+@pytest.mark.parametrize("name", ["Origin", "Referer", "Sec-Fetch-Site"])
+def test_a_body_of_a_web_page_has_to_call_itself_json(
+    small: httpx.Client, kind: str, name: str
+) -> None:
+    text = json.dumps(MESSAGES)
+    response = small.post(CHAT, content=text, headers={"Content-Type": kind, name: "null"})
+    assert response.status_code == 415
+    assert "application/json" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", [CHAT, "/api/chat", "/tokenize"])
+def test_a_body_may_leave_out_that_it_is_json(small: httpx.Client, path: str) -> None:
+    """As in the examples of Ollama and llama-server, which are calls of curl without a header."""
+    body = {**PATHS.get(path, {"messages": MESSAGES["messages"]}), "stream": False}
+    content = iter([json.dumps(body).encode()])  # httpx adds no header of its own
+    response = small.post(path, content=content)
+    assert "content-type" not in response.request.headers
+    assert response.status_code == 200, response.text
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert small.post(path, content=json.dumps(body), headers=form).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "kind", ["multipart/form-data; boundary=x", "text/html", "application/xml"]
+)
+def test_a_body_may_not_be_something_else(small: httpx.Client, kind: str) -> None:
     text = json.dumps(MESSAGES)
     response = small.post(CHAT, content=text, headers={"Content-Type": kind})
     assert response.status_code == 415
     assert "application/json" in response.json()["error"]["message"]
+
+
+def test_json_has_several_names(small: httpx.Client) -> None:
+    text = json.dumps(MESSAGES)
     for kind in ("application/json; charset=utf-8", "application/vnd.api+json"):
         response = small.post(CHAT, content=text, headers={"Content-Type": kind})
         assert response.status_code == 200

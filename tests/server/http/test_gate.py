@@ -1,5 +1,6 @@
 """Who may ask, how much, and what becomes of a request that nobody waits for."""
 
+import asyncio
 import gzip
 import json
 import logging
@@ -10,10 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from constrained.errors import ModelError
 from constrained.model.model import Model
-from server.http.gate import find_key
+from server.http.gate import Gate, find_key
+from server.metrics import Counters
 from server.settings import Settings
 from tests.scripted_model import scripted
 from tests.server.dialects.chat.test_chat import CHAT, HELLO, ask
@@ -145,8 +148,6 @@ def test_a_model_that_cannot_be_loaded_stops_the_server() -> None:
     def load() -> Model:
         raise ModelError("no such file")
 
-    import asyncio
-
     async def run() -> None:
         app = make_app(load, stop=told.append)
         async with app.router.lifespan_context(app):
@@ -250,12 +251,53 @@ def test_only_what_names_this_server_may_ask(host: str, origin: str | None, stat
             assert name in response.json()["error"]["message"]
 
 
-def test_two_keys_are_an_error() -> None:
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [("Authorization", ("Bearer one", "Bearer two")), ("X-Api-Key", ("two", "one"))],
+)
+def test_two_keys_are_an_error(name: str, keys: tuple[str, str]) -> None:
     with running(scripted("Hi"), Settings(api_keys=("one",))) as client:
-        headers = [("Authorization", "Bearer one"), ("Authorization", "Bearer two")]
+        headers = [(name, key) for key in keys]
         response = client.post(CHAT, json={"messages": HELLO}, headers=headers)
         assert response.status_code == 400
-        assert "two Authorization headers" in response.json()["error"]["message"]
+        assert f"two {name} headers" in response.json()["error"]["message"]
+
+
+def test_no_websocket_gets_past_the_gate() -> None:
+    sent: list[Message] = []
+
+    async def fail(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("it got past the gate")
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    gate = Gate(fail, (), Settings(), Counters())
+    asyncio.run(gate({"type": "websocket", "path": CHAT, "headers": []}, receive, send))
+    assert sent == [{"type": "websocket.close"}]
+
+
+def test_a_body_in_drops_is_not_waited_for() -> None:
+    """One that always comes just in time would keep its connection for years."""
+    with running(scripted("Hi"), Settings(idle_seconds=1)) as client:
+        url = client.base_url
+        assert url.port is not None
+        with socket.create_connection((url.host, url.port)) as slow:
+            lines = (f"POST {CHAT} HTTP/1.1", "Host: localhost", "Content-Length: 1000000", "", "")
+            slow.sendall("\r\n".join(lines).encode())
+            slow.settimeout(0.1)
+            answer = b""
+            for _ in range(600):
+                try:
+                    answer = slow.recv(4096)
+                    break
+                except TimeoutError:
+                    slow.sendall(b" ")
+        assert b" 408 " in answer.splitlines()[0]
+        assert b"less than 1,000 bytes a second" in answer
 
 
 def test_half_a_body_is_not_waited_for() -> None:

@@ -21,6 +21,7 @@ def test_the_pages_load_nothing_and_need_no_key(path: str):
     assert page.headers["content-type"].startswith("text/html")
     assert re.findall(r"""(?:src|href)=["'](?!data:)[^"']*""", page.text) == []
     assert "Content-Security-Policy" in page.text
+    assert page.headers["x-frame-options"] == "DENY"
 
 
 def test_the_workbench_needs_a_key():

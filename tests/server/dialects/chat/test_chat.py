@@ -203,6 +203,8 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"logit_bias": [["", 1]]}, "/logit_bias/0", "token"),
     ({"logit_bias": [["A", 1], [65, 2]]}, "/logit_bias", "two biases"),
     ({"logit_bias": {"99999": 1}}, "/logit_bias/99999", "token"),
+    ({"logit_bias": {"12345678901": 1}}, "/logit_bias/12345678901", "token"),
+    ({"logit_bias": {"a" * 60_000: 1, "b" * 60_000: 1}}, "/logit_bias", "the limit is 100,000"),
     ({"tool_choice": "sometimes"}, "/tool_choice", "not known"),
     ({"tool_choice": "required"}, "/tool_choice", "no tool"),
     (
@@ -211,7 +213,7 @@ REFUSED: list[tuple[Json, str, str]] = [
         "unknown tool",
     ),
     ({"tools": [{"type": "function"}]}, "/tools/0/name", "no name"),
-    ({"functions": []}, "/functions", "tools"),
+    ({"functions": [{"name": "f"}]}, "/functions", "tools"),
     ({"response_format": {"type": "xml"}}, "/response_format", "not known"),
     ({"chat_template_kwargs": {"messages": 1}}, "/chat_template_kwargs/messages", "may not"),
     ({"continue_final_message": True}, "/messages/0", "assistant"),

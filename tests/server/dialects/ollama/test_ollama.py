@@ -70,6 +70,21 @@ def test_calls_come_whole_with_arguments_as_an_object(painter: httpx.Client) -> 
     assert [calls for calls in streamed if calls] == [[call]]
 
 
+NAMED = {"type": "function", "function": {"name": "paint"}}
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "required"}, NAMED])
+def test_a_choice_of_tools_is_followed(painter: httpx.Client, choice: Any) -> None:
+    """Ollama has none; the providers of several SDKs send it all the same."""
+    reply = ask(painter, tools=[PAINT], tool_choice=choice)
+    (call,) = reply["message"]["tool_calls"]
+    assert call["function"]["name"] == "paint"
+    silent = ask(painter, tools=[PAINT], tool_choice="none")
+    assert "tool_calls" not in silent["message"]
+    status, message = refuse(painter, tools=[PAINT], tool_choice="sometimes")
+    assert (status, "/tool_choice" in message) == (400, True)
+
+
 def test_reasoning_is_thinking(thinker: httpx.Client) -> None:
     assert ask(thinker, think=True)["message"] == {
         "role": "assistant",

@@ -1,0 +1,196 @@
+"""What is sent on a connection when it is no ordinary request: heads and bodies that are ambiguous,
+too large or too small, other protocols, and clients that take their answer a byte at a time."""
+
+import json
+import re
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import urlsplit
+
+PATIENCE = 30  # seconds
+CHAT = "/v1/chat/completions"
+BODY = json.dumps({"messages": [{"role": "user", "content": "hello"}], "max_tokens": 3}).encode()
+_STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+_CLOSE = "Connection: close"
+_LENGTH = f"Content-Length: {len(BODY)}"
+_CHUNKED = "Transfer-Encoding: chunked"
+_UPGRADE = (
+    "Connection: Upgrade, close",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+
+
+@dataclass(frozen=True)
+class RawAttack:
+    """Bytes that are sent on a connection of their own.
+
+    Args:
+        name: what is wrong with them.
+        make: gives the bytes; called only when they are sent.
+        statuses: of the answers, in order, the last of which ends the connection. 100 (Continue) is
+            one of them.
+    """
+
+    name: str
+    make: Callable[[], bytes]
+    statuses: tuple[int, ...]
+
+
+def write_request(
+    *fields: str, method: str = "POST", path: str = CHAT, body: bytes = b"", key: str = ""
+) -> bytes:
+    """A request to this machine.
+
+    Args:
+        fields: of the head, in addition to the usual ones.
+        method: of the request.
+        path: of the request.
+        body: as it stands behind the head.
+        key: an API key; "": none.
+    """
+    usual = ["Host: localhost", "Content-Type: application/json"]
+    if key:
+        usual.append(f"Authorization: Bearer {key}")
+    lines = [f"{method} {path} HTTP/1.1", *usual, *fields, "", ""]
+    return "\r\n".join(lines).encode("latin-1") + body
+
+
+def write_chunk(data: bytes, size: str = "", end: bytes = b"\r\n") -> bytes:
+    """A chunk of a body, whose size is said as it is given."""
+    return f"{size or hex(len(data))[2:]}".encode() + end + data + end
+
+
+def send_raw(url: str, attack: RawAttack) -> tuple[int, ...]:
+    """The statuses of what is answered until the server closes the connection."""
+    place = urlsplit(url)
+    answer = b""
+    with socket.create_connection((place.hostname, place.port), PATIENCE) as connection:
+        try:
+            connection.sendall(attack.make())
+            while part := connection.recv(65_536):
+                answer += part
+        except (ConnectionResetError, BrokenPipeError):
+            pass  # it was closed while something was still on its way
+    return tuple(int(found) for found in _STATUS.findall(answer))
+
+
+def _refuse(name: str, make: Callable[[], bytes]) -> RawAttack:
+    return RawAttack(name, make, (400,))
+
+
+def _list_lengths() -> Iterator[RawAttack]:
+    """A proxy in front that believes another length would take a part of the body for a request of
+    somebody else (request smuggling)."""
+    for value in ("+5", "-1", "0x10", "5 5", "5, 6", "9" * 5_000):
+        fields = (_CLOSE, f"Content-Length: {value}")
+        yield _refuse(f"Content-Length {value[:9]}", partial(write_request, *fields, body=BODY))
+    for name, fields in (
+        ("two lengths", (_LENGTH, "Content-Length: 5")),
+        ("a length and chunks", (_LENGTH, _CHUNKED)),
+        ("a space in front of a colon", ("Transfer-Encoding : chunked",)),
+        ("chunked twice", ("Transfer-Encoding: chunked, chunked",)),
+        ("chunked, and something", ("Transfer-Encoding: chunked, identity",)),
+        ("an unknown encoding", ("Transfer-Encoding: xchunked",)),
+        ("a vertical tab", ("Transfer-Encoding: chunked\x0b",)),
+        ("a NUL", (_LENGTH, "X: a\0b")),
+        ("a carriage return", (_LENGTH, "X: a\rb")),
+        ("two hosts", (_LENGTH, "Host: evil.example")),
+    ):
+        body = write_chunk(BODY) + b"0\r\n\r\n"
+        yield _refuse(name, partial(write_request, _CLOSE, *fields, body=body))
+    for name, chunk in (
+        ("a chunk without end", write_chunk(BODY, "F" * 30)),
+        ("a chunk of less than nothing", write_chunk(BODY, "-1")),
+        ("an extension of 100 kB", write_chunk(BODY, f"{len(BODY):x};" + "a" * 100_000)),
+        ("100,000 trailers", write_chunk(BODY) + b"0\r\n" + b"X: y\r\n" * 100_000),
+    ):
+        yield _refuse(name, partial(write_request, _CLOSE, _CHUNKED, body=chunk))
+    smuggled = write_request(method="GET", path="/health")
+    length = f"Content-Length: {len(smuggled)}"
+    request = write_request(length, _CLOSE, method="GET", path="/health", body=smuggled)
+    yield RawAttack("a request in the body of another", lambda: request, (200,))
+
+
+def _list_floods() -> Iterator[RawAttack]:
+    fields = [f"X{number}: y" for number in range(100_000)]
+    yield _refuse("100,000 fields of a head", partial(write_request, _LENGTH, *fields))
+    yield _refuse("a field of 1 MB", partial(write_request, _LENGTH, "X: " + "a" * 1_000_000))
+    long = partial(write_request, _CLOSE, method="GET")
+    yield _refuse("a path of 100 kB", partial(long, path="/" + "a" * 100_000))
+    yield RawAttack("a path of 60 kB", partial(long, path="/" + "a" * 60_000), (404,))
+    health = write_request(method="GET", path="/health")
+    last = write_request(_CLOSE, method="GET", path="/health")
+    yield RawAttack("300 requests at once", lambda: health * 300 + last, (200,) * 301)
+    chat = write_request(_LENGTH, body=BODY)
+    yield RawAttack("nonsense behind a request", lambda: chat + b"\0\1\r\n\r\n", (200, 400))
+    chunks = b"".join(write_chunk(BODY[place : place + 1]) for place in range(len(BODY)))
+    single = write_request(_CLOSE, _CHUNKED, body=chunks + b"0\r\n\r\n")
+    yield RawAttack("chunks of a byte", lambda: single, (200,))
+
+
+def _list_protocols() -> Iterator[RawAttack]:
+    get = partial(write_request, method="GET")
+    # No other protocol is spoken, and none gets past the gate.
+    yield RawAttack("a WebSocket", partial(get, *_UPGRADE, path="/v1/models"), (200,))
+    yield RawAttack("a WebSocket to nowhere", partial(get, *_UPGRADE, path="/ws"), (404,))
+    yield RawAttack(
+        "HTTP/2 by an upgrade",
+        partial(write_request, _LENGTH, "Connection: Upgrade, close", "Upgrade: h2c", body=BODY),
+        (200,),
+    )
+    yield _refuse("HTTP/0.9", lambda: b"GET /health\r\n\r\n")
+    yield _refuse("TLS", lambda: bytes.fromhex("160301020001000100fc0303") + b"a" * 100)
+    expecting = ("Expect: 100-continue", _LENGTH, _CLOSE)
+    waited = partial(write_request, *expecting, body=BODY)
+    yield RawAttack("a body that waits to be asked for", waited, (100, 200))
+    huge = ("Expect: 100-continue", "Content-Length: 99999999999", _CLOSE)
+    yield RawAttack("one that is too large", partial(write_request, *huge), (413,))
+
+
+CONNECTIONS = (*_list_lengths(), *_list_floods(), *_list_protocols())
+
+
+class SlowReader:
+    """A client that asks for a long stream, and hardly takes anything of it.
+
+    Args:
+        url: of the server.
+        max_tokens: of the reply; each comes with 20 others, in 2 kB.
+    """
+
+    def __init__(self, url: str, max_tokens: int):
+        place = urlsplit(url)
+        assert place.hostname is not None
+        self._connection = socket.socket()
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        self._connection.settimeout(PATIENCE)
+        self._connection.connect((place.hostname, place.port))
+        asked = {**json.loads(BODY), "max_tokens": max_tokens, "stream": True}
+        asked |= {"logprobs": True, "top_logprobs": 20}
+        body = json.dumps(asked).encode()
+        self._connection.sendall(write_request(f"Content-Length: {len(body)}", body=body))
+
+    def read_byte(self) -> bool:
+        """Takes one byte; False: the connection is over."""
+        try:
+            return self._connection.recv(1) != b""
+        except ConnectionResetError:
+            return False
+
+    def read_rest(self) -> int:
+        """The number of bytes that come until the server closes the connection."""
+        count = 0
+        try:
+            while part := self._connection.recv(65_536):
+                count += len(part)
+        except ConnectionResetError:
+            pass
+        return count
+
+    def close(self) -> None:
+        """Goes away."""
+        self._connection.close()

@@ -1,0 +1,62 @@
+"""Patterns are measured before an engine compiles them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grammars.errors import SchemaError
+from grammars.lowering.lower import lower
+from grammars.regex.compiled_size import MOST, estimate_ranges
+
+
+@pytest.mark.parametrize(
+    ("pattern", "size"),
+    [
+        ("", 0),
+        ("abc", 3),
+        ("a{3}", 3),
+        ("a{2,5}b", 6),
+        ("a{2,}", 2),
+        ("a{0}", 1),
+        ("(ab){3}c", 7),
+        ("((a{10}){10}){10}", 1000),
+        ("(a|bc){4}", 16),
+        (r"\p{L}{1,200}", 140_000),
+        (r"\.{3}", 3),
+        ("[^a]{4}", 56),
+        (r"[\]a]{2}", 10),
+        ("a{99999999999999999999}", MOST),
+        ("(((((a{9999}){9999}){9999}){9999}){9999}){9999}", MOST),
+        ("(a{5}", 5),
+        ("a)){5}", 7),
+        ("{5}", 0),
+        ("[a", 2),
+    ],
+)
+def test_counts_are_written_out(pattern: str, size: int) -> None:
+    assert estimate_ranges(pattern) == size
+
+
+@given(st.text(st.sampled_from(r"ab(){}[]^\pL,19.|*+?-&")))
+def test_whatever_stands_there_has_a_size(pattern: str) -> None:
+    assert 0 <= estimate_ranges(pattern) <= MOST
+    assert estimate_ranges(f"(?:{pattern.replace('[', '').replace(']', '')}x){{7}}") >= 1
+
+
+def make_schema(*patterns: str) -> dict[str, object]:
+    members = {f"p{number}": {"pattern": pattern} for number, pattern in enumerate(patterns)}
+    return {"type": "object", "properties": members}
+
+
+def test_patterns_that_are_too_large_together_are_refused_before_they_are_compiled() -> None:
+    counted = [rf"^\p{{L}}{{1,200}}x{number}$" for number in range(30)]
+    lower(make_schema(*counted))  # by automata of ours, which write nothing out
+    letters = r"^(?=.)\p{L}{1,200}$"
+    lower(make_schema(letters, *[letters] * 30))  # the same one is compiled once
+    with pytest.raises(SchemaError, match="the counts of its patterns") as refused:
+        lower(make_schema(*[f"{letters}|{number}" for number in range(30)]))
+    assert str(refused.value.where).startswith("/properties/p")
+    keys = {"type": "object", "patternProperties": {r"^\p{L}{1,900}$": {}}}
+    with pytest.raises(SchemaError, match="the counts of its patterns") as refused:
+        lower(keys)
+    assert refused.value.where == r"/patternProperties/^\p{L}{1,900}$"

@@ -1,0 +1,62 @@
+"""Connections that are no ordinary ones end, with an answer that says so, and others are served."""
+
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from benchmarks.attacks.connections import CONNECTIONS, RawAttack, SlowReader, send_raw
+from benchmarks.processes.served import Served, serve
+from tests.hostile.test_bodies import Visitor, measure_peak
+
+IDLE = 1.0  # seconds
+READERS = 8
+TOKENS = 1_200  # of a byte: a stream of 2 MB
+KEPT = 65_536  # bytes of it that the system keeps for a client
+PATIENCE = 60  # seconds: a bound against hangs, no measure of speed
+MOST_MEGABYTES = 200
+PLAIN = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 3}
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    options = ["--idle-timeout", str(IDLE), "--send-buffer", str(KEPT)]
+    options += ["--text", "word " * (TOKENS // 5)]
+    with serve(options, ["tests.hostile.serving"]) as server:
+        yield server
+
+
+@pytest.mark.parametrize("attack", CONNECTIONS, ids=lambda attack: attack.name)
+def test_it_is_answered_and_closed(served: Served, attack: RawAttack) -> None:
+    assert send_raw(served.url, attack) == attack.statuses
+    assert httpx.get(f"{served.url}/health").status_code == 200
+
+
+def count_busy(url: str) -> int:
+    slots = httpx.get(f"{url}/slots").json()
+    return sum(slot["is_processing"] for slot in slots)
+
+
+def test_readers_that_take_hardly_anything_keep_nothing(served: Served) -> None:
+    """They are cut off behind `--idle-timeout`: neither a sequence, nor memory, nor a connection is
+    theirs for longer."""
+    before = measure_peak(served)
+    readers = [SlowReader(served.url, TOKENS) for _ in range(READERS)]
+    with Visitor(served.url) as visitor:
+        for reader in readers:
+            assert reader.read_byte()
+        chat = f"{served.url}/v1/chat/completions"
+        reply = httpx.post(chat, json=PLAIN, timeout=PATIENCE).json()
+        assert reply["choices"][0]["message"]["content"] == "wor"
+        end = time.monotonic() + PATIENCE
+        while count_busy(served.url) and time.monotonic() < end:
+            readers[0].read_byte()
+            time.sleep(0.05)
+        assert count_busy(served.url) == 0
+        taken = [reader.read_rest() for reader in readers]
+    for reader in readers:
+        reader.close()
+    assert visitor.failures == []
+    assert measure_peak(served) - before < MOST_MEGABYTES
+    assert max(taken) < 10 * KEPT, "the whole stream was kept for it"
