@@ -10,9 +10,10 @@ two decodes keeps the device waiting. Both orders of a step are measured, in tur
 - in a row: decode, then all else (as where the model runs on the CPU, which has no time to spare);
 - behind: what the next decode does not need is done while it runs.
 
-Columns: the time that a decode took (on a busy machine longer than it should), what came between
-two decodes (medians, milliseconds), the CPU time of that in the thread that decodes, the share of
-the device's time, and the same from the CPU time alone, which other processes do not lengthen.
+Columns: the tokens of a decode, the time that it took (on a busy machine longer than it should),
+what came between two decodes (medians, milliseconds), the CPU time of that in the thread that
+decodes, the share of the tokens that the device could have computed, and the same from the CPU time
+alone, which other processes do not lengthen.
 """
 
 import argparse
@@ -47,9 +48,10 @@ ORDERS = {"in a row": False, "behind": True}
 
 @dataclass
 class Steps:
-    """Of all decodes: seconds that they took, and what came between them."""
+    """Of all decodes: seconds that they took, and what came between them; turns that took part."""
 
     decodes: list[float] = field(default_factory=list[float])
+    rows: list[int] = field(default_factory=list[int])
     gaps: list[float] = field(default_factory=list[float])
     cpu: list[float] = field(default_factory=list[float])
 
@@ -105,6 +107,7 @@ class Device(ScriptedEngine):
         self._ended = time.perf_counter()
         self._cpu = time.thread_time()
         self.steps.decodes.append(self._ended - began)
+        self.steps.rows.append(len(self._logits))
         return self._logits
 
     def _fill(self, sequence: int, length: int) -> np.ndarray:
@@ -169,7 +172,8 @@ def measure(
     assert len(texts) == 1, "all turns are told to write the same"
     steps = engine.steps
     end = len(steps.decodes) - SKIPPED
-    return Steps(steps.decodes[SKIPPED:end], steps.gaps[SKIPPED:end], steps.cpu[SKIPPED:end])
+    kept = slice(SKIPPED, end)
+    return Steps(steps.decodes[kept], steps.rows[kept], steps.gaps[kept], steps.cpu[kept])
 
 
 def main() -> None:
@@ -185,15 +189,16 @@ def main() -> None:
     pause = options.pause / 1e3
     print(f"{options.vocabulary}, {options.pause:g} ms a decode, load {os.getloadavg()[0]:.1f}")
     print(
-        f"{'turns':>6} {'order':<9}{'decode':>8}{'between':>9}{'CPU':>7}{'share':>8}{'of CPU':>8}"
+        f"{'turns':>6} {'order':<9}{'tokens':>7}{'decode':>8}{'between':>9}{'CPU':>7}{'share':>8}{'of CPU':>8}"
     )
     for turns in options.turns:
         for order, offloads in ORDERS.items():
             steps = measure(vocabulary, said, turns=turns, pause=pause, offloads=offloads)
             decode, gap = statistics.median(steps.decodes), statistics.median(steps.gaps)
-            cpu = statistics.median(steps.cpu)
-            figures = f"{1e3 * decode:8.2f}{1e3 * gap:9.2f}{1e3 * cpu:7.2f}"
-            shares = f"{decode / (decode + gap):8.0%}{pause / (pause + cpu):8.0%}"
+            cpu, rows = statistics.median(steps.cpu), statistics.fmean(steps.rows)
+            figures = f"{rows:7.1f}{1e3 * decode:8.2f}{1e3 * gap:9.2f}{1e3 * cpu:7.2f}"
+            part = rows / turns
+            shares = f"{part * decode / (decode + gap):8.0%}{part * pause / (pause + cpu):8.0%}"
             print(f"{turns:>6} {order:<9}{figures}{shares}", flush=True)
 
 

@@ -265,7 +265,10 @@ class EndlessValues(TurnPart):
         if self._plan is not None:
             self._follow(self._plan, turn)
 
-    def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
+    def prepare(self, turn: TurnView) -> None:
+        self._advance(turn)
+
+    def after_write(self, token: int) -> None:
         departure = self._departure
         if departure is None:
             return

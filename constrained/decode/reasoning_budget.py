@@ -51,6 +51,13 @@ class ReasoningBudget(TurnPart):
         so_far = turn.transcript
         return so_far.is_reasoning and so_far.reasoning_tokens >= self.find_bound(turn.limit)
 
+    def needs_text(self, turn: TurnView, coming: int) -> bool:
+        so_far = turn.transcript
+        if so_far.is_in_call:  # no reasoning begins there
+            return False
+        unwritten = turn.count - len(so_far.tokens)
+        return so_far.reasoning_tokens + unwritten >= self.find_bound(turn.limit)
+
     def insert(self, turn: TurnView) -> Sequence[int]:
         """The tokens that close the block, once the budget is spent."""
         so_far = turn.transcript

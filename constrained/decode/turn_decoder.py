@@ -23,6 +23,7 @@ from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
 from constrained.engine.protocol import Chunk
+from constrained.errors import GrammarError
 from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.logits import Scores, find_unavoidable
 from constrained.vocabulary.call_openings import CallOpenings
@@ -114,7 +115,7 @@ class TurnDecoder(TurnWriter):
     def _draft(self, most: int) -> Sequence[int]:
         """Tokens that may come next, at most so many; none if the model could not forget them."""
         state = self._state
-        most = min(most, state.limit - len(state.tokens) - 1)  # one token is drawn behind the draft
+        most = min(most, state.limit - state.count - 1)  # one token is drawn behind the draft
         if self._speculation is None or most < 1:
             return ()
         if state.transcript.is_healing or not self.input.can_draft:
@@ -132,32 +133,62 @@ class TurnDecoder(TurnWriter):
             self._speculation.begin(drafted, decoded=decoded)
 
     def prepare(self) -> None:
-        """Computes the mask of the next token; also in another thread, while the model decodes.
+        """Computes the mask of the next token, and what else can be known before its logits; also
+        in another thread, while the model decodes. Nothing is, where the text may end the turn.
 
         Raises:
-            GrammarError: the matcher fails, now and from then on.
+            GrammarError: the matcher fails, or a part finds no way to go on; the turn has to fail.
         """
-        if self._state.matcher is not None:
-            self._state.matcher.prepare()
+        state = self._state
+        if self._has_verdict:
+            return
+        if state.matcher is not None:
+            state.matcher.prepare()
+        for part in self._parts:
+            part.prepare(state)
 
-    def advance(self, slot: int, rows: Sequence[np.ndarray]) -> None:
+    @property
+    def has_verdict(self) -> bool:
+        """True if the text may end or change the turn: it is to be settled before it goes on."""
+        return self._has_verdict
+
+    def settle(self) -> None:
+        """Writes all text that is not written yet, and ends or changes the turn if that asks for
+        it. A decode that was started meanwhile counts for nothing then: see `forget_decode`."""
+        self._settle()
+
+    def forget_decode(self) -> None:
+        """The model forgets what it has seen of this turn since `note_decoded` was last called."""
+        self.input.forget_ahead(self._state.all_tokens)
+
+    def advance(self, slot: int, rows: Sequence[np.ndarray], *, defers: bool = False) -> None:
         """Takes the next token and all that it forces; the next ones too, as far as they were
         drafted: the loop of a turn.
 
         Args:
             slot: the number of the first row among those of the last decode.
             rows: the logits after the last token that is certain, and after each drafted one.
+            defers: the text of the tokens is written later, by `write_text` or `settle`, as far as
+                nothing depends on it before the next decode.
 
         Raises:
             GrammarError: the matcher fails, or a part finds no token that it allows.
         """
         self._state.watch.note_read()
-        while self._state.finish is None and not self.input.pending:
-            row = self.input.row
-            self._take_next(slot + row, rows[row])
+        is_plain = len(rows) == 1 and self._state.transcript.fault is None
+        self._defers = defers and is_plain
+        try:
+            while self._state.finish is None and not self.input.pending:
+                row = self.input.row
+                self._take_next(slot + row, rows[row])
+        except GrammarError:
+            # Of tokens that the turn may not even have: its text decides first.
+            if self._settle():
+                raise
         if self._speculation is not None:
             self._speculation.charge()
-        self.input.forget_draft(self._state.tokens)
+        if len(rows) > 1:
+            self.input.forget_ahead(self._state.tokens)
 
     def _take_next(self, slot: int, logits: np.ndarray) -> None:
         """Masks the logits, samples a token, commits and writes it, and follows what it forces."""
@@ -221,14 +252,17 @@ class TurnDecoder(TurnWriter):
         """Takes the tokens that need no logits; ends the turn where nothing more can come, or the
         limit is met."""
         state = self._state
+        if not self._settle_for_parts(0):
+            return
         for part in self._parts:
             if not self._take(part.insert(state), INSERTED):
                 return
         if not self._take(self._find_forced(), FORCED):
             return
         if state.matcher is not None and state.matcher.is_finished:
-            self._stop()
-        elif len(state.tokens) >= state.limit:
+            if self._settle():
+                self._stop()
+        elif state.count >= state.limit and self._settle():
             state.finish = Finish.LENGTH
 
     def _find_forced(self) -> Sequence[int]:
@@ -243,5 +277,5 @@ class TurnDecoder(TurnWriter):
                 break
         # A reserve writes its ending in place of tokens beyond the limit; else they are cut.
         if state.reserve is None:
-            tokens = tokens[: max(0, state.limit - len(state.tokens))]
+            tokens = tokens[: max(0, state.limit - state.count)]
         return tokens

@@ -31,7 +31,7 @@ def make_engine(*, offloads: bool) -> ScriptedEngine:
 
 
 def names() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("masks")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("overlap")]
 
 
 def write_eight(*, offloads: bool, draft: bool = True) -> list[Reply]:
