@@ -210,6 +210,11 @@ class Matcher:
         packed = self._bits()
         # A table of 256 rows in place of unpacking bits: one pass, and no array of booleans.
         logits += BIAS.take(packed, axis=0).reshape(-1)[: self._n_vocab]
+        return self.find_only()
+
+    def find_only(self) -> int | None:
+        """The token that has to come next, if the mask leaves no other."""
+        packed = self._bits()
         if np.count_nonzero(packed) != 1:
             return None
         at = int(packed.argmax())
@@ -217,6 +222,10 @@ class Matcher:
         if byte.bit_count() != 1:
             return None
         return at * 8 + byte.bit_length() - 1
+
+    def allows(self, token: int) -> bool:
+        """Returns whether a token of the vocabulary may come next."""
+        return bool(self._bits()[token // 8] >> token % 8 & 1)
 
     def commit(self, token: int) -> None:
         """Consumes a token, which may be an end token where the turn may end.

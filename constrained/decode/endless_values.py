@@ -229,6 +229,10 @@ class EndlessValues(TurnPart):
         if self._departure is not None:
             self._depart(self._departure, logits, turn)
 
+    def forbids(self, turn: TurnView) -> bool:
+        self._advance(turn)
+        return self._departure is not None
+
     def is_to_be_left(self, turn: TurnView) -> bool:
         """True if the turn is at the place to leave a loop. For turns whose next token nobody can
         choose here: they end there."""

@@ -18,7 +18,14 @@ from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.token_trace import Position
-from constrained.decode.transcript import DRAWN, FORCED, INSERTED, ONLY, WRITTEN
+from constrained.decode.transcript import (
+    DRAWN,
+    FORCED,
+    INSERTED,
+    ONLY,
+    WRITTEN,
+    TokenOrigin,
+)
 from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
@@ -85,6 +92,9 @@ class TurnDecoder(TurnWriter):
                 state.input.prompt, state.vocabulary, drafter, clock=clock
             )
         self._parts = self._list_parts()
+        options = request.options
+        self._is_observed = options.logprobs is not None or options.trace is not None
+        self._is_greedy = options.sampling.is_argmax and not self._banned
         state.send_progress()
         if self._take_written():
             self._follow()
@@ -192,6 +202,8 @@ class TurnDecoder(TurnWriter):
 
     def _take_next(self, slot: int, logits: np.ndarray) -> None:
         """Masks the logits, samples a token, commits and writes it, and follows what it forces."""
+        if not self._is_observed and self._take_obvious(logits):
+            return
         scores = None
         if self._request.options.logprobs is not None:
             scores = Scores(logits)  # those of the model: the mask is about to change the logits
@@ -211,6 +223,29 @@ class TurnDecoder(TurnWriter):
             origin = DRAWN
         if scores is not None or observation is not None:
             origin = replace(origin, scores=scores, observation=observation)
+        self._take_drawn(token, origin)
+
+    def _take_obvious(self, logits: np.ndarray) -> bool:
+        """Takes the next token where it is known before all others are forbidden: the only one that
+        the grammar allows, or the most likely one, if nothing forbids that; False elsewhere."""
+        state = self._state
+        only = None if state.matcher is None else state.matcher.find_only()
+        if only is not None:  # no rule may forbid it
+            self._take_drawn(only, ONLY)
+            return True
+        if not self._is_greedy or any(part.forbids(state) for part in self._parts):
+            return False
+        best = int(logits.argmax())
+        if not logits[best] > -np.inf:  # also NaN, which the sampler reports
+            return False
+        if state.matcher is not None and not state.matcher.allows(best):
+            return False
+        assert state.sampler is not None
+        state.sampler.accept(best)
+        self._take_drawn(best, DRAWN)
+        return True
+
+    def _take_drawn(self, token: int, origin: TokenOrigin) -> None:
         if token in self._ends:
             self._take_end(token, origin)
         elif self._take([token], origin):

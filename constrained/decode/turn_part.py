@@ -112,6 +112,10 @@ class TurnPart:
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         """Forbids tokens, in place, that the mask has left."""
 
+    def forbids(self, turn: TurnView) -> bool:
+        """True if `steer` may forbid something here. A part that has the one has the other."""
+        return False
+
     def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
         """Looks at tokens that the turn is about to take."""
 

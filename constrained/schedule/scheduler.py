@@ -53,6 +53,7 @@ class Schedule:
         deterministic: no request changes the numbers that are computed for another one, or for a
             later one: one turn a step, its prompt in blocks, then token by token. It is slower.
         clock: for the deadlines of the requests and the timings of the turns.
+        cpu_clock: for what each turn takes of the threads; see `FairShare`.
         cache: the room for the states of sequences that others take over.
         draft_model: drafts for all turns, with as many sequences; None: there is none.
 
@@ -70,6 +71,7 @@ class Schedule:
         step: int = STEP,
         deterministic: bool = False,
         clock: Clock = time.monotonic,
+        cpu_clock: Clock = time.thread_time,
         cache: Cache = NO_CACHE,
         draft_model: DraftModel | None = None,
     ):
@@ -81,6 +83,7 @@ class Schedule:
         self._step = step
         self._deterministic = deterministic
         self._clock = clock
+        self._cpu_clock = cpu_clock
         self._draft_model = draft_model
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
@@ -259,7 +262,7 @@ class Schedule:
         except Exception as error:  # it is in no queue any more: nobody else would report this
             seat.result.set_exception(error)
             return
-        self._running[number] = ActiveTurn(seat, turn, FairShare(self._clock))
+        self._running[number] = ActiveTurn(seat, turn, FairShare(self._clock, self._cpu_clock))
         if turn.finish is not None:
             self._retire(number)
 
@@ -302,7 +305,7 @@ class Schedule:
                 draft = 0
             if running.share.is_costly:  # drafts would cost a mask each
                 draft = 0
-            with running.share.measure():
+            with running.share.measure(is_elsewhere=True):  # the draft model
                 chunk = running.turn.next_chunk(share, draft)
             room -= len(chunk.tokens)
             spare -= chunk.drafted
@@ -326,10 +329,10 @@ class Schedule:
 
     def _decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         asked = {chunk.sequence for chunk in chunks if chunk.wanted}
-        since = self._clock()
         with self._overlap.working(lambda: self._work_behind(asked)):
+            since = self._clock()
             logits = self._sequences.decode(chunks)
-        self._decode_seconds = self._clock() - since
+            self._decode_seconds = self._clock() - since
         return logits
 
     def _work_behind(self, asked: Collection[int]) -> None:
