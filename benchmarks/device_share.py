@@ -21,6 +21,7 @@ import asyncio
 import os
 import random
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import Vocabulary
+from server.command import SWITCH_SECONDS
 
 SKIPPED = 16  # steps: prompts are read, turns begin
 MAX_TOKENS = 4_000
@@ -184,13 +186,13 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=5, help="milliseconds of a decode")
     parser.add_argument("--words", type=int, default=300, help="of the argument")
     options = parser.parse_args()
+    sys.setswitchinterval(SWITCH_SECONDS)  # as in the server
     vocabulary = real_vocabulary(options.vocabulary)
     said = record(vocabulary, options.words)
     pause = options.pause / 1e3
     print(f"{options.vocabulary}, {options.pause:g} ms a decode, load {os.getloadavg()[0]:.1f}")
-    print(
-        f"{'turns':>6} {'order':<9}{'tokens':>7}{'decode':>8}{'between':>9}{'CPU':>7}{'share':>8}{'of CPU':>8}"
-    )
+    names = f"{'tokens':>7}{'decode':>8}{'between':>9}{'CPU':>7}{'share':>8}{'of CPU':>8}"
+    print(f"{'turns':>6} {'order':<9}{names}")
     for turns in options.turns:
         for order, offloads in ORDERS.items():
             steps = measure(vocabulary, said, turns=turns, pause=pause, offloads=offloads)

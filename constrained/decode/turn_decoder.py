@@ -290,9 +290,11 @@ class TurnDecoder(TurnWriter):
         if not self._settle_for_parts(0):
             return
         for part in self._parts:
-            if not self._take(part.insert(state), INSERTED):
+            inserted = part.insert(state)
+            if inserted and not self._take(inserted, INSERTED):
                 return
-        if not self._take(self._find_forced(), FORCED):
+        forced = self._find_forced()
+        if forced and not self._take(forced, FORCED):
             return
         if state.matcher is not None and state.matcher.is_finished:
             if self._settle():

@@ -122,8 +122,9 @@ class TurnWriter:
         `TurnPart.needs_text`."""
         if not self._state.has_unwritten:
             return True
-        if any(part.needs_text(self._state, coming) for part in self._parts):
-            return self._settle()
+        for part in self._parts:
+            if part.needs_text(self._state, coming):
+                return self._settle()
         return True
 
     def _settle(self) -> bool:

@@ -305,7 +305,7 @@ class Schedule:
                 draft = 0
             if running.share.is_costly:  # drafts would cost a mask each
                 draft = 0
-            with running.share.measure(is_elsewhere=True):  # the draft model
+            with running.share.measure(is_elsewhere=self._draft_model is not None):
                 chunk = running.turn.next_chunk(share, draft)
             room -= len(chunk.tokens)
             spare -= chunk.drafted
