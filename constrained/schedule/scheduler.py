@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -335,22 +335,26 @@ class Schedule:
             self._decode_seconds = self._clock() - since
         return logits
 
-    def _work_behind(self, asked: Collection[int]) -> None:
+    def _work_behind(self, asked: Set[int]) -> None:
         """Does what the decode under way does not need: results and text of the tokens before it,
-        then the masks of the tokens behind it. Nothing here touches the engine.
+        which callers wait for, then the masks of the tokens behind it. Nothing here touches the
+        engine.
 
         Args:
             asked: the sequences whose turns get logits from it.
         """
         self._hand_over()
         for number, running in self._running.items():
-            try:
-                with running.share.measure():
-                    running.turn.write_text()
-                    if number in asked:
-                        running.turn.prepare()
-            except Exception as error:  # also of a sink, which is the caller's: the others go on
-                self._errors[number] = error
+            self._work_for(number, running.turn.write_text)
+        for number in asked - self._errors.keys():
+            self._work_for(number, self._running[number].turn.prepare)
+
+    def _work_for(self, number: int, work: Callable[[], None]) -> None:
+        try:
+            with self._running[number].share.measure():
+                work()
+        except Exception as error:  # also of a sink, which is the caller's: the others go on
+            self._errors[number] = error
 
     def _settle_changed(self) -> set[int]:
         """Ends or changes the turns whose text asks for it; returns their sequences. What the last
@@ -381,7 +385,7 @@ class Schedule:
         return False
 
     def _advance(
-        self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray], *, changed: Collection[int]
+        self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray], *, changed: Set[int]
     ) -> None:
         """Hands each turn its logits, and retires those that are over.
 
