@@ -85,7 +85,8 @@ class Told:
     def add(self, message: dict[str, Any]) -> None:
         """Takes a message, or a part of one."""
         self.content += message.get("content") or ""
-        for place, part in enumerate(message.get("tool_calls") or ()):
+        parts: list[Any] = message.get("tool_calls") or []
+        for place, part in enumerate(parts):
             call = self.calls.setdefault(part.get("index", place), {"name": "", "arguments": ""})
             for name, text in part["function"].items():
                 call[name] += text or ""
