@@ -235,15 +235,21 @@ class TurnDecoder(TurnWriter):
             return True
         if not self._is_greedy or any(part.forbids(state) for part in self._parts):
             return False
-        best = int(logits.argmax())
-        if not logits[best] > -np.inf:  # also NaN, which the sampler reports
-            return False
-        if state.matcher is not None and not state.matcher.allows(best):
+        best = self._find_best(logits)
+        if best is None:
             return False
         assert state.sampler is not None
         state.sampler.accept(best)
         self._take_drawn(best, DRAWN)
         return True
+
+    def _find_best(self, logits: np.ndarray) -> int | None:
+        """The most likely token, if the mask allows it."""
+        best = int(logits.argmax())
+        if not logits[best] > -np.inf:  # also NaN, which the sampler reports
+            return None
+        matcher = self._state.matcher
+        return best if matcher is None or matcher.allows(best) else None
 
     def _take_drawn(self, token: int, origin: TokenOrigin) -> None:
         if token in self._ends:
