@@ -152,8 +152,8 @@ class TurnDecoder(TurnWriter):
         state = self._state
         if self._has_verdict:
             return
-        if state.matcher is not None:
-            state.matcher.prepare()
+        if state.matcher is not None and state.matcher.find_only() is not None:
+            return  # no part is asked there
         for part in self._parts:
             part.prepare(state)
 

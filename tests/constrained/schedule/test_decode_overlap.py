@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 from constrained.answers import read_target
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.decode.endless_values import EndlessValues
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Generation, Request
 from constrained.decode.turn_decoder import TurnDecoder
+from constrained.decode.turn_part import TurnView
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import ContextError, Error, GrammarError, ModelError
@@ -267,6 +269,30 @@ def test_turns_at_once_are_the_same(cases: list[Case]) -> None:
     behind = write_cases(cases, offloads=True, draft=False)
     in_a_row = write_cases(cases, offloads=False, draft=False)
     assert [one.texts for one in behind] == [one.texts for one in in_a_row]
+
+
+def test_parts_prepare_where_they_are_asked_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere the grammar leaves one token, and a loop that is left there would be another."""
+    has_choice = list[bool]()
+
+    def watch(part: EndlessValues, turn: TurnView) -> None:
+        assert turn.matcher is not None
+        has_choice.append(turn.matcher.find_only() is None)
+
+    monkeypatch.setattr(EndlessValues, "prepare", watch)
+    asked = Counter[bool]()
+    take_obvious = TurnDecoder._take_obvious
+
+    def count(turn: TurnDecoder, logits: np.ndarray) -> bool:
+        assert turn._state.matcher is not None
+        asked[turn._state.matcher.find_only() is None] += 1
+        return take_obvious(turn, logits)
+
+    monkeypatch.setattr(TurnDecoder, "_take_obvious", count)
+    write_cases([Case(6, {}, {"force": False})], offloads=True, draft=False)
+    assert asked[False] > 10
+    assert len(has_choice) > 100
+    assert all(has_choice)
 
 
 class Hooked(ScriptedEngine):
