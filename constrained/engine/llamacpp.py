@@ -245,7 +245,7 @@ class ChainSampler:
         array = llama_cpp.llama_token_data_array(
             data=data, size=len(table), selected=-1, sorted=False
         )
-        llama_cpp.llama_sampler_apply(self._chain, ctypes.byref(array))
+        llama_cpp.llama_sampler_apply(self._chain, cast(Any, ctypes.byref(array)))
         token = int(array.data[array.selected].id)
         llama_cpp.llama_sampler_accept(self._chain, token)
         return token
