@@ -7,7 +7,7 @@ it takes to make them is left out. Printed is the time of the thread that runs t
 so that what else the machine does counts for less), in microseconds for one token of one turn:
 
 - mask: llguidance computes which tokens may come;
-- apply: the others are forbidden in the logits;
+- apply: the others are forbidden in the logits, where the most likely token is not allowed;
 - sample: a token is drawn;
 - commit: llguidance takes it, and says what it forces;
 - parts: the rules beside the grammar (reserve of an ending, endless values, budgets);
@@ -27,6 +27,8 @@ from benchmarks.inputs.stage import real_vocabulary
 from benchmarks.overhead import HEAD, TEMPLATE, TOOL, write_text
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless_values import EndlessValues
+from constrained.decode.turn_decoder import TurnDecoder
+from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState
 from constrained.engine.drawing import RowSampler
 from constrained.engine.protocol import Sampling
@@ -37,17 +39,14 @@ from constrained.model.model import Model
 from constrained.schedule.scheduler import Schedule
 from constrained.template.chat_template import ChatTemplate
 
+HOOKS = [name for name in vars(TurnPart) if not name.startswith("_") and name != "name"]
 PARTS: dict[str, list[tuple[type, str]]] = {
     "mask": [(Matcher, "prepare")],
     "apply": [(Matcher, "apply")],
-    "sample": [(RowSampler, "sample")],
+    "sample": [(RowSampler, "sample"), (TurnDecoder, "_find_best")],
     "commit": [(Matcher, "commit"), (Matcher, "forced")],
-    "parts": [
-        (owner, method)
-        for owner in (CompletionReserve, EndlessValues)
-        for method in ("steer", "insert", "before_commit", "after_commit", "after_write")
-    ],
-    "parse": [(TurnState, "write")],
+    "parts": [(owner, method) for owner in (CompletionReserve, EndlessValues) for method in HOOKS],
+    "parse": [(TurnState, "write_next")],
     "all": [(Schedule, "step")],
     "engine": [(ScriptedEngine, "decode")],
 }

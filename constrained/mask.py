@@ -117,6 +117,7 @@ class Matcher:
         self._n_vocab = tokenizer.vocab_size
         self._ends = frozenset(tokenizer.eos_tokens)
         self._packed: np.ndarray | None = None  # the mask, until the next commit
+        self._only: int | None = None  # the token that it leaves, if it leaves no other
 
     @classmethod
     def compile(
@@ -154,7 +155,7 @@ class Matcher:
     def fork(self) -> "Matcher":
         """Returns an independent matcher in the same state, in microseconds."""
         fork = Matcher(self._tokenizer, self._inner.deep_copy(), self._learnt, self._where)
-        fork._packed = self._packed
+        fork._packed, fork._only = self._packed, self._only
         return fork
 
     def measure(self) -> int:
@@ -176,7 +177,9 @@ class Matcher:
             packed = np.frombuffer(self._inner.compute_bitmask(), dtype=np.uint8)
             self._learnt.note_mask(time.thread_time() - began)
             self._check("the grammar failed")
-            self._packed = self._without_early_ends(packed)
+            packed = self._without_early_ends(packed)
+            self._only = _find_only(packed)
+            self._packed = packed
 
     def _without_early_ends(self, packed: np.ndarray) -> np.ndarray:
         """The mask without tokens that end the turn, where it may not end: a grammar of a user can
@@ -210,13 +213,16 @@ class Matcher:
         packed = self._bits()
         # A table of 256 rows in place of unpacking bits: one pass, and no array of booleans.
         logits += BIAS.take(packed, axis=0).reshape(-1)[: self._n_vocab]
-        if np.count_nonzero(packed) != 1:
-            return None
-        at = int(packed.argmax())
-        byte = int(packed[at])
-        if byte.bit_count() != 1:
-            return None
-        return at * 8 + byte.bit_length() - 1
+        return self.find_only()
+
+    def find_only(self) -> int | None:
+        """The token that has to come next, if the mask leaves no other."""
+        self.prepare()
+        return self._only
+
+    def allows(self, token: int) -> bool:
+        """Returns whether a token of the vocabulary may come next."""
+        return bool(self._bits()[token // 8] >> token % 8 & 1)
 
     def commit(self, token: int) -> None:
         """Consumes a token, which may be an end token where the turn may end.
@@ -318,6 +324,17 @@ class Matcher:
             message = f"a mask of this grammar is too costly: {cause}"
             raise GrammarError(message, where=self._where, hint=_LIMIT_HINT)
         raise GrammarError(f"{what}: {cause}" if cause else what)
+
+
+def _find_only(packed: np.ndarray) -> int | None:
+    """The token of a mask that has a single one."""
+    if np.count_nonzero(packed) != 1:
+        return None
+    at = int(packed.argmax())
+    byte = int(packed[at])
+    if byte.bit_count() != 1:
+        return None
+    return at * 8 + byte.bit_length() - 1
 
 
 def _check_size(count: int, limit: int, what: str) -> None:

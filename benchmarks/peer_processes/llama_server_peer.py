@@ -1,8 +1,10 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
-"""The peer llama-server for `benchmarks.real`, in a virtual environment of its own: the package
-xllamacpp has llama.cpp's server. It prints where it listens, and ends with what it reads.
+"""The peer llama-server for `benchmarks.real` and `benchmarks.side_by_side`, in a virtual
+environment of its own: the package xllamacpp has llama.cpp's server. It prints where it listens,
+and ends with what it reads.
 
-python -m benchmarks.peer_processes.llama_server_peer MODEL.gguf THREADS CONTEXT [TEMPLATE.jinja]
+python -m benchmarks.peer_processes.llama_server_peer MODEL.gguf THREADS CONTEXT \
+    [TEMPLATE.jinja [SEQUENCES]]
 """
 
 import json
@@ -12,7 +14,7 @@ from pathlib import Path
 import xllamacpp
 
 
-def main(path: str, threads: str, context: str, template: str = "") -> None:
+def main(path: str, threads: str, context: str, template: str = "", sequences: str = "") -> None:
     """Serves as `llama-server --jinja` does, with stock settings."""
     params = xllamacpp.CommonParams()
     params.model.path = path
@@ -22,6 +24,8 @@ def main(path: str, threads: str, context: str, template: str = "") -> None:
     params.use_jinja = True
     if template:
         params.chat_template = Path(template).read_text(encoding="utf-8")
+    if sequences:
+        params.n_parallel = int(sequences)
     params.verbosity = 0
     server = xllamacpp.Server(params)
     print(json.dumps({"url": server.listening_address}), flush=True)

@@ -83,11 +83,17 @@ class CompletionReserve(TurnPart):
             return None
         return progress.count + len(found)
 
+    def needs_text(self, turn: TurnView, coming: int) -> bool:
+        return self._needs_look(turn.count + coming)
+
+    def _needs_look(self, count: int) -> bool:
+        """True unless a turn of so many tokens can end in time for sure."""
+        return count > self._limit or count - self._last > self._safe
+
     def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
         """Keeps a fork in front of the tokens, unless the turn can end in time for sure."""
         self._before = None
-        count = len(turn.transcript.tokens) + len(tokens)
-        if count <= self._limit and count - self._last <= self._safe:
+        if not self._needs_look(turn.count + len(tokens)):
             return
         # A fork costs microseconds, an ending a search: that waits until it is needed.
         if turn.matcher is not None:

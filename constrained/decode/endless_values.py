@@ -229,6 +229,10 @@ class EndlessValues(TurnPart):
         if self._departure is not None:
             self._depart(self._departure, logits, turn)
 
+    def forbids(self, turn: TurnView) -> bool:
+        self._advance(turn)
+        return self._departure is not None
+
     def is_to_be_left(self, turn: TurnView) -> bool:
         """True if the turn is at the place to leave a loop. For turns whose next token nobody can
         choose here: they end there."""
@@ -265,7 +269,10 @@ class EndlessValues(TurnPart):
         if self._plan is not None:
             self._follow(self._plan, turn)
 
-    def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
+    def prepare(self, turn: TurnView) -> None:
+        self._advance(turn)
+
+    def after_write(self, token: int) -> None:
         departure = self._departure
         if departure is None:
             return

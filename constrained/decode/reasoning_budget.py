@@ -37,19 +37,29 @@ class ReasoningBudget(TurnPart):
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         """Forbids to begin a character that the budget might cut: one token may be one byte."""
-        so_far = turn.transcript
-        if not so_far.is_reasoning:
-            return
-        if self.find_bound(turn.limit) - so_far.reasoning_tokens > LONGEST_REST:
+        if not self.forbids(turn):
             return
         others = np.where(turn.vocabulary.beginnings, -np.inf, logits)
         if np.isfinite(others).any():
             logits[:] = others
 
+    def forbids(self, turn: TurnView) -> bool:
+        so_far = turn.transcript
+        if not so_far.is_reasoning:
+            return False
+        return self.find_bound(turn.limit) - so_far.reasoning_tokens <= LONGEST_REST
+
     def is_spent(self, turn: TurnView) -> bool:
         """True if the turn is inside its reasoning block, and may have no more of it."""
         so_far = turn.transcript
         return so_far.is_reasoning and so_far.reasoning_tokens >= self.find_bound(turn.limit)
+
+    def needs_text(self, turn: TurnView, coming: int) -> bool:
+        so_far = turn.transcript
+        if so_far.is_in_call:  # no reasoning begins there
+            return False
+        unwritten = turn.count - len(so_far.tokens)
+        return so_far.reasoning_tokens + unwritten >= self.find_bound(turn.limit)
 
     def insert(self, turn: TurnView) -> Sequence[int]:
         """The tokens that close the block, once the budget is spent."""

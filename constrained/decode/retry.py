@@ -83,6 +83,9 @@ class Retry(TurnPart):
         if not self._ban.forbid(logits, turn.transcript.data):
             self._ban = None
 
+    def forbids(self, turn: TurnView) -> bool:
+        return self._ban is not None
+
     def try_again(self, fault: Fault) -> bool:
         """Goes back to the beginning of a value that does not fit, to write it once more.
 

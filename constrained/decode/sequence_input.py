@@ -97,8 +97,9 @@ class SequenceInput:
         self._pending.append(token)
         return False
 
-    def forget_draft(self, tokens: Sequence[int]) -> None:
-        """Makes the model forget drafted tokens that the turn does not have.
+    def forget_ahead(self, tokens: Sequence[int]) -> None:
+        """Makes the model forget what it has seen beyond the position of the turn: drafted tokens
+        that the turn does not have, or a decode that counts for nothing.
 
         Args:
             tokens: all that the turn has behind its prompt.
@@ -107,7 +108,7 @@ class SequenceInput:
             return
         if self._sequences.rollback(self.number, self.position):
             return
-        # It could forget when that was asked, but the draft has moved a sliding window on: all is
+        # It could forget when that was asked, but the decode has moved a sliding window on: all is
         # computed again.
         self._sequences.release(self.number)
         self.position = 0

@@ -36,6 +36,12 @@ class TokenHealing(TurnPart):
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         self.forbid(logits, turn.transcript.data)
 
+    def forbids(self, turn: TurnView) -> bool:
+        return bool(self._markers) or not self.is_over(turn.transcript.data)
+
+    def needs_text(self, turn: TurnView, coming: int) -> bool:
+        return turn.transcript.is_healing
+
     def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
         self.check(tokens, turn.transcript.data)
 

@@ -180,6 +180,17 @@ class Transcript:
         """The stop text that has ended the turn, if one has."""
         return self._stops.found
 
+    @property
+    def has_verdict(self) -> bool:
+        """True if something was read that may end or change the turn."""
+        return (
+            self.is_over
+            or self.fault is not None
+            or self.stopped is not None
+            or self.last_call is not None
+            or self.barred_call is not None
+        )
+
     def write(self, token: int, origin: TokenOrigin = FORCED) -> Sequence[StreamEvent]:
         """Appends a token; returns the events that may be sent."""
         data = self._vocabulary.tokens[token]

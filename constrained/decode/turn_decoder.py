@@ -18,11 +18,19 @@ from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.token_healing import TokenHealing
 from constrained.decode.token_trace import Position
-from constrained.decode.transcript import DRAWN, FORCED, INSERTED, ONLY, WRITTEN
+from constrained.decode.transcript import (
+    DRAWN,
+    FORCED,
+    INSERTED,
+    ONLY,
+    WRITTEN,
+    TokenOrigin,
+)
 from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
 from constrained.engine.protocol import Chunk
+from constrained.errors import GrammarError
 from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.logits import Scores, find_unavoidable
 from constrained.vocabulary.call_openings import CallOpenings
@@ -84,6 +92,9 @@ class TurnDecoder(TurnWriter):
                 state.input.prompt, state.vocabulary, drafter, clock=clock
             )
         self._parts = self._list_parts()
+        options = request.options
+        self._is_observed = options.logprobs is not None or options.trace is not None
+        self._is_greedy = options.sampling.is_argmax and not self._banned
         state.send_progress()
         if self._take_written():
             self._follow()
@@ -114,7 +125,7 @@ class TurnDecoder(TurnWriter):
     def _draft(self, most: int) -> Sequence[int]:
         """Tokens that may come next, at most so many; none if the model could not forget them."""
         state = self._state
-        most = min(most, state.limit - len(state.tokens) - 1)  # one token is drawn behind the draft
+        most = min(most, state.limit - state.count - 1)  # one token is drawn behind the draft
         if self._speculation is None or most < 1:
             return ()
         if state.transcript.is_healing or not self.input.can_draft:
@@ -132,35 +143,67 @@ class TurnDecoder(TurnWriter):
             self._speculation.begin(drafted, decoded=decoded)
 
     def prepare(self) -> None:
-        """Computes the mask of the next token; also in another thread, while the model decodes.
+        """Computes the mask of the next token, and what else can be known before its logits; also
+        in another thread, while the model decodes. Nothing is, where the text may end the turn.
 
         Raises:
-            GrammarError: the matcher fails, now and from then on.
+            GrammarError: the matcher fails, or a part finds no way to go on; the turn has to fail.
         """
-        if self._state.matcher is not None:
-            self._state.matcher.prepare()
+        state = self._state
+        if self._has_verdict:
+            return
+        if state.matcher is not None and state.matcher.find_only() is not None:
+            return  # no part is asked there
+        for part in self._parts:
+            part.prepare(state)
 
-    def advance(self, slot: int, rows: Sequence[np.ndarray]) -> None:
+    @property
+    def has_verdict(self) -> bool:
+        """True if the text may end or change the turn: it is to be settled before it goes on."""
+        return self._has_verdict
+
+    def settle(self) -> None:
+        """Writes all text that is not written yet, and ends or changes the turn if that asks for
+        it. A decode that was started meanwhile counts for nothing then: see `forget_decode`."""
+        self._settle()
+
+    def forget_decode(self) -> None:
+        """The model forgets what it has seen of this turn since `note_decoded` was last called."""
+        self.input.forget_ahead(self._state.all_tokens)
+
+    def advance(self, slot: int, rows: Sequence[np.ndarray], *, defers: bool = False) -> None:
         """Takes the next token and all that it forces; the next ones too, as far as they were
         drafted: the loop of a turn.
 
         Args:
             slot: the number of the first row among those of the last decode.
             rows: the logits after the last token that is certain, and after each drafted one.
+            defers: the text of the tokens is written later, by `write_text` or `settle`, as far as
+                nothing depends on it before the next decode.
 
         Raises:
             GrammarError: the matcher fails, or a part finds no token that it allows.
         """
         self._state.watch.note_read()
-        while self._state.finish is None and not self.input.pending:
-            row = self.input.row
-            self._take_next(slot + row, rows[row])
+        is_plain = len(rows) == 1 and self._state.transcript.fault is None
+        self._defers = defers and is_plain
+        try:
+            while self._state.finish is None and not self.input.pending:
+                row = self.input.row
+                self._take_next(slot + row, rows[row])
+        except GrammarError:
+            # Of tokens that the turn may not even have: its text decides first.
+            if self._settle():
+                raise
         if self._speculation is not None:
             self._speculation.charge()
-        self.input.forget_draft(self._state.tokens)
+        if len(rows) > 1:
+            self.input.forget_ahead(self._state.tokens)
 
     def _take_next(self, slot: int, logits: np.ndarray) -> None:
         """Masks the logits, samples a token, commits and writes it, and follows what it forces."""
+        if not self._is_observed and self._take_obvious(logits):
+            return
         scores = None
         if self._request.options.logprobs is not None:
             scores = Scores(logits)  # those of the model: the mask is about to change the logits
@@ -180,6 +223,35 @@ class TurnDecoder(TurnWriter):
             origin = DRAWN
         if scores is not None or observation is not None:
             origin = replace(origin, scores=scores, observation=observation)
+        self._take_drawn(token, origin)
+
+    def _take_obvious(self, logits: np.ndarray) -> bool:
+        """Takes the next token where it is known before all others are forbidden: the only one that
+        the grammar allows, or the most likely one, if nothing forbids that; False elsewhere."""
+        state = self._state
+        only = None if state.matcher is None else state.matcher.find_only()
+        if only is not None:  # no rule may forbid it
+            self._take_drawn(only, ONLY)
+            return True
+        if not self._is_greedy or any(part.forbids(state) for part in self._parts):
+            return False
+        best = self._find_best(logits)
+        if best is None:
+            return False
+        assert state.sampler is not None
+        state.sampler.accept(best)
+        self._take_drawn(best, DRAWN)
+        return True
+
+    def _find_best(self, logits: np.ndarray) -> int | None:
+        """The most likely token, if the mask allows it."""
+        best = int(logits.argmax())
+        if not logits[best] > -np.inf:  # also NaN, which the sampler reports
+            return None
+        matcher = self._state.matcher
+        return best if matcher is None or matcher.allows(best) else None
+
+    def _take_drawn(self, token: int, origin: TokenOrigin) -> None:
         if token in self._ends:
             self._take_end(token, origin)
         elif self._take([token], origin):
@@ -221,14 +293,19 @@ class TurnDecoder(TurnWriter):
         """Takes the tokens that need no logits; ends the turn where nothing more can come, or the
         limit is met."""
         state = self._state
+        if not self._settle_for_parts(0):
+            return
         for part in self._parts:
-            if not self._take(part.insert(state), INSERTED):
+            inserted = part.insert(state)
+            if inserted and not self._take(inserted, INSERTED):
                 return
-        if not self._take(self._find_forced(), FORCED):
+        forced = self._find_forced()
+        if forced and not self._take(forced, FORCED):
             return
         if state.matcher is not None and state.matcher.is_finished:
-            self._stop()
-        elif len(state.tokens) >= state.limit:
+            if self._settle():
+                self._stop()
+        elif state.count >= state.limit and self._settle():
             state.finish = Finish.LENGTH
 
     def _find_forced(self) -> Sequence[int]:
@@ -243,5 +320,5 @@ class TurnDecoder(TurnWriter):
                 break
         # A reserve writes its ending in place of tokens beyond the limit; else they are cut.
         if state.reserve is None:
-            tokens = tokens[: max(0, state.limit - len(state.tokens))]
+            tokens = tokens[: max(0, state.limit - state.count)]
         return tokens

@@ -5,9 +5,16 @@ The decoder asks all parts at the same places of its loop:
     steer          the mask is applied, the sampler has not drawn yet
     before_commit  tokens are chosen, the matcher has not seen them yet
     after_commit   the matcher has taken them, the turn does not have them yet
-    after_write    the turn has a token more
+    after_take     the turn has a token more, whose text may not be written yet
+    after_write    its text is written
     insert         the turn can go on with tokens that nobody asks the model about
     rewind         the turn has been cut to its first tokens, to be written differently
+
+Where another device decodes, the text of tokens is written behind the start of the next decode. So
+two more hooks tell what a part needs when:
+
+    needs_text     what comes before the next decode depends on text that is not written yet
+    prepare        all is written, the model still decodes: what `steer` would have to find out
 """
 
 from collections.abc import Sequence
@@ -83,6 +90,11 @@ class TurnView(Protocol):
         ...
 
     @property
+    def count(self) -> int:
+        """The number of tokens that it has, those included whose text is not written yet."""
+        ...
+
+    @property
     def transcript(self) -> TranscriptView: ...
 
 
@@ -100,6 +112,10 @@ class TurnPart:
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         """Forbids tokens, in place, that the mask has left."""
 
+    def forbids(self, turn: TurnView) -> bool:
+        """True if `steer` may forbid something here. A part that has the one has the other."""
+        return False
+
     def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
         """Looks at tokens that the turn is about to take."""
 
@@ -108,14 +124,30 @@ class TurnPart:
         front of them."""
         return True
 
-    def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
-        """Takes note of a token of the turn.
+    def needs_text(self, turn: TurnView, coming: int) -> bool:
+        """True if the part looks at the text of the turn before the model is asked again.
 
         Args:
-            token: the one that was written.
+            turn: has tokens whose text is not written yet.
+            coming: so many tokens are about to follow; 0: the turn looks for tokens that need no
+                logits.
+        """
+        return False
+
+    def prepare(self, turn: TurnView) -> None:
+        """Does in advance what `steer` would have to; perhaps in another thread."""
+
+    def after_take(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
+        """Takes note of a token of the turn, whose text may not be written yet.
+
+        Args:
+            token: the one that was taken.
             is_forced: it was not drawn.
             is_computed: it was drafted, and the KV cache has it already.
         """
+
+    def after_write(self, token: int) -> None:
+        """Takes note of a token of the turn, whose text is written."""
 
     def insert(self, turn: TurnView) -> Sequence[int]:
         """Tokens that the turn has to go on with, if any."""

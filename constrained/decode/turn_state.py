@@ -1,7 +1,8 @@
 """The state of one turn under way, and what can be done to it."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from constrained.deadline import Clock, Stopwatch
@@ -45,6 +46,21 @@ class TurnInput(Protocol):
     def rewind(self, tokens: Sequence[int]) -> bool:
         """Makes the model forget all but the prompt and these tokens; False if it cannot."""
         ...
+
+
+@dataclass(frozen=True)
+class _TakenToken:
+    """A token that the turn has, and the model gets; its text is written later.
+
+    Args:
+        token: its id.
+        origin: where it is from.
+        is_computed: it was drafted, and the KV cache has it already.
+    """
+
+    token: int
+    origin: TokenOrigin
+    is_computed: bool
 
 
 class TurnState:
@@ -99,6 +115,7 @@ class TurnState:
         self.input = input
         self.sampler = make_sampler(request.options.sampling)
         self.finish: Finish | None = None
+        self._unwritten = deque[_TakenToken]()
         self.discarded = 0
         self._told = 0  # tokens that the progress was told of
         self.ended_at: int | None = None
@@ -123,8 +140,23 @@ class TurnState:
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens that are written."""
+        """The tokens whose text is written."""
         return self.transcript.tokens
+
+    @property
+    def count(self) -> int:
+        """The number of tokens that the turn has, those included whose text is not written yet."""
+        return len(self.transcript.tokens) + len(self._unwritten)
+
+    @property
+    def has_unwritten(self) -> bool:
+        """True if the turn has tokens whose text is not written yet."""
+        return bool(self._unwritten)
+
+    @property
+    def all_tokens(self) -> list[int]:
+        """The tokens of the turn, those included whose text is not written yet."""
+        return [*self.transcript.tokens, *(taken.token for taken in self._unwritten)]
 
     @property
     def end_tokens(self) -> Collection[int]:
@@ -136,21 +168,35 @@ class TurnState:
         """The number of generated tokens, those thrown away included."""
         return self.discarded + len(self.tokens)
 
-    def write(self, token: int, origin: TokenOrigin) -> bool:
-        """Appends a token, and sends the events that it brings; true if the KV cache has it
+    def take(self, token: int, origin: TokenOrigin) -> bool:
+        """The turn has a token more, whose text is to be written; true if the KV cache has it
         already."""
         # One that it has drawn, llama.cpp's sampler has accepted itself.
         if not origin.is_drawn and self.sampler is not None:
             self.sampler.accept(token)
         is_computed = self.input.append(token)
+        self._unwritten.append(_TakenToken(token, origin, is_computed))
+        return is_computed
+
+    def write_next(self) -> int:
+        """Writes the text of the next token that the turn has taken, and sends the events that it
+        brings; returns the token."""
+        taken = self._unwritten.popleft()
+        origin = taken.origin
         if self.trace is not None:
-            self.trace.write(token, origin.source, origin.observation, is_drafted=is_computed)
-        events = self.transcript.write(token, origin)
+            source, observation = origin.source, origin.observation
+            self.trace.write(taken.token, source, observation, is_drafted=taken.is_computed)
+        events = self.transcript.write(taken.token, origin)
         if origin.is_new:
             self.send(events)
         else:
             self._told = len(self.tokens)
-        return is_computed
+        return taken.token
+
+    def drop_unwritten(self) -> None:
+        """The turn does not have the tokens whose text is not written: it has ended, or gone back,
+        in front of them."""
+        self._unwritten.clear()
 
     def send(self, events: Sequence[StreamEvent]) -> None:
         """Hands events to whoever waits for them."""
@@ -205,6 +251,7 @@ class TurnState:
 
     def _cut_to(self, head: Transcript) -> None:
         """The turn has only its first tokens now."""
+        self.drop_unwritten()
         self.transcript = head
         self._told = min(self._told, len(head.tokens))
         if self.trace is not None:

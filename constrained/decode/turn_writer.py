@@ -33,6 +33,8 @@ class TurnWriter:
         self._healing: TokenHealing | None = None
         self._endless: EndlessValues | None = None
         self._parts: list[TurnPart] = []
+        self._defers = False  # the text of tokens is written later
+        self._has_verdict = False  # what was read in the text may end or change the turn
 
     def _list_parts(self) -> list[TurnPart]:
         """The parts that this turn has, in the order in which they steer."""
@@ -50,7 +52,9 @@ class TurnWriter:
 
     def cancel(self) -> None:
         """Ends the turn where it is."""
-        self._state.finish = Finish.CANCELLED
+        self._settle()
+        if self._state.finish is None:
+            self._state.finish = Finish.CANCELLED
 
     def _take_end(self, token: int, origin: TokenOrigin) -> None:
         """Takes an end token, which is no part of the turn."""
@@ -67,12 +71,15 @@ class TurnWriter:
         them; False if the turn is over, or has gone back."""
         if not tokens:
             return True
+        if not self._settle_for_parts(len(tokens)):
+            return False
         # The parts judge by a matcher behind the tokens. If one refuses them, the turn is over: the
         # matcher need not go back.
         self._commit(tokens)
         for part in self._parts:
             if not part.after_commit(tokens, self._state):
-                self._complete()
+                if self._settle():
+                    self._complete()
                 return False
         return self._write(tokens, origin)
 
@@ -98,21 +105,61 @@ class TurnWriter:
 
     def _write(self, tokens: Sequence[int], origin: TokenOrigin) -> bool:
         """Writes tokens; False if one of them completes what does not fit, and changed the turn, or
-        a stop text or the last call, which ends it."""
+        a stop text or the last call, which ends it. Where the turn defers, that is found out when
+        it is settled."""
         state = self._state
         for token in tokens:
-            is_computed = state.write(token, origin)
+            is_computed = state.take(token, origin)
             for part in self._parts:
-                part.after_write(token, is_forced=not origin.is_drawn, is_computed=is_computed)
-            if self._ends_at_stop_text() or self._ends_at_call_limit():
-                return False
-            if self._changes_at_fault() or self._leaves_barred_call():
-                return False
-            if state.transcript.is_over:
-                if state.finish is None:  # not where the tokens have run out
-                    self._stop()
+                part.after_take(token, is_forced=not origin.is_drawn, is_computed=is_computed)
+            is_deferred = self._defers and state.finish is None
+            if not is_deferred and not self._settle():
                 return False
         return True
+
+    def _settle_for_parts(self, coming: int) -> bool:
+        """Settles the turn if one of its parts has to see its text; see `_settle`, and
+        `TurnPart.needs_text`."""
+        if not self._state.has_unwritten:
+            return True
+        for part in self._parts:
+            if part.needs_text(self._state, coming):
+                return self._settle()
+        return True
+
+    def _settle(self) -> bool:
+        """Writes the text of all tokens that the turn has taken; False if one of them has ended or
+        changed it, and it does not have those behind."""
+        while True:
+            self.write_text()
+            if not self._has_verdict:
+                return True
+            self._has_verdict = False
+            if self._heeds_verdict():
+                self._state.drop_unwritten()
+                return False
+
+    def write_text(self) -> None:
+        """Writes the text of the tokens that the turn has taken, up to one that may end or change
+        it; also in another thread, while the model decodes."""
+        state = self._state
+        while state.has_unwritten and not self._has_verdict:
+            token = state.write_next()
+            for part in self._parts:
+                part.after_write(token)
+            self._has_verdict = state.transcript.has_verdict
+
+    def _heeds_verdict(self) -> bool:
+        """True if what was read in the text has ended or changed the turn."""
+        if self._ends_at_stop_text() or self._ends_at_call_limit():
+            return True
+        if self._changes_at_fault() or self._leaves_barred_call():
+            return True
+        if self._state.transcript.is_over:
+            if self._state.finish is None:  # not where the tokens have run out
+                self._stop()
+            return True
+        return False
 
     def _stop(self) -> None:
         """The turn is over, unless its answer does not fit and can be written again."""

@@ -9,6 +9,8 @@ from constrained.engine.sampling import Sampling
 from constrained.errors import GrammarError, ModelError
 
 ALL_FORBIDDEN = "every token is forbidden"
+BLOCKS = 128  # that logits are looked at in, to find the largest
+FEWEST_COLUMNS = 4  # for each token that is looked for; with fewer, nothing would be gained
 
 
 class RowSampler:
@@ -61,6 +63,33 @@ class RowSampler:
     def _require_open(self) -> None:
         if not self._is_open:
             raise ModelError("the sampler is closed")
+
+
+def find_candidates(logits: np.ndarray, count: int) -> np.ndarray | None:
+    """The ids of the most likely tokens: so many, and others that are as likely as the last one;
+    where fewer are allowed, all of those. None: there are too few tokens for this to be worth it,
+    all are forbidden, or a logit is none (NaN).
+
+    Args:
+        logits: one for each token; those of forbidden tokens are -inf.
+        count: how many are wanted.
+    """
+    width = len(logits) // BLOCKS
+    if width < FEWEST_COLUMNS * count:
+        return None
+    table = logits[: width * BLOCKS].reshape(BLOCKS, width)
+    best = table.max(axis=0)
+    if np.isnan(best).any() or np.isnan(logits[width * BLOCKS :]).any():
+        return None
+    # So many columns have one that is as large: none that is smaller can be among the first.
+    least = np.partition(best, -count)[-count]
+    if least == -np.inf:
+        allowed = np.flatnonzero(logits > -np.inf)
+        return allowed if len(allowed) else None
+    columns = np.flatnonzero(best >= least)
+    rows, places = np.nonzero(table[:, columns] >= least)
+    rest = width * BLOCKS + np.flatnonzero(logits[width * BLOCKS :] >= least)
+    return np.concatenate([rows * width + columns[places], rest])
 
 
 def weigh(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The engine that runs GGUF models: llama.cpp, through the ctypes bindings of llama-cpp-python."""
 
+import ctypes
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ import llama_cpp
 import numpy as np
 
 from constrained.engine.batch import batches, check_chunks, check_cut, check_empty, check_shorter
-from constrained.engine.drawing import RowSampler
+from constrained.engine.drawing import RowSampler, find_candidates
 from constrained.engine.host import available_memory, check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
@@ -43,6 +44,7 @@ from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
 from constrained.errors import ContextError, ModelError
 
+CANDIDATE = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])  # llama_token_data
 NO_SLOT = 1  # llama_decode: no room in the KV cache
 
 
@@ -192,6 +194,7 @@ class ChainSampler:
     Args:
         sampling: the options of the request.
         draw: draws with a chain from a row of the logits.
+        row: that row.
         n_vocab: the number of tokens.
         context_length: in tokens.
 
@@ -203,6 +206,7 @@ class ChainSampler:
         self,
         sampling: Sampling,
         draw: Callable[[Any, int], int],
+        row: Callable[[int], np.ndarray],
         *,
         n_vocab: int,
         context_length: int,
@@ -211,6 +215,10 @@ class ChainSampler:
         chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
         self._chain = chain
         self._draw = draw
+        self._row = row
+        # Where nothing comes before the top k, only so many of the most likely tokens count.
+        is_plain = not (sampling.is_greedy or sampling.biases or sampling.has_penalties)
+        self._top_k = sampling.top_k if is_plain else 0
         # The chain owns its stages: they go with it, and must not be freed by themselves.
         self._free = weakref.finalize(self, llama_cpp.llama_sampler_free, chain)
         self._last = sampling.count_last(context_length)
@@ -222,7 +230,25 @@ class ChainSampler:
 
     def sample(self, slot: int) -> int:
         self._require_open()
+        if self._top_k:
+            row = self._row(slot)
+            candidates = find_candidates(row, self._top_k)
+            if candidates is not None:
+                return self._draw_from(candidates, row[candidates])
         return self._draw(self._chain, slot)  # llama.cpp accepts what it has drawn
+
+    def _draw_from(self, tokens: np.ndarray, logits: np.ndarray) -> int:
+        """What llama_sampler_sample does, but it makes a list of all tokens first."""
+        table = np.zeros(len(tokens), CANDIDATE)
+        table["id"], table["logit"] = tokens, logits
+        data = table.ctypes.data_as(ctypes.POINTER(llama_cpp.llama_token_data))
+        array = llama_cpp.llama_token_data_array(
+            data=data, size=len(table), selected=-1, sorted=False
+        )
+        llama_cpp.llama_sampler_apply(self._chain, cast(Any, ctypes.byref(array)))
+        token = int(array.data[array.selected].id)
+        llama_cpp.llama_sampler_accept(self._chain, token)
+        return token
 
     def accept(self, token: int) -> None:
         self._require_open()
@@ -367,7 +393,9 @@ class LlamaEngine:
         # A chain makes a list of all candidates first: 16 times the time of a look at the logits.
         if sampling.is_argmax:
             return RowSampler(sampling, self._find_row, n_vocab=size, context_length=length)
-        return ChainSampler(sampling, self._draw, n_vocab=size, context_length=length)
+        return ChainSampler(
+            sampling, self._draw, self._find_row, n_vocab=size, context_length=length
+        )
 
     def _find_row(self, slot: int) -> np.ndarray:
         self._require_open()

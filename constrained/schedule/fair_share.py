@@ -22,25 +22,34 @@ class FairShare:
 
     Args:
         clock: seconds.
+        cpu_clock: seconds that the thread has worked. A turn does not pay for the time in which
+            other threads have the interpreter lock, or other processes the CPU.
 
     Attributes:
         is_costly: the last step was charged.
     """
 
-    def __init__(self, clock: Clock):
+    def __init__(self, clock: Clock, cpu_clock: Clock):
         self._clock = clock
+        self._cpu_clock = cpu_clock
         self._taken = 0.0  # seconds, in this step
         self._sits_out_until = 0.0
         self.is_costly = False
 
     @contextmanager
-    def measure(self) -> Iterator[None]:
-        """Counts the time of the block."""
-        since = self._clock()
+    def measure(self, *, is_elsewhere: bool = False) -> Iterator[None]:
+        """Counts the time of the block, whichever thread runs it.
+
+        Args:
+            is_elsewhere: another device may work for it: the time counts in which that is waited
+                for.
+        """
+        clock = self._clock if is_elsewhere else self._cpu_clock
+        since = clock()
         try:
             yield
         finally:
-            self._taken += self._clock() - since
+            self._taken += clock() - since
 
     def charge(self, decode: float, turns: int) -> None:
         """The step is over.

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +17,8 @@ from constrained.kv.sequences import SPARED, Sequences
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
 from constrained.schedule.admission import AdmissionOrder, Seat
+from constrained.schedule.decode_overlap import DecodeOverlap
 from constrained.schedule.fair_share import FairShare
-from constrained.schedule.mask_prefetch import MaskPrefetch
 from grammars.wire.format import count_common
 
 BLOCK = 64  # tokens of a prompt that are decoded together where that has to be always the same
@@ -53,6 +53,7 @@ class Schedule:
         deterministic: no request changes the numbers that are computed for another one, or for a
             later one: one turn a step, its prompt in blocks, then token by token. It is slower.
         clock: for the deadlines of the requests and the timings of the turns.
+        cpu_clock: for what each turn takes of the threads; see `FairShare`.
         cache: the room for the states of sequences that others take over.
         draft_model: drafts for all turns, with as many sequences; None: there is none.
 
@@ -70,17 +71,24 @@ class Schedule:
         step: int = STEP,
         deterministic: bool = False,
         clock: Clock = time.monotonic,
+        cpu_clock: Clock = time.thread_time,
         cache: Cache = NO_CACHE,
         draft_model: DraftModel | None = None,
     ):
         self._sequences = Sequences(engine, BLOCK if deterministic else 1, cache)
-        self._masks = MaskPrefetch(engine.offloads)
+        self._overlap = DecodeOverlap(engine.offloads)
+        # A decode that counts for nothing is taken back, which not every model can; and its tokens
+        # would change the numbers of others.
+        self._defers = engine.offloads and not deterministic and not engine.needs_checkpoints
         self._step = step
         self._deterministic = deterministic
         self._clock = clock
+        self._cpu_clock = cpu_clock
         self._draft_model = draft_model
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
+        self._over = deque[ActiveTurn]()  # their callers do not have the result yet
+        self._errors: dict[int, Exception] = {}  # of work while the model decoded, by sequence
         self.end: Deadline | None = None
         self._decode_seconds = 0.0  # of the last step
         self._order = AdmissionOrder()
@@ -107,7 +115,19 @@ class Schedule:
         self._waiting.append(seat)
 
     def step(self) -> None:
-        """Schedules, decodes, and takes the tokens: one decode of all turns under way."""
+        """Schedules, decodes, and takes the tokens: one decode of all turns under way.
+
+        Where another device decodes, the text of these tokens is written during the next decode:
+        see `_work_behind`. If a text ends or changes its turn, that decode counts for nothing
+        there.
+        """
+        try:
+            self._take_step()
+        finally:
+            if not self._running:  # there is no next decode
+                self._hand_over()
+
+    def _take_step(self) -> None:
         self._drop_unwanted()
         self._drop_late()
         self._admit()
@@ -117,20 +137,25 @@ class Schedule:
                 logits = self._decode(chunks)
             except ContextError as error:
                 # Nothing has changed: llama.cpp does not begin a batch that it finds no room for.
-                chunks = self._choose_fewer_chunks(chunks, error)
+                if self._settle_changed():  # a turn that is over needs none
+                    chunks = self._choose_chunks()
+                else:
+                    chunks = self._choose_fewer_chunks(chunks, error)
                 continue
             except Exception as error:  # whatever it is, no sequence of the batch has its tokens
+                self._settle_changed()
                 for chunk in chunks:
-                    self._fail(chunk.sequence, error)
+                    if chunk.sequence in self._running:
+                        self._fail(chunk.sequence, error)
                 return
-            self._advance(chunks, logits)
+            self._advance(chunks, logits, changed=self._settle_changed())
             return
 
     def clear(self, error: Exception) -> None:
         """Forgets all tokens; requests that are not done fail with the error."""
         self._fail_all(error)
         self._sequences.clear()
-        self._masks.close()
+        self._overlap.close()
 
     def close(self, error: Exception) -> None:
         """Does what `clear` does, and closes the draft model."""
@@ -139,8 +164,11 @@ class Schedule:
             self._draft_model.close()
 
     def _fail_all(self, error: Exception) -> None:
+        self._hand_over()
         for number in list(self._running):
-            self._fail(number, error)
+            if self._settle(number):
+                self._fail(number, error)
+        self._hand_over()
         while self._waiting:
             self._waiting.popleft().result.set_exception(error)
 
@@ -157,7 +185,7 @@ class Schedule:
                 usage = Usage(len(seat.request.turn.prompt), 0, 0)
                 seat.result.set_result(Generation((), "", (), finish=Finish.CANCELLED, usage=usage))
         for number, running in list(self._running.items()):
-            if not running.seat.request.is_wanted():
+            if not running.seat.request.is_wanted() and self._settle(number):
                 running.turn.cancel()
                 self._retire(number)
 
@@ -173,7 +201,7 @@ class Schedule:
                 seat.result.set_exception(deadline.fail_waiting())
         for number, running in list(self._running.items()):
             deadline = running.seat.request.deadline
-            if deadline and deadline.is_over(now):
+            if deadline and deadline.is_over(now) and self._settle(number):
                 turn = running.turn
                 size = len(turn.input.prompt)
                 read = size - turn.input.unread
@@ -234,7 +262,7 @@ class Schedule:
         except Exception as error:  # it is in no queue any more: nobody else would report this
             seat.result.set_exception(error)
             return
-        self._running[number] = ActiveTurn(seat, turn, FairShare(self._clock))
+        self._running[number] = ActiveTurn(seat, turn, FairShare(self._clock, self._cpu_clock))
         if turn.finish is not None:
             self._retire(number)
 
@@ -277,7 +305,7 @@ class Schedule:
                 draft = 0
             if running.share.is_costly:  # drafts would cost a mask each
                 draft = 0
-            with running.share.measure():
+            with running.share.measure(is_elsewhere=self._draft_model is not None):
                 chunk = running.turn.next_chunk(share, draft)
             room -= len(chunk.tokens)
             spare -= chunk.drafted
@@ -300,47 +328,119 @@ class Schedule:
         return self._choose_chunks(drafts=False)
 
     def _decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
-        turns = [self._running[chunk.sequence].turn for chunk in chunks if chunk.wanted]
-        since = self._clock()
-        with self._masks.preparing(turns):
+        asked = {chunk.sequence for chunk in chunks if chunk.wanted}
+        with self._overlap.working(lambda: self._work_behind(asked)):
+            since = self._clock()
             logits = self._sequences.decode(chunks)
-        self._decode_seconds = self._clock() - since
+            self._decode_seconds = self._clock() - since
         return logits
 
-    def _advance(self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray]) -> None:
-        """Hands each turn its logits, and retires those that are over."""
+    def _work_behind(self, asked: Set[int]) -> None:
+        """Does what the decode under way does not need: results and text of the tokens before it,
+        which callers wait for, then the masks of the tokens behind it. Nothing here touches the
+        engine.
+
+        Args:
+            asked: the sequences whose turns get logits from it.
+        """
+        self._hand_over()
+        for number, running in self._running.items():
+            self._work_for(number, running.turn.write_text)
+        for number in asked - self._errors.keys():
+            self._work_for(number, self._running[number].turn.prepare)
+
+    def _work_for(self, number: int, work: Callable[[], None]) -> None:
+        try:
+            with self._running[number].share.measure():
+                work()
+        except Exception as error:  # also of a sink, which is the caller's: the others go on
+            self._errors[number] = error
+
+    def _settle_changed(self) -> set[int]:
+        """Ends or changes the turns whose text asks for it; returns their sequences. What the last
+        decode has computed of them counts for nothing."""
+        changed = set[int]()
+        for number, running in list(self._running.items()):
+            if number in self._errors:
+                self._fail(number, self._errors.pop(number))
+            elif running.turn.has_verdict:
+                running.turn.forget_decode()
+                self._settle(number)
+            else:
+                continue
+            changed.add(number)
+        return changed
+
+    def _settle(self, number: int) -> bool:
+        """Writes all text of a turn; false if it is over then."""
+        running = self._running[number]
+        try:
+            running.turn.settle()
+        except Exception as error:  # likewise
+            self._fail(number, error)
+            return False
+        if running.turn.finish is None:
+            return True
+        self._retire(number)
+        return False
+
+    def _advance(
+        self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray], *, changed: Set[int]
+    ) -> None:
+        """Hands each turn its logits, and retires those that are over.
+
+        Args:
+            chunks: those that were decoded.
+            logits: that were asked for.
+            changed: the sequences whose logits count for nothing.
+        """
         under_way = len(self._running)
         slot = 0
         for chunk in chunks:
             rows = logits[slot : slot + chunk.wanted]
-            running = self._running[chunk.sequence]
-            try:
-                running.turn.note_decoded(chunk)
-                if chunk.wanted:
-                    with running.share.measure():
-                        running.turn.advance(slot, rows)
-                    running.share.charge(self._decode_seconds, under_way)
-            except Exception as error:  # also of a sink, which is the caller's: the others go on
-                self._fail(chunk.sequence, error)
-            else:
-                if running.turn.finish is not None:
-                    self._retire(chunk.sequence)
+            if chunk.sequence not in changed:
+                self._advance_turn(chunk, slot, rows, under_way)
             slot += chunk.wanted
 
-    def _retire(self, number: int) -> None:
-        """A turn is over."""
-        running = self._running[number]
+    def _advance_turn(
+        self, chunk: Chunk, slot: int, rows: Sequence[np.ndarray], under_way: int
+    ) -> None:
+        running = self._running[chunk.sequence]
         try:
-            generation = running.turn.result()
-        except Exception as error:  # likewise: the rest of the events goes to the sink here
-            self._fail(number, error)
-            return
-        del self._running[number]
-        running.turn.close()
-        running.seat.result.set_result(generation)
+            running.turn.note_decoded(chunk)
+            if chunk.wanted:
+                with running.share.measure():
+                    running.turn.advance(slot, rows, defers=self._defers)
+                running.share.charge(self._decode_seconds, under_way)
+        except Exception as error:  # likewise
+            self._fail(chunk.sequence, error)
+        else:
+            if running.turn.finish is not None:
+                self._retire(chunk.sequence)
+
+    def _retire(self, number: int) -> None:
+        """A turn is over; its caller gets the result while the next decode runs, if one does."""
+        self._over.append(self._running.pop(number))
+        if not self._defers:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Gives their callers the results of the turns that are over."""
+        while self._over:
+            running = self._over.popleft()
+            try:
+                generation = running.turn.result()
+            except Exception as error:  # likewise: the rest of the events goes to the sink here
+                _end_in_error(running, error)
+            else:
+                running.turn.close()
+                running.seat.result.set_result(generation)
 
     def _fail(self, number: int, error: Exception) -> None:
         """The request of a sequence has failed; the others go on."""
-        running = self._running.pop(number)
-        running.turn.close()
-        running.seat.result.set_exception(error)
+        _end_in_error(self._running.pop(number), error)
+
+
+def _end_in_error(running: ActiveTurn, error: Exception) -> None:
+    running.turn.close()
+    running.seat.result.set_exception(error)

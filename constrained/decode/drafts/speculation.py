@@ -93,7 +93,7 @@ class Speculation(TurnPart):
             seconds = (self._clock() - self._proposed) / (1 + find_cost(decoded - 1))
             self._drafter.note_decode(seconds)
 
-    def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
+    def after_take(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
         if self._lookup is not None:
             self._lookup.note(token, is_forced=is_forced)
         if is_computed:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constrained import embedded
-from constrained.engine.drawing import RowSampler, weigh
+from constrained.engine.drawing import RowSampler, find_candidates, weigh
 from constrained.engine.llamacpp import ChainSampler, LlamaEngine, load
 from constrained.engine.protocol import Chunk, Engine, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
@@ -230,3 +230,39 @@ def test_no_token_is_drawn_where_a_logit_is_no_number(engine: Engine):
     lay_out(engine, {70: 1, 71: np.nan})
     with pytest.raises(ModelError, match="the logit of token 71 is NaN"):
         engine.sampler(GREEDY).sample(0)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.sampled_from([0.0, 0.5, 0.99, 0.9999]))
+def test_candidates_are_the_most_likely_tokens(seed: int, count: int, forbidden: float):
+    random = np.random.default_rng(seed)
+    logits = random.integers(-200, 200, 8000).astype(np.float32)  # many are equal
+    logits[random.random(len(logits)) < forbidden] = -np.inf
+    candidates = find_candidates(logits, count)
+    if candidates is None:
+        assert (logits == -np.inf).all()
+        return
+    assert len(set(candidates.tolist())) == len(candidates)
+    most = -np.sort(-logits)[:count]
+    found = -np.sort(-logits[candidates])[:count]
+    assert found.tolist() == most[: len(found)].tolist()
+    assert len(found) == min(count, np.isfinite(logits).sum())
+
+
+def test_a_few_candidates_are_drawn_from_as_all_tokens_are(llama: LlamaEngine):
+    random = np.random.default_rng(0)
+    sampling = Sampling(temperature=1.2, top_k=4, top_p=0.98, min_p=0.01, seed=7)
+    few, all_tokens = llama.sampler(sampling), llama.sampler(sampling)
+    assert isinstance(few, ChainSampler)
+    assert isinstance(all_tokens, ChainSampler)
+    all_tokens._top_k = 0
+    drawn = set[int]()
+    for number in range(200):
+        row = lay_out(llama, {})
+        row[:] = random.standard_normal(len(row)).astype(np.float32)
+        row[random.random(len(row)) < (0, 0.5, 0.999)[number % 3]] = -np.inf
+        row[300] = 0
+        assert find_candidates(row, 4) is not None
+        token = few.sample(0)
+        assert token == all_tokens.sample(0)
+        drawn.add(token)
+    assert len(drawn) > 100

@@ -39,7 +39,7 @@ def make_request(prompt: str, max_tokens: int) -> Request:
 def time_plain(costs: Sequence[float], sequences: int = 8) -> float:
     """Seconds that a turn of 20 tokens takes beside turns with such own work per token."""
     engine = TimedEngine(sequences)
-    schedule = Schedule(engine, clock=lambda: engine.now)
+    schedule = Schedule(engine, clock=lambda: engine.now, cpu_clock=lambda: engine.now)
 
     def make_costly(cost: float) -> Request:
         def work(events: object) -> None:
@@ -71,7 +71,7 @@ def test_what_is_short_beside_the_decode_is_free() -> None:
 
 def test_who_is_alone_does_not_wait() -> None:
     now = 0.0
-    share = FairShare(lambda: now)
+    share = FairShare(lambda: now, lambda: now)
     with share.measure():
         now += 1.0
     share.charge(decode=DECODE, turns=1)
@@ -81,7 +81,7 @@ def test_who_is_alone_does_not_wait() -> None:
 
 def test_one_that_sits_out_comes_back() -> None:
     now = 0.0
-    share = FairShare(lambda: now)
+    share = FairShare(lambda: now, lambda: now)
     with share.measure():
         now += 1.0
     share.charge(decode=0.4, turns=2)  # 0.2 of it were free
@@ -91,3 +91,20 @@ def test_one_that_sits_out_comes_back() -> None:
     assert not share.sits_out
     share.charge(decode=0.4, turns=2)
     assert not share.is_costly
+
+
+def test_who_waits_for_the_interpreter_lock_does_not_pay_for_it() -> None:
+    now = worked = 0.0
+    share = FairShare(lambda: now, lambda: worked)
+    with share.measure():
+        now += 1.0
+    share.charge(decode=DECODE, turns=8)
+    assert not share.is_costly
+    with share.measure():
+        worked += 1.0
+    share.charge(decode=DECODE, turns=8)
+    assert share.is_costly
+    with share.measure(is_elsewhere=True):
+        now += 1.0
+    share.charge(decode=DECODE, turns=8)
+    assert share.is_costly
