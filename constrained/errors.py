@@ -68,6 +68,7 @@ class ContextError(Error):
         hint: what to do about it.
         tokens: the length of the prompt, at least; None if the prompt is not what is too long.
         room: the length of the context, in tokens.
+        where: a JSON pointer to what is too long, if it is a part of the input.
     """
 
     def __init__(
@@ -77,8 +78,9 @@ class ContextError(Error):
         hint: str | None = None,
         tokens: int | None = None,
         room: int | None = None,
+        where: str | None = None,
     ):
-        super().__init__(message, hint=hint)
+        super().__init__(message, where=where, hint=hint)
         self.tokens = tokens
         self.room = room
 

@@ -17,6 +17,7 @@ from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 
 import constrained
+from constrained.errors import RequestError
 from constrained.model.model import Model
 from grammars.errors import Error
 from server.batches import routes as batches
@@ -94,12 +95,19 @@ def make_app(
         store: what several servers share, and what outlives this one; None: nothing. The
             application closes it.
         embedding: the model for embeddings; None: there is none.
+
+    Raises:
+        RequestError: it has the name of another model.
     """
     settings = settings or Settings()
     counters = Counters()
     sources = load
     if not isinstance(sources, Sequence):
         sources = [ModelSource(name, sources, preloaded=True)]
+    for source in sources:
+        if embedding is not None and source.answers_to(embedding.name):
+            message = f"{embedding.name} names two models: one that writes, and that for embeddings"
+            raise RequestError(message, hint="Give the first another name (--alias)")
     telemetry = Telemetry(find_tracer()) if settings.otel else None
     traces = None
     if settings.trace is not None:

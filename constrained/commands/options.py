@@ -8,6 +8,7 @@ import argparse
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 from constrained.commands.configuration import MODEL, Parsed, ParsedCommand, find_rivals
@@ -470,14 +471,22 @@ def find_model(options: argparse.Namespace) -> str | None:
         return str(find_packaged(options.model) or options.model)
     if options.model:
         raise RequestError("both -m and -hf name a model", hint="Give one of them")
-    from constrained.model_files.hub import fetch
-
     spec = options.hf_repo
     if options.hf_file:  # goes before a quantisation
         spec = f"{spec.removeprefix('hf:').partition(':')[0]}:{options.hf_file}"
+    return str(fetch_model(spec, options))
+
+
+def fetch_model(spec: str, options: argparse.Namespace) -> Path:
+    """The file of a model of the Hub, downloaded if need be.
+
+    Raises:
+        ModelError: it is not to be had.
+    """
+    from constrained.model_files.hub import fetch
+
     with show_progress("downloading") as progress:
-        path = fetch(spec, token=options.hf_token, offline=options.offline, progress=progress)
-    return str(path)
+        return fetch(spec, token=options.hf_token, offline=options.offline, progress=progress)
 
 
 def read_template(options: argparse.Namespace) -> str | None:

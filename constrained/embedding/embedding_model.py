@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_TOGETHER = 16
 """Texts of a batch."""
+MOST_BYTES = 64
+"""Of a text, for each token that the model takes: it would not fit, and is not tokenised."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,6 @@ class EmbeddingModel:
         """Tokens that a text may have."""
         return self._embedder.context_length
 
-    @property
-    def file_bytes(self) -> int:
-        """Bytes of the weights."""
-        return self._embedder.file_bytes
-
     def embed(
         self,
         texts: Sequence[str | Sequence[int]],
@@ -94,8 +91,11 @@ class EmbeddingModel:
         Raises:
             RequestError: a text is empty, a token id is none of the model, or `dimensions` is no
                 number of dimensions; `where` has the place.
-            ContextError: a text is too long.
+            ContextError: a text is too long; `where` has the place.
+            ModelError: the model is closed.
         """
+        if isinstance(texts, str):
+            raise RequestError("texts is one text", hint="Give a list: [text]")
         self.check_dimensions(dimensions)
         read = self.read(texts, truncate=truncate)
         vectors: list[np.ndarray] = []
@@ -177,29 +177,43 @@ class EmbeddingModel:
     def _read(self, text: str | Sequence[int], number: int, truncate: bool) -> Sequence[int]:
         """The tokens of a text."""
         where = f"/{number}"
+        if not text:
+            raise RequestError("the text is empty", where=where, hint="Leave it out")
+        front: list[int] = []
+        back: list[int] = []
         if isinstance(text, str):
-            try:
-                tokens = self._embedder.tokenize(text) if text else []
-            except UnicodeEncodeError as error:
-                message = "the text has a lone surrogate, which no text has"
-                raise RequestError(message, where=where, hint="Replace it") from error
+            front, back = self._embedder.front, self._embedder.back
+            tokens: Sequence[int] = self._tokenize(text, where, truncate)
         else:
             tokens = text
             for token in tokens:
                 if not 0 <= token < self._embedder.vocabulary_size:
-                    message = f"{token} is no token of the model"
-                    raise RequestError(message, where=where)
-        if not tokens:
-            raise RequestError("the text is empty", where=where, hint="Leave it out")
-        if len(tokens) <= self.context_length:
-            return tokens
-        if truncate:
-            return tokens[: self.context_length]
-        raise ContextError(
-            f"text {number} has {len(tokens)} tokens, the model takes {self.context_length}",
+                    raise RequestError(f"{token} is no token of the model", where=where)
+        room = self.context_length - len(front) - len(back)
+        if len(tokens) > room and not truncate:
+            raise self._refuse(f"{len(tokens) + len(front) + len(back):,} tokens", where)
+        return [*front, *tokens[:room], *back]
+
+    def _tokenize(self, text: str, where: str, truncate: bool) -> list[int]:
+        try:
+            data = text.encode()
+        except UnicodeEncodeError as error:
+            message = "the text has a lone surrogate, which no text has"
+            raise RequestError(message, where=where, hint="Replace it") from error
+        most = MOST_BYTES * self.context_length
+        if len(data) > most:
+            if not truncate:
+                raise self._refuse(f"{len(data):,} bytes", where)
+            text = data[:most].decode("utf-8", "ignore")
+        with self._lock:
+            return self._embedder.tokenize(text)
+
+    def _refuse(self, size: str, where: str) -> ContextError:
+        return ContextError(
+            f"the text has {size}, the model takes {self.context_length:,} tokens",
             hint="Split it, or load the model with a longer context (context_length)",
-            tokens=len(tokens),
             room=self.context_length,
+            where=where,
         )
 
 

@@ -16,6 +16,7 @@ from constrained.engine.llama_files import (
     make_failure,
 )
 from constrained.engine.llama_params import context_params
+from constrained.engine.llama_vocabulary import LlamaTokenizer
 from constrained.engine.options import EngineOptions
 from constrained.engine.probe import probe_file
 from constrained.errors import ContextError, ModelError
@@ -42,8 +43,9 @@ class Embedder:
     Attributes:
         context_length: tokens that a text may have.
         dimensions: of a vector.
-        file_bytes: what the weights take.
         vocabulary_size: how many tokens there are.
+        front: the tokens that the model wants in front of a text.
+        back: those that it wants behind it.
 
     Raises:
         ModelError: the file is missing, damaged or not supported, or makes no vectors of texts.
@@ -75,9 +77,12 @@ class Embedder:
             raise
         self._vocabulary: Any = llama_cpp.llama_model_get_vocab(self._model)
         self.vocabulary_size = llama_cpp.llama_vocab_n_tokens(self._vocabulary)
+        self._tokenize = LlamaTokenizer(
+            self._vocabulary, lambda: self._context is not None, names=()
+        )
+        self.front, self.back = self._find_frame()
         self._memory = llama_cpp.llama_get_memory(self._context)
         self.dimensions = llama_cpp.llama_model_n_embd_out(self._model)
-        self.file_bytes = int(llama_cpp.llama_model_size(self._model))
 
     def _create(self, options: EngineOptions, pooling: Pooling | None, most_together: int) -> Any:
         params = context_params(options)
@@ -110,19 +115,25 @@ class Embedder:
             raise ModelError(f"{path} ranks pairs of texts, and makes no vectors", hint=hint)
 
     def tokenize(self, text: str) -> list[int]:
-        """The tokens of a text, with those that the model wants around it. What looks like a
-        special token in the text is text.
+        """The tokens of a text, without those around it. What looks like a special token in the
+        text is text.
 
         Raises:
             UnicodeEncodeError: it has a lone surrogate.
+            ModelError: the model is closed.
         """
-        data = text.encode()
-        # It returns the number of tokens, negative if there is no room for them.
-        none: Any = None
-        count = -llama_cpp.llama_tokenize(self._vocabulary, data, len(data), none, 0, True, False)
-        tokens: Any = (llama_cpp.llama_token * count)()
-        llama_cpp.llama_tokenize(self._vocabulary, data, len(data), tokens, count, True, False)
-        return list(tokens)
+        return self._tokenize(text.encode())
+
+    def _find_frame(self) -> tuple[list[int], list[int]]:
+        """The tokens that the model wants in front of a text, and behind it."""
+        inner = self._tokenize(b"a")
+        room: Any = (llama_cpp.llama_token * (len(inner) + 8))()
+        count = llama_cpp.llama_tokenize(self._vocabulary, b"a", 1, room, len(room), True, False)
+        whole = list(room[:count])
+        for start in range(len(whole) - len(inner) + 1):
+            if whole[start : start + len(inner)] == inner:
+                return whole[:start], whole[start + len(inner) :]
+        return [], []
 
     def embed(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
         """The vectors of some texts, as the model gives them.
@@ -135,7 +146,10 @@ class Embedder:
 
         Raises:
             ContextError: llama.cpp cannot decode them.
+            ModelError: the model is closed.
         """
+        if self._context is None:
+            raise ModelError("the model is closed")
         if self._memory:
             llama_cpp.llama_memory_clear(self._memory, False)
         batch = llama_cpp.llama_batch_init(sum(map(len, texts)), 0, 1)

@@ -68,7 +68,7 @@ def read_vocabulary(
             if attributes & SPECIAL:
                 control.add(token)
     end = _find_end_tokens(vocab, len(tokens))
-    tokenizer = _LlamaTokenizer(vocab, is_open, names.values())
+    tokenizer = LlamaTokenizer(vocab, is_open, names.values())
     never = frozenset(control.union(padding, end))
     return Vocabulary(
         tokens=tuple(tokens),
@@ -131,12 +131,17 @@ def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int,
     return tuple(sorted(end, key=lambda token: (token != eos, token)))
 
 
-class _LlamaTokenizer:
-    """llama.cpp's tokenizer.
+class LlamaTokenizer:
+    """llama.cpp's tokenizer; it adds no tokens around a text.
 
     For many a vocabulary it splits texts by `std::regex`, which takes a stack frame for each
     character of a word, and ends the process where there is no more stack (at some 30,000 letters).
     Those that group digits take the square of their number, too. So longer words are cut.
+
+    Args:
+        vocab: llama.cpp's pointer.
+        is_open: tells if the pointer is still valid; if not, a call raises ModelError.
+        names: the texts of tokens that are never cut.
     """
 
     def __init__(
@@ -196,7 +201,7 @@ def _find_cuts(
 
 
 class _SpecialEncoder:
-    def __init__(self, tokenize: _LlamaTokenizer, tokens: Sequence[bytes]):
+    def __init__(self, tokenize: LlamaTokenizer, tokens: Sequence[bytes]):
         self._tokenize = partial(tokenize, special=True)
         self._continue = Continuation(self._tokenize, tokens)
 

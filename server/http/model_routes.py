@@ -121,7 +121,7 @@ async def show_model(id: str, request: Request) -> ModelEntry:
     """The model of this name."""
     await request.app.state.models.read_facts()
     embeddings: EmbeddingService | None = request.app.state.embeddings
-    if embeddings is not None and embeddings.name == id:
+    if embeddings is not None and embeddings.answers_to(id):
         return describe_embedding_model(embeddings)
     return describe_model(request.app.state.models.get(id))
 

@@ -55,6 +55,8 @@ async def show_docs(request: Request) -> HTMLResponse:
 async def tell_health(request: Request) -> Health:
     """Says that requests can be answered."""
     request.app.state.models.check_health()
+    if request.app.state.embeddings is not None:
+        request.app.state.embeddings.find_model()
     return {"status": "ok"}
 
 

@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
@@ -42,14 +41,15 @@ def find_embedding_service(
                 raise RequestError(message, where=f"/{name}", hint=hint)
         return None
     from constrained.embedding.embedding_model import load_embeddings
+    from constrained.model_files.local_models import name_model
     from constrained.model_files.packaged import find_file
     from constrained.model_files.sources import HUB
     from server.models.embedding_service import EmbeddingService
 
-    if not given.startswith(HUB):
-        find_file(given)  # what is not there shows before anybody can ask
+    # What is not there shows before anybody can ask, and is downloaded before.
+    is_remote = given.startswith(HUB)
+    path = shared.fetch_model(given, options) if is_remote else find_file(given)
     engine_options = shared.read_engine_options(options)
     engine_options["context_length"] = options.embedding_context
-    load = partial(load_embeddings, given, pooling=options.pooling, **engine_options)
-    name = Path(given.removeprefix(HUB)).stem
-    return EmbeddingService(name, load, settings)
+    load = partial(load_embeddings, path, pooling=options.pooling, **engine_options)
+    return EmbeddingService(name_model(path), load, settings)

@@ -1,7 +1,7 @@
 """The embedding model of a server, in a thread of its own."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -9,18 +9,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from constrained.deadline import set_deadline
-from constrained.embedding.embedding_model import EmbeddingModel, Embeddings
+from constrained.deadline import Deadline, set_deadline
+from constrained.embedding.embedding_model import MOST_TOGETHER, EmbeddingModel
 from constrained.engine.model_facts import NO_FACTS, ModelFacts, read_facts
-from constrained.errors import RequestError
+from constrained.errors import Error, RequestError
 from constrained.schedule.worker import Wanted, arun, check_demand
 from constrained.schedule.workers import Order, Workers
 from server.caller import find_owner
+from server.errors import RETRY_AFTER, HttpError
+from server.models.source import LATEST
 from server.settings import Settings
 from server.time_left import find_time_left
 
 T = TypeVar("T")
-R = TypeVar("R")
 MOST_TEXTS = 2048
 """Of a request, as OpenAI has it."""
 Text = str | Sequence[int]
@@ -33,8 +34,8 @@ class EmbeddingWish:
 
     Args:
         texts: the texts, or their token ids.
-        where: the field of the request that has them, as a JSON pointer; of several, each is an
-            item of it.
+        where: the field of the request that has them, as a JSON pointer.
+        is_list: each text is an item of that field; else the field is the text.
         dimensions: of the vectors; None: all that there are.
         normalize: each vector is 1 long.
         truncate: texts that are too long are cut.
@@ -42,6 +43,7 @@ class EmbeddingWish:
 
     texts: Sequence[Text]
     where: str
+    is_list: bool = True
     dimensions: int | None = None
     normalize: bool = True
     truncate: bool = False
@@ -72,8 +74,17 @@ class EmbeddingService:
             return None
         return loading.result()
 
+    @property
+    def is_loading(self) -> bool:
+        """True until it is loaded, or cannot be."""
+        return self._loading is None or not self._loading.done()
+
+    def answers_to(self, name: str | None) -> bool:
+        """True if this is its name."""
+        return name is not None and name.removesuffix(LATEST) == self.name
+
     def start(self, stop: Callable[[Exception], None] | None) -> None:
-        """Loads the model; requests wait for it.
+        """Begins to load the model.
 
         Args:
             stop: called with the error if it cannot be loaded.
@@ -92,44 +103,36 @@ class EmbeddingService:
         self.facts = read_facts(model.path)
         return model
 
-    async def embed(self, wish: EmbeddingWish, write: Callable[[Embeddings], T]) -> T:
-        """Turns texts into vectors, and writes them. Cancelling it ends the work, which is done in
-        pieces: a client with many texts does not keep others waiting.
-
-        Args:
-            wish: what is asked for.
-            write: what becomes of the vectors, in the thread of the model.
+    def find_model(self) -> EmbeddingModel:
+        """The model.
 
         Raises:
-            Error: as in `EmbeddingModel.embed`; there are too many texts; the model cannot be
-                loaded; too much waits, or the time of the request is over.
+            HttpError: it is not loaded yet.
+            Error: why it could not be loaded.
         """
-        check_texts(wish)
-        deadline = set_deadline(find_time_left(self._settings.timeout).measure(), time.monotonic)
-        owner = find_owner()
-
-        async def work(piece: Callable[[EmbeddingModel], R]) -> R:
-            def start(is_wanted: Wanted) -> Future[R]:
-                check = partial(check_demand, is_wanted, deadline, time.monotonic)
-                return self._workers.submit(lambda: piece(self._find()), Order(owner, check=check))
-
-            return await arun(start)
-
-        read = await work(partial(_read, wish))
-        vectors: list[np.ndarray] = []
-        for batch in await work(lambda model: [*model.split(read)]):
-            vectors.append(await work(lambda model, batch=batch: model.compute(batch)))
-
-        def finish(model: EmbeddingModel) -> T:
-            made = model.finish(vectors, dimensions=wish.dimensions, normalize=wish.normalize)
-            return write(Embeddings(made, tuple(map(len, read))))
-
-        return await work(finish)
-
-    def _find(self) -> EmbeddingModel:
-        """The model; it was loaded in this thread before, or could not be."""
-        assert self._loading is not None, "it is started with the server"
+        if self._loading is None or not self._loading.done():
+            message = "the embedding model is being loaded: try again"
+            raise HttpError(503, message, "loading_model", retry_after=RETRY_AFTER)
         return self._loading.result()
+
+    async def read(self, wish: EmbeddingWish) -> "ReadTexts":
+        """Reads the texts of a request.
+
+        Raises:
+            Error: as in `EmbeddingModel.read`; there are too many texts; the model is not loaded;
+                too much waits, or the time of the request is over.
+        """
+        model = self.find_model()
+        if len(wish.texts) > MOST_TEXTS:
+            message = f"there are {len(wish.texts):,} texts, a request has {MOST_TEXTS:,} at most"
+            raise RequestError(message, where=f"{wish.where}/{MOST_TEXTS}", hint="Send several")
+        model.check_dimensions(wish.dimensions)
+        deadline = set_deadline(find_time_left(self._settings.timeout).measure(), time.monotonic)
+        queue = _Queue(self._workers, deadline)
+        tokens: list[Sequence[int]] = []
+        for start in range(0, len(wish.texts), MOST_TOGETHER):
+            tokens += await queue.do(partial(_read, model, wish, start))
+        return ReadTexts(model, wish, tokens, queue)
 
     def close(self) -> None:
         """Waits for what is under way, and frees the model."""
@@ -138,19 +141,69 @@ class EmbeddingService:
             model.close()
 
 
-def check_texts(wish: EmbeddingWish) -> None:
-    """Raises RequestError if there are too many texts."""
-    if len(wish.texts) > MOST_TEXTS:
-        message = f"there are {len(wish.texts):,} texts, a request has {MOST_TEXTS:,} at most"
-        raise RequestError(message, where=f"{wish.where}/{MOST_TEXTS}", hint="Send several")
+class _Queue:
+    """The pieces of the work of one request: other requests have their turn between them."""
+
+    def __init__(self, workers: Workers, deadline: Deadline | None):
+        self._workers = workers
+        self._deadline = deadline
+        self._owner = find_owner()
+        self._is_begun = False
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Does a piece. Cancelling it ends the work."""
+
+        def start(is_wanted: Wanted) -> Future[T]:
+            check = partial(check_demand, is_wanted, self._deadline, time.monotonic)
+            # What has begun is not refused because many others came meanwhile.
+            order = Order(self._owner, check=check, is_bounded=not self._is_begun)
+            self._is_begun = True
+            return self._workers.submit(work, order)
+
+        return await arun(start)
 
 
-def _read(wish: EmbeddingWish, model: EmbeddingModel) -> list[Sequence[int]]:
-    """The tokens of the texts."""
-    model.check_dimensions(wish.dimensions)
+@dataclass(frozen=True)
+class ReadTexts:
+    """Texts that are read, and become vectors one after the other."""
+
+    model: EmbeddingModel
+    wish: EmbeddingWish
+    tokens: Sequence[Sequence[int]]
+    queue: _Queue
+
+    @property
+    def count(self) -> int:
+        """Tokens of all texts."""
+        return sum(map(len, self.tokens))
+
+    async def write(self, write: Callable[[np.ndarray], str]) -> AsyncIterator[list[str]]:
+        """The vectors in the order of the texts, some at a time, as they are computed.
+
+        Args:
+            write: writes one, in the thread of the model.
+        """
+        for batch in self.model.split(self.tokens):
+            yield await self.queue.do(partial(self._compute, batch, write))
+
+    def _compute(
+        self, batch: Sequence[Sequence[int]], write: Callable[[np.ndarray], str]
+    ) -> list[str]:
+        made = self.model.finish(
+            [self.model.compute(batch)],
+            dimensions=self.wish.dimensions,
+            normalize=self.wish.normalize,
+        )
+        return [write(vector) for vector in made]
+
+
+def _read(model: EmbeddingModel, wish: EmbeddingWish, start: int) -> Sequence[Sequence[int]]:
+    """The tokens of some of the texts; errors have the place in the request."""
+    some = wish.texts[start : start + MOST_TOGETHER]
     try:
-        return model.read(wish.texts, truncate=wish.truncate)
-    except RequestError as error:
-        # Of the list of texts, it names the item.
-        where = wish.where + (error.where or "" if len(wish.texts) > 1 else "")
-        raise RequestError(error.message, where=where, hint=error.hint) from error
+        return model.read(some, truncate=wish.truncate)
+    except Error as error:
+        if error.where is not None:
+            number = start + int(error.where.removeprefix("/"))
+            error.where = f"{wish.where}/{number}" if wish.is_list else wish.where
+        raise

@@ -57,7 +57,7 @@ def _serve(app: FastAPI) -> Iterator[httpx.Client]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started and not app.state.models.is_starting, thread)
+        wait_until(lambda: server.started and not _is_loading(app), thread)
         port = server.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         hooks = {"response": [describe_replies(app.openapi()).check]}
@@ -66,6 +66,11 @@ def _serve(app: FastAPI) -> Iterator[httpx.Client]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+def _is_loading(app: FastAPI) -> bool:
+    embeddings: EmbeddingService | None = app.state.embeddings
+    return app.state.models.is_starting or (embeddings is not None and embeddings.is_loading)
 
 
 def wait_until(is_so: Callable[[], bool], thread: threading.Thread | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StrictInt
 
 from server.errors import HttpError
 from server.models.embedding_service import EmbeddingWish
@@ -25,9 +25,9 @@ class EmbeddingRequest(BaseModel):
     encoding_format: Literal["float", "base64"] | None = None
     """How vectors are written: as numbers, or as the base64 of their float32 in little-endian
     order. Default: numbers."""
-    dimensions: int | None = None
+    dimensions: StrictInt | None = None
     """Cuts the vectors to so many numbers."""
-    embd_normalize: int | None = None
+    embd_normalize: StrictInt | None = None
     """2: each vector is 1 long, which is the default; -1: as the model gives it."""
 
     @property
@@ -56,6 +56,7 @@ class EmbeddingRequest(BaseModel):
         return EmbeddingWish(
             texts,
             where,
+            is_list=isinstance(given, list) and not isinstance(given[0], int),
             dimensions=self.dimensions,
             normalize=self.embd_normalize != NOT_NORMALIZED,
         )

@@ -2,15 +2,15 @@
 
 import base64
 import json
-from functools import partial
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
 
-from constrained.embedding.embedding_model import Embeddings
 from server.dialects.embeddings.request import EmbeddingRequest
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
@@ -82,44 +82,70 @@ async def embed(request: Request) -> Response:
     """Turns texts into vectors."""
     service = find_embeddings(request)
     body = await read_fields(request, EmbeddingRequest)
-    write = write_native
-    if not body.is_native:
-        write = partial(write_list, service.name, is_base64=body.encoding_format == "base64")
-    data = await wait_for_client(request, service.embed(body.read(), write))
-    return Response(data, media_type="application/json")
+    read = await wait_for_client(request, service.read(body.read()))
+    write = _write_base64 if body.encoding_format == "base64" else write_vector
+    if body.is_native:
+        row = '{{"index":{index},"embedding":[{vector}]}}'
+        return await send_rows(request, read.write(write_vector), RowForm("[", row, "]"))
+    usage = {"prompt_tokens": read.count, "total_tokens": read.count}
+    end = f'],"model":{json.dumps(service.name)},"usage":{json.dumps(usage)}}}'
+    row = '{{"object":"embedding","index":{index},"embedding":{vector}}}'
+    form = RowForm('{"object":"list","data":[', row, end)
+    return await send_rows(request, read.write(write), form)
 
 
-def write_list(name: str, made: Embeddings, *, is_base64: bool) -> bytes:
-    """The reply in OpenAI's form.
+@dataclass(frozen=True)
+class RowForm:
+    """The JSON of a reply around its vectors.
 
     Args:
-        name: of the model.
-        made: the vectors.
-        is_base64: as the base64 of their bytes, and not as numbers.
+        begin: in front of the first.
+        row: each, with its `index` and its `vector`.
+        end: behind the last.
     """
-    rows: list[str] = []
-    for index, vector in enumerate(made.vectors):
-        shown = f'"{_write_base64(vector)}"' if is_base64 else write_vector(vector)
-        rows.append(f'{{"object":"embedding","index":{index},"embedding":{shown}}}')
-    count = sum(made.tokens)
-    usage = f'{{"prompt_tokens":{count},"total_tokens":{count}}}'
-    rest = f'"model":{json.dumps(name)},"usage":{usage}'
-    return f'{{"object":"list","data":[{",".join(rows)}],{rest}}}'.encode()
+
+    begin: str
+    row: str
+    end: str
 
 
-def write_native(made: Embeddings) -> bytes:
-    """The reply in llama-server's own form."""
-    rows = [
-        f'{{"index":{index},"embedding":[{write_vector(vector)}]}}'
-        for index, vector in enumerate(made.vectors)
-    ]
-    return f"[{','.join(rows)}]".encode()
+async def send_rows(request: Request, rows: AsyncIterator[list[str]], form: RowForm) -> Response:
+    """The reply, sent as the vectors are computed and as the client reads it: thousands of them
+    have a hundred MB.
+
+    Args:
+        request: of the client.
+        rows: the vectors as JSON, some at a time.
+        form: what is around them.
+
+    Raises:
+        HttpError, Error: the first vectors cannot be computed, or the client has disconnected.
+    """
+
+    async def take() -> list[str]:
+        return await anext(rows, [])
+
+    first = await wait_for_client(request, take())
+
+    async def write() -> AsyncIterator[str]:
+        yield form.begin
+        some, index = first, 0
+        while some:
+            texts: list[str] = []
+            for vector in some:
+                texts.append(form.row.format(index=index, vector=vector))
+                index += 1
+            yield ("," if index > len(some) else "") + ",".join(texts)
+            some = await take()
+        yield form.end
+
+    return StreamingResponse(write(), media_type="application/json")
 
 
 def write_vector(vector: np.ndarray) -> str:
-    """A vector as JSON. One by one: to write thousands at once would let no other thread run."""
+    """A vector as a list of numbers."""
     return json.dumps(vector.tolist())
 
 
 def _write_base64(vector: np.ndarray) -> str:
-    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    return f'"{base64.b64encode(vector.astype("<f4").tobytes()).decode()}"'

@@ -5,11 +5,15 @@ import time
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StrictInt
 from typing_extensions import TypedDict
 
-from constrained.embedding.embedding_model import Embeddings
-from server.dialects.embeddings.routes import find_embeddings, write_vector
+from server.dialects.embeddings.routes import (
+    RowForm,
+    find_embeddings,
+    send_rows,
+    write_vector,
+)
 from server.dialects.ollama.reply_types import OllamaErrorReply
 from server.http.disconnects import wait_for_client
 from server.http.openapi import (
@@ -33,11 +37,11 @@ class EmbedRequest(BaseModel):
 
     model: str | None = None
     """The embedding model answers whatever name is given: there is one."""
-    input: str | Texts
+    input: str | Texts | None = None
     """A text, or several."""
     truncate: bool | None = None
     """Cut texts that are too long, which is the default of this API; false: refuse them."""
-    dimensions: int | None = None
+    dimensions: StrictInt | None = None
     """Cuts the vectors to so many numbers."""
 
 
@@ -48,7 +52,7 @@ class EmbeddingsRequest(BaseModel):
 
     model: str | None = None
     """The embedding model answers whatever name is given: there is one."""
-    prompt: str = ""
+    prompt: str | None = None
     """A text."""
 
 
@@ -59,7 +63,7 @@ class EmbedReply(TypedDict):
     embeddings: list[list[float]]
     """Each is 1 long."""
     total_duration: int
-    """Nanoseconds."""
+    """Nanoseconds until the texts were read: the vectors are sent as they are computed."""
     load_duration: int
     prompt_eval_count: int
 
@@ -81,23 +85,23 @@ async def embed(request: Request) -> Response:
     began = time.monotonic_ns()
     service = find_embeddings(request)
     body = await read_fields(request, EmbedRequest)
-    texts = [body.input] if isinstance(body.input, str) else body.input
+    given = body.input or []  # what is empty only loads a model, which is loaded
     wish = EmbeddingWish(
-        texts, "/input", dimensions=body.dimensions, truncate=body.truncate is not False
+        [given] if isinstance(given, str) else given,
+        "/input",
+        is_list=not isinstance(given, str),
+        dimensions=body.dimensions,
+        truncate=body.truncate is not False,
     )
-
-    def write(made: Embeddings) -> bytes:
-        rest = {
-            "model": service.name,
-            "total_duration": time.monotonic_ns() - began,
-            "load_duration": 0,
-            "prompt_eval_count": sum(made.tokens),
-        }
-        vectors = ",".join(map(write_vector, made.vectors))
-        return f'{{"embeddings":[{vectors}],{json.dumps(rest)[1:]}'.encode()
-
-    data = await wait_for_client(request, service.embed(wish, write))
-    return Response(data, media_type="application/json")
+    read = await wait_for_client(request, service.read(wish))
+    rest = {
+        "model": service.name,
+        "total_duration": time.monotonic_ns() - began,
+        "load_duration": 0,
+        "prompt_eval_count": read.count,
+    }
+    form = RowForm(f'{{{json.dumps(rest)[1:-1]},"embeddings":[', "{vector}", "]}")
+    return await send_rows(request, read.write(write_vector), form)
 
 
 @router.post(
@@ -111,10 +115,7 @@ async def embed_prompt(request: Request) -> Response:
     body = await read_fields(request, EmbeddingsRequest)
     if not body.prompt:
         return JSONResponse({"embedding": []})
-    wish = EmbeddingWish([body.prompt], "/prompt", normalize=False, truncate=True)
-
-    def write(made: Embeddings) -> bytes:
-        return f'{{"embedding":{write_vector(made.vectors[0])}}}'.encode()
-
-    data = await wait_for_client(request, service.embed(wish, write))
-    return Response(data, media_type="application/json")
+    wish = EmbeddingWish([body.prompt], "/prompt", is_list=False, normalize=False, truncate=True)
+    read = await wait_for_client(request, service.read(wish))
+    form = RowForm('{"embedding":', "{vector}", "}")
+    return await send_rows(request, read.write(write_vector), form)

@@ -33,8 +33,9 @@ from server.http.openapi import (
     describe_generation_errors,
     describe_reply,
 )
-from server.http.reading import read_request
+from server.http.reading import read_fields, read_request
 from server.http.replies import answer
+from server.http.serving import find_named_service
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ServedModel, ServedModels
 from server.turns.active_request import start
@@ -166,13 +167,22 @@ async def list_loaded(request: Request) -> LoadedTags:
             described.append(
                 {**tag, "expires_at": FOREVER, "context_length": length, "size_vram": 0}
             )
+    embeddings: EmbeddingService | None = request.app.state.embeddings
+    if embeddings is not None and embeddings.model is not None:
+        tag = _make_tag(embeddings.name, embeddings.facts.bytes, embeddings.facts)
+        length = embeddings.model.context_length
+        described.append({**tag, "expires_at": FOREVER, "context_length": length, "size_vram": 0})
     return {"models": described}
 
 
 @router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest, {"model": "demo"}))
 async def show(request: Request) -> ShownModel:
     """What the model is, and what it can do."""
-    service, *_ = await read_request(request, ShowRequest, lambda body, service: None)
+    body = await read_fields(request, ShowRequest)
+    embeddings: EmbeddingService | None = request.app.state.embeddings
+    if embeddings is not None and embeddings.answers_to(body.model):
+        return _show_embedding_model(embeddings)
+    service = await find_named_service(request, body.model)
     models: ServedModels = request.app.state.models
     await models.read_facts()
     facts = models.get(service.name).facts
@@ -196,6 +206,25 @@ async def show(request: Request) -> ShownModel:
             f"{architecture}.vocab_size": len(engine.vocabulary.tokens),
         },
         "capabilities": can_do,
+        "modified_at": STARTED_AT,
+    }
+
+
+def _show_embedding_model(service: EmbeddingService) -> ShownModel:
+    facts = service.facts
+    architecture = facts.architecture or UNKNOWN
+    return {
+        "modelfile": "",
+        "parameters": "",
+        "template": "",
+        "details": _describe_details(facts),
+        "model_info": {
+            "general.architecture": architecture,
+            "general.parameter_count": facts.parameters,
+            f"{architecture}.context_length": facts.context_length,
+            f"{architecture}.embedding_length": facts.embedding_length,
+        },
+        "capabilities": ["embedding"],
         "modified_at": STARTED_AT,
     }
 

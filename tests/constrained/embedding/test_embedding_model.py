@@ -79,9 +79,33 @@ def test_dimensions_are_those_of_the_model(model: EmbeddingModel, dimensions: in
 
 
 def test_a_long_text_is_refused_or_cut_where_that_is_asked_for(model: EmbeddingModel) -> None:
-    with pytest.raises(ContextError, match=f"text 1 has {LENGTH + 38} tokens, .* takes {LENGTH}"):
+    with pytest.raises(ContextError, match=f"has {LENGTH + 38} tokens, .* takes {LENGTH}") as found:
         model.embed(["a", "a " * 100])
-    assert model.embed(["a " * 100], truncate=True).tokens == (LENGTH,)
+    assert found.value.where == "/1"
+    (cut,) = model.read(["a " * 100], truncate=True)
+    assert (len(cut), cut[0], cut[-1]) == (LENGTH, FIRST, LAST)
+    assert model.embed([[5] * 100], truncate=True).tokens == (LENGTH,)
+
+
+def test_a_word_without_end_is_refused_at_once(model: EmbeddingModel) -> None:
+    """llama.cpp's tokenizer takes the square of its length, or the process."""
+    with pytest.raises(ContextError, match="1,000,000 bytes"):
+        model.embed(["1" * 1_000_000])
+    with load_embeddings(embedded.PATH, pooling="mean") as long:
+        assert long.read(["1" * 100_000], truncate=True)[0]
+
+
+def test_a_model_that_is_closed_says_so(tmp_path: Path) -> None:
+    model = load_embeddings(write_embedding_model(tmp_path / "b.gguf", gguf.PoolingType.MEAN))
+    model.close()
+    for ask in (lambda: model.embed(["a"]), lambda: model.compute([[5]])):
+        with pytest.raises(ModelError, match="closed"):
+            ask()
+
+
+def test_one_text_is_no_list(model: EmbeddingModel) -> None:
+    with pytest.raises(RequestError, match=r"Give a list: \[text\]"):
+        model.embed("the cat")
 
 
 def test_the_work_ends_between_batches(model: EmbeddingModel) -> None:

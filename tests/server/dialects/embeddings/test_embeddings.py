@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ import pytest
 
 from constrained.embedding.embedding_model import EmbeddingModel, load_embeddings
 from constrained.errors import ModelError, RequestError
+from server.app import make_app
+from server.errors import HttpError
 from server.models.embedding_options import find_embedding_service
 from server.models.embedding_service import EmbeddingService, EmbeddingWish
 from server.settings import Settings
 from tests.embedding_file import LENGTH, WIDTH, write_embedding_model
 from tests.scripted_model import OPENED, scripted
-from tests.server.running_server import running
+from tests.server.running_server import running, wait_until
 from tests.server.test_command import read
 
 TEXTS = ["the cat sits", "the dog runs"]
@@ -81,7 +84,8 @@ def test_ollama_has_both_paths(client: httpx.Client, model: EmbeddingModel) -> N
     body = client.post("/api/embeddings", json={"prompt": TEXTS[0]}).json()
     right = model.embed(TEXTS[:1], normalize=False).vectors[0]
     assert np.allclose(body["embedding"], right, atol=1e-5)
-    assert client.post("/api/embeddings", json={}).json() == {"embedding": []}
+    for empty in ({}, {"prompt": None}, {"prompt": ""}):
+        assert client.post("/api/embeddings", json=empty).json() == {"embedding": []}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +94,8 @@ def test_ollama_has_both_paths(client: httpx.Client, model: EmbeddingModel) -> N
         ({}, "/input", "give the texts"),
         ({"input": []}, "/input", "no text"),
         ({"input": ""}, "/input", "empty"),
+        ({"input": [""]}, "/input/0", "empty"),
+        ({"input": "a", "dimensions": True}, "/dimensions", "integer"),
         ({"input": ["a", ""]}, "/input/1", "empty"),
         ({"content": ["a", ""]}, "/content/1", "empty"),
         ({"input": "a", "content": "a"}, "/input", "give the texts"),
@@ -111,19 +117,47 @@ def test_what_cannot_be_is_refused_with_its_place(
     assert message in error["message"]
 
 
-def test_a_long_text_is_refused(client: httpx.Client) -> None:
-    error = client.post("/v1/embeddings", json={"input": "a " * 100}).json()["error"]
+@pytest.mark.parametrize("text", ["a " * 100, "1" * 100_000])
+def test_a_long_text_is_refused(client: httpx.Client, text: str) -> None:
+    error = client.post("/v1/embeddings", json={"input": ["a"] * 20 + [text]}).json()["error"]
     assert error["code"] == "context_length_exceeded"
+    assert error["param"] == "/input/20"
+
+
+def test_a_model_that_is_being_loaded_is_said(path: Path) -> None:
+    is_wanted = threading.Event()
+
+    def load() -> EmbeddingModel:
+        is_wanted.wait()
+        return load_embeddings(path)
+
+    service = EmbeddingService("bert", load, Settings())
+    service.start(None)
+    try:
+        with pytest.raises(HttpError, match="being loaded"):
+            service.find_model()
+    finally:
+        is_wanted.set()
+        service.close()
+
+
+def test_two_models_have_two_names(path: Path) -> None:
+    service = EmbeddingService("demo", lambda: load_embeddings(path), Settings())
+    with pytest.raises(RequestError, match="demo names two models"):
+        make_app(lambda: scripted("x"), embedding=service)
 
 
 def test_many_texts_of_one_client_keep_no_other_waiting(path: Path) -> None:
     service = EmbeddingService("bert", lambda: load_embeddings(path), Settings())
     service.start(None)
+    wait_until(lambda: not service.is_loading)
     done: list[int] = []
 
     async def embed(count: int) -> None:
-        wish = EmbeddingWish(["the cat"] * count, "/input")
-        await service.embed(wish, lambda made: done.append(len(made.vectors)))
+        read = await service.read(EmbeddingWish(["the cat"] * count, "/input"))
+        async for _ in read.write(str):
+            pass
+        done.append(len(read.tokens))
 
     async def embed_all() -> None:
         await asyncio.gather(embed(2000), embed(1), embed(40))
@@ -142,6 +176,12 @@ def test_the_model_is_listed(client: httpx.Client) -> None:
     assert (meta["architecture"], meta["n_embd"], meta["n_ctx"]) == ("bert", WIDTH, LENGTH)
     tags = client.get("/api/tags").json()["models"]
     assert [tag["name"] for tag in tags] == ["demo", "bert"]
+    loaded = client.get("/api/ps").json()["models"]
+    assert [tag["name"] for tag in loaded] == ["demo", "bert"]
+    for name in ("bert", "bert:latest"):
+        shown = client.post("/api/show", json={"model": name}).json()
+        assert shown["capabilities"] == ["embedding"]
+    assert "tools" in client.post("/api/show", json={"model": "demo"}).json()["capabilities"]
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/embedding", "/api/embed", "/api/embeddings"])
