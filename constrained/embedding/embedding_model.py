@@ -107,7 +107,14 @@ class EmbeddingModel:
         return Embeddings(made, tuple(map(len, read)))
 
     def check_dimensions(self, dimensions: int | None) -> None:
-        """Raises RequestError if vectors cannot be cut to so many numbers; None: they are not."""
+        """Checks a number of dimensions.
+
+        Args:
+            dimensions: see `embed`.
+
+        Raises:
+            RequestError: vectors cannot be cut to so many.
+        """
         if dimensions is not None and not 1 <= dimensions <= self.dimensions:
             message = f"dimensions is {dimensions}, must be 1 to {self.dimensions}"
             raise RequestError(message, where="/dimensions")
@@ -115,11 +122,23 @@ class EmbeddingModel:
     def read(
         self, texts: Sequence[str | Sequence[int]], *, truncate: bool = False
     ) -> list[Sequence[int]]:
-        """The tokens of texts: the first step of `embed`, which has the arguments and errors."""
+        """The tokens of texts: the first step of `embed`.
+
+        Args:
+            texts: see `embed`.
+            truncate: see `embed`.
+
+        Raises:
+            RequestError, ContextError: as in `embed`.
+        """
         return [self._read(text, number, truncate) for number, text in enumerate(texts)]
 
     def split(self, texts: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
-        """The texts in batches that can be computed at once: the second step of `embed`."""
+        """The texts in batches that can be computed at once: the second step of `embed`.
+
+        Args:
+            texts: their tokens.
+        """
         batch: list[Sequence[int]] = []
         size = 0
         for text in texts:
@@ -132,14 +151,27 @@ class EmbeddingModel:
             yield batch
 
     def compute(self, batch: Sequence[Sequence[int]]) -> np.ndarray:
-        """The vectors of a batch, as the model gives them: the third step of `embed`."""
+        """The vectors of a batch, as the model gives them: the third step of `embed`.
+
+        Args:
+            batch: one of those of `split`.
+
+        Raises:
+            ModelError: the model is closed.
+        """
         with self._lock:
             return self._embedder.embed(batch)
 
     def finish(
         self, vectors: Sequence[np.ndarray], *, dimensions: int | None, normalize: bool
     ) -> np.ndarray:
-        """All vectors, as they are asked for: the last step of `embed`, which has the arguments."""
+        """All vectors, as they are asked for: the last step of `embed`.
+
+        Args:
+            vectors: those of the batches.
+            dimensions: see `embed`.
+            normalize: see `embed`.
+        """
         found = np.concatenate([np.empty((0, self.dimensions), np.float32), *vectors])
         found = found[:, :dimensions]
         if not normalize:

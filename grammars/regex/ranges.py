@@ -22,19 +22,20 @@ from grammars.byte_cache import MIB, keep_results
 NUMBER = (
     r"-?((0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?"
     r"([eE](-[0-9]{1,3}|\+?([0-9]{1,2}|1[0-9]{2}|2[0-8][0-9])))?"
-    r"|[1-9][0-9]{19,307}(\.[0-9]{1,30})?"
+    r"|[1-9][0-9]{19,79}(\.[0-9]{1,30})?"
     r"|[0-9](\.[0-9]{1,30})?[eE]\+?(289|29[0-9]|30[0-7])"
     r"|1(\.[0-6][0-9]{0,29}|\.7976931348623157)?[eE]\+?308)"
 )
-"""Any number. Its digits are bounded, so that it is a finite double."""
+"""Any number. Its digits are bounded, so that it is a finite double, and a model that repeats a digit
+comes to an end; an integer of 256 bits has 78."""
 
 _EXACT = 15
 """Decimals of so many digits keep their order when they become doubles."""
 _DIGITS = 21
 """As many as Python writes of a double, zeros in front included. A longer decimal may become the
 bound itself, which is no harm unless that is excluded; and none but zero becomes zero."""
-_LONGEST = 308
-"""Digits of an integer: each of these is below the largest double."""
+_LONGEST = 80
+"""Digits of an integer, at most."""
 _LONGEST_LIMIT = 40
 """Beside a bound of more digits, no number of as many is written in digits alone."""
 _SMALLEST, _LARGEST = 1e-12, 1e40

@@ -24,6 +24,8 @@ MOST_STEPS = 20_000
 checked is not let through."""
 MOST_NATIVE = 10_000
 """Ranges of characters of a pattern that jsonschema-rs compiles itself, in 10 ms."""
+LEAST_GROWTH = 10
+"""Ranges for each character of a pattern; of one with fewer, the text itself is what is large."""
 
 Formats = dict[str, Callable[[str], bool]]
 
@@ -45,7 +47,8 @@ def _replace(schema: Json, formats: Formats) -> Json:
     pattern, parts = replaced.get("pattern"), replaced.get("allOf", [])
     if not isinstance(pattern, str) or not is_list(parts):
         return replaced
-    if estimate_ranges(pattern) <= MOST_NATIVE:
+    ranges = estimate_ranges(pattern)
+    if ranges <= MOST_NATIVE or ranges < LEAST_GROWTH * len(pattern):
         return replaced
     regex = translate(pattern)
     automaton = None if regex is None else compile_regexes((regex,))

@@ -89,8 +89,20 @@ def _write_plain(piece: re.Match[str]) -> str:
     return f"~{least}..{piece['most'] or least + 3}"
 
 
+NOTHING = r"[^\x{0}-\x{10ffff}]"
+
+
+def _begin_with(texts: Texts) -> Texts:
+    """All that begins with one of the texts. It is only ever excluded, so it is not drawn."""
+
+    def holds(text: str) -> bool:
+        return any(texts.holds(text[:end]) for end in range(len(text) + 1))
+
+    return Texts(st.nothing(), holds)
+
+
 class _Terminal:
-    """Reads `a & ~b & (c | d)`."""
+    """Reads `a & ~b & (c | d)`, and `~(b ~/nothing/)`."""
 
     def __init__(self, body: str, known: dict[str, Texts]):
         self.pieces = [piece for piece in _split(body) if not piece["space"]]
@@ -112,6 +124,11 @@ class _Terminal:
         while self._sees("&"):
             negated = self._sees("~")
             texts = _limit(texts, self._either(), not negated)
+        if self.pieces and self.pieces[0]["mark"] == "~":
+            # Behind what a text may not begin with stands anything: no text is that empty class.
+            self.pieces.pop(0)
+            assert self.pieces.pop(0)["regex"] == NOTHING
+            return _begin_with(texts)
         return texts
 
     def _either(self) -> Texts:

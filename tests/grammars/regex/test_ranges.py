@@ -133,7 +133,7 @@ def test_integers_between_two_bounds(value: int, low: int, width: int) -> None:
         ({}, "12345678901234567.0", False),
         ({}, "1234567890123456789", True),
         ({}, "18446744073709551615", True),  # the largest of 64 bits without a sign
-        ({}, "9" * 308, True),
+        ({}, "9" * 80, True),
         ({}, "9" * 309, False),
         ({"maximum": 2**63 - 1}, "9223372036854775807", True),
         ({"maximum": 2**63 - 1}, "9.223372036854775e+18", True),
