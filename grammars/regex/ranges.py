@@ -26,8 +26,8 @@ NUMBER = (
     r"|[0-9](\.[0-9]{1,30})?[eE]\+?(289|29[0-9]|30[0-7])"
     r"|1(\.[0-6][0-9]{0,29}|\.7976931348623157)?[eE]\+?308)"
 )
-"""Any number. Its digits are bounded, so that it is a finite double, and so that a model that repeats
-a digit comes to an end; an integer of 256 bits has 78."""
+"""Any number. Its digits are bounded, so that it is a finite double, and so that a model which
+repeats a digit comes to an end; an integer of 256 bits has 78."""
 
 _EXACT = 15
 """Decimals of so many digits keep their order when they become doubles."""
