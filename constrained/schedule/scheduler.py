@@ -128,9 +128,12 @@ class Schedule:
                 self._hand_over()
 
     def _take_step(self) -> None:
+        self._errors.clear()
         self._drop_unwanted()
         self._drop_late()
         self._admit()
+        if self._draft_model is not None:  # which is about to be asked
+            self._tell_all()
         chunks = self._choose_chunks()
         while chunks:
             try:
@@ -164,6 +167,7 @@ class Schedule:
             self._draft_model.close()
 
     def _fail_all(self, error: Exception) -> None:
+        self._errors.clear()
         self._hand_over()
         for number in list(self._running):
             if self._settle(number):
@@ -209,16 +213,14 @@ class Schedule:
 
     def _admit(self) -> None:
         """Gives waiting requests a sequence, as long as there is one."""
-        while self._waiting:
-            idle = self._find_idle()
-            if not idle:
-                return
+        while self._waiting and self._find_idle():
             seat = self._choose_seat()
             if seat is None:
                 return
+            self._tell_all()  # it may have a snapshot to restore
             self._waiting.remove(seat)
             self._order.note_admission(seat, self._waiting)
-            self._begin(seat, idle)
+            self._begin(seat, self._find_idle())
 
     def _choose_seat(self) -> Seat | None:
         """The next request to admit; None if all wait to copy the prompt of another."""
@@ -343,11 +345,24 @@ class Schedule:
         Args:
             asked: the sequences whose turns get logits from it.
         """
+        self._tell()
+        for number in asked - self._errors.keys():
+            self._work_for(number, self._running[number].turn.prepare)
+
+    def _tell(self) -> None:
+        """Hands over the results of turns that are over, and writes the text of the others."""
         self._hand_over()
         for number, running in self._running.items():
             self._work_for(number, running.turn.write_text)
-        for number in asked - self._errors.keys():
-            self._work_for(number, self._running[number].turn.prepare)
+
+    def _tell_all(self) -> None:
+        """Does that in front of work that takes long, rather than behind it, and ends or changes
+        the turns whose text asks for it."""
+        if not self._defers:  # there is nothing left to tell
+            return
+        self._tell()
+        self._settle_changed()
+        self._hand_over()
 
     def _work_for(self, number: int, work: Callable[[], None]) -> None:
         try:
@@ -364,17 +379,23 @@ class Schedule:
             if number in self._errors:
                 self._fail(number, self._errors.pop(number))
             elif running.turn.has_verdict:
-                running.turn.forget_decode()
-                self._settle(number)
+                self._settle(number, forgets=True)
             else:
                 continue
             changed.add(number)
         return changed
 
-    def _settle(self, number: int) -> bool:
-        """Writes all text of a turn; false if it is over then."""
+    def _settle(self, number: int, *, forgets: bool = False) -> bool:
+        """Writes all text of a turn; false if it is over then.
+
+        Args:
+            number: of its sequence.
+            forgets: the last decode counts for nothing there.
+        """
         running = self._running[number]
         try:
+            if forgets:
+                running.turn.forget_decode()
             running.turn.settle()
         except Exception as error:  # likewise
             self._fail(number, error)

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from constrained.answers import read_target
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.decode.drafts.draft_model import DraftModel
+from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.decode.endless_values import EndlessValues
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Generation, Request
@@ -391,3 +393,110 @@ def test_who_goes_away_has_what_was_drawn() -> None:
     assert result.result().finish is Finish.CANCELLED
     text = "".join(event.text for event in sent if isinstance(event, ContentDelta))
     assert text == result.result().text == "Sunn"
+
+
+def begin(schedule: Schedule, *requests: Request, steps: int) -> list[Future[Generation]]:
+    """So many steps of these turns."""
+    seats = [Seat(request) for request in requests]
+    for seat in seats:
+        schedule.add(seat)
+    for _ in range(steps):
+        schedule.step()
+    return [seat.result for seat in seats]
+
+
+def limit(request: Request, max_tokens: int) -> Request:
+    return replace(request, options=replace(request.options, max_tokens=max_tokens))
+
+
+def read_content(events: Sequence[StreamEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, ContentDelta))
+
+
+def test_nobody_waits_for_one_who_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = Schedule(Hooked("Sunny days", lambda count: None))
+    sent = list[StreamEvent]()
+    going, short, stopped = begin(
+        schedule,
+        ask_hooked(sent.extend),
+        limit(ask_hooked(lambda events: None), 4),
+        ask_hooked(lambda events: None, "nn"),
+        steps=4,
+    )
+    told = list[Any]()
+    claim = schedule._sequences.claim
+
+    def watch(*args: Any) -> Any:
+        told.append((read_content(sent), short.done(), stopped.done()))
+        return claim(*args)
+
+    monkeypatch.setattr(schedule._sequences, "claim", watch)
+    (late,) = begin(schedule, ask_hooked(lambda events: None), steps=1)
+    assert told == [("Sunn", True, True)]
+    while not schedule.is_idle:
+        schedule.step()
+    schedule.clear(GrammarError("over"))
+    assert short.result().text == "Sunn"
+    assert stopped.result().stopped == "nn"
+    assert going.result().text == late.result().text == read_content(sent) == "Sunny days"
+
+
+def test_nobody_waits_for_a_draft_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    draft = ScriptedEngine(BYTES, scripted_logits(BYTES, "Sunny days", 1))
+    drafting = DraftModel(draft, BYTES, DraftOptions("d.gguf"), clock=lambda: 0.0)
+    schedule = Schedule(Hooked("Sunny days", lambda count: None), draft_model=drafting)
+    sent = list[StreamEvent]()
+    requests = [ask_hooked(sent.extend), limit(ask_hooked(lambda events: None), 4)]
+    going, short = begin(schedule, *requests, steps=4)
+    told = list[Any]()
+    next_chunk = TurnDecoder.next_chunk
+
+    def watch(turn: TurnDecoder, *args: Any) -> Chunk:
+        told.append((read_content(sent), short.done()))
+        return next_chunk(turn, *args)
+
+    monkeypatch.setattr(TurnDecoder, "next_chunk", watch)
+    schedule.step()
+    assert told == [("Sunn", True)]
+    while not schedule.is_idle:
+        schedule.step()
+    schedule.close(GrammarError("over"))
+    assert going.result().text == "Sunny days"
+
+
+def test_a_decode_that_cannot_be_forgotten_fails_its_own_turn_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(turn: TurnDecoder) -> None:
+        raise ModelError("the device is gone")
+
+    monkeypatch.setattr(TurnDecoder, "forget_decode", fail)
+    failed, other = finish(
+        Hooked("Sunny days", lambda count: None),
+        ask_hooked(lambda events: None, "ny"),
+        ask_hooked(lambda events: None),
+    )
+    assert isinstance(failed.exception(), ModelError)
+    assert other.result().text == "Sunny days"
+
+
+def test_an_error_is_not_that_of_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(turn: TurnDecoder) -> None:
+        raise KeyboardInterrupt
+
+    def fail(events: Sequence[StreamEvent]) -> None:
+        if read_content(events) == "y":
+            raise RuntimeError("nobody is there")
+
+    schedule = Schedule(Hooked("Sunny days", lambda count: None))
+    monkeypatch.setattr(TurnDecoder, "forget_decode", interrupt)
+    requests = [ask_hooked(lambda events: None, "ny"), ask_hooked(fail)]
+    with pytest.raises(KeyboardInterrupt):  # in front of the second turn's error
+        begin(schedule, *requests, steps=6)
+    monkeypatch.undo()
+    schedule.clear(GrammarError("over"))
+    results = begin(schedule, *[ask_hooked(lambda events: None)] * 2, steps=1)
+    while not schedule.is_idle:
+        schedule.step()
+    schedule.clear(GrammarError("over"))
+    assert [result.result().text for result in results] == ["Sunny days"] * 2
