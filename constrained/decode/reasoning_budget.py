@@ -56,7 +56,7 @@ class ReasoningBudget(TurnPart):
 
     def needs_text(self, turn: TurnView, coming: int) -> bool:
         so_far = turn.transcript
-        if so_far.is_in_call:  # no reasoning begins there
+        if so_far.is_in_call:  # a block opens at the head of a turn alone: none begins behind it
             return False
         unwritten = turn.count - len(so_far.tokens)
         return so_far.reasoning_tokens + unwritten >= self.find_bound(turn.limit)

@@ -37,7 +37,8 @@ class TokenHealing(TurnPart):
         self.forbid(logits, turn.transcript.data)
 
     def forbids(self, turn: TurnView) -> bool:
-        return bool(self._markers) or not self.is_over(turn.transcript.data)
+        written = turn.transcript.data
+        return not self.is_over(written) or bool(self._find_suffixes(written))
 
     def needs_text(self, turn: TurnView, coming: int) -> bool:
         return turn.transcript.is_healing

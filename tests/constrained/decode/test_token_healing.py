@@ -15,6 +15,7 @@ from constrained.decode.token_healing import (
     find_spellings,
     spell_along,
 )
+from constrained.decode.turn_part import TurnView
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError
@@ -106,6 +107,21 @@ def test_text_does_not_become_a_marker() -> None:
     assert reply.calls == ()
     assert VOCABULARY.marker("<tool_call>") not in held[-30:]
     assert not reply.content.startswith("tool_call>")
+
+
+def test_nothing_is_steered_behind_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most likely token is taken at once there, whatever the text might have become."""
+    written = list[bytes]()
+    steer = TokenHealing.steer
+
+    def watch(part: TokenHealing, logits: np.ndarray, turn: TurnView) -> None:
+        written.append(bytes(turn.transcript.data))
+        steer(part, logits, turn)
+
+    monkeypatch.setattr(TokenHealing, "steer", watch)
+    reply, _ = go_on("<tool box is open", "<", tools=[PING])
+    assert reply.content == "tool box is open"
+    assert written == [b"", b"<tool"]
 
 
 def test_no_drafts_while_the_text_is_healed() -> None:
