@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
+    EVERYTHING,
     Alternatives,
     Complement,
     Costly,
@@ -36,6 +37,8 @@ def encode(expression: Expression) -> Expression:
     Raises:
         SchemaError: a regular expression that cannot be taken apart.
     """
+    if expression == EVERYTHING:  # no set of texts, and what is no text has no spelling
+        return expression
     match expression:
         case Literal(text):
             return Literal("".join(_ESCAPED.get(character, character) for character in text))

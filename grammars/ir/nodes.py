@@ -185,7 +185,7 @@ Expression: TypeAlias = (
 EMPTY = Sequence(())
 NOTHING = Alternatives(())
 ANY_TEXT = Pattern("(?s:.*)")
-_EVERYTHING = Complement(Pattern(r"[^\x{0}-\x{10ffff}]"))
+EVERYTHING = Complement(Pattern(r"[^\x{0}-\x{10ffff}]"))
 """Any bytes: all but what no character matches."""
 ZERO = Zero()
 
@@ -211,7 +211,7 @@ def unlike(beginning: str) -> Complement:
     Args:
         beginning: a regular expression.
     """
-    return Complement(Sequence((Pattern(f"({beginning})"), _EVERYTHING)))
+    return Complement(Sequence((Pattern(f"({beginning})"), EVERYTHING)))
 
 
 def choice(options: Iterable[Expression]) -> Expression:
