@@ -305,12 +305,17 @@ def _list_alternatives() -> Iterator[Attack]:
     yield from _both("recursion with 8 ways", recursive_alternatives(8))
 
 
-def large_patterns(count: int) -> Schema:
+def large_patterns(count: int, start: str = r"\p{L}{1,200}") -> Schema:
     """Patterns of a dozen characters, each of which an engine makes 10 MB of."""
-    members = {
-        f"p{i}": {"type": "string", "pattern": rf"\p{{L}}{{1,200}}x{i}"} for i in range(count)
-    }
+    members = {f"p{i}": {"type": "string", "pattern": f"{start}x{i}"} for i in range(count)}
     return _object(members)
+
+
+def folded_classes(count: int) -> Schema:
+    """A pattern of classes, in each of which an engine looks for the other case of all characters,
+    3 ms for five of them."""
+    classes = "".join(rf"[{chr(0x4E00 + number)}\W]" for number in range(count))
+    return _one({"type": "string", "pattern": f"(?i){classes}"})
 
 
 def long_class(count: int) -> Schema:
@@ -339,6 +344,10 @@ def _list_sizes() -> Iterator[Attack]:
     distinct = {"type": "array", "uniqueItems": True, "items": {"enum": list(range(60))}}
     yield from _both("60 distinct items", _one({**distinct, "minItems": 30}))
     yield from _both("100 patterns of 10 MB", large_patterns(100))
+    yield from _both("100 patterns, verbose", large_patterns(100, r"(?x)\p{L} {1,200}"))
+    yield from _both("100 patterns, brackets", large_patterns(100, r"[]\p{L}]{200}"))
+    yield from _both("100 patterns, look-ahead", large_patterns(100, r"(?=.)\w{200}"))
+    yield from _both("1,000 classes without case", folded_classes(1_000))
     yield from _both("9,000 characters, counted", long_class(5_000))
     names = {"type": "object", "propertyNames": {"pattern": "^(a|b)*a(a|b){12}$"}}
     yield from _both("propertyNames of 2^12 states", {**names, "minProperties": 9})

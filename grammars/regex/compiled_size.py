@@ -3,35 +3,67 @@
 The `regex` crate, by which jsonschema-rs checks values, copies what is counted: `\\p{L}{1,200}` is
 200 times the ranges of all letters, 10 MB and 40 ms for 12 characters. It has a limit for one
 pattern, but none for all patterns of a schema, and no other thread runs meanwhile.
+
+jsonschema-rs gives it `\\w` and `\\d` as ECMA 262 means them, but in a pattern with look-around or
+back references as Unicode does, and those are a hundred times as large.
 """
 
 import re
 
 MOST = 10**9  # larger sizes are all the same
-_LETTERS = 700  # ranges of characters in `\p{L}`, about; other properties have fewer
+_LETTERS = 700  # ranges of characters in `\p{L}` or `\w` of Unicode, about; no property has more
+_DIGITS = 80  # and in its `\d`
 _SOME = 10
 """Ranges of what is everything but a few characters: by the bytes of UTF-8, these are several."""
-_WIDE = frozenset([".", r"\s", r"\S", r"\D", r"\W"])
+_FOLDED = 5  # ranges of a letter and of all that differ from it in case, or of `\w` so
+_WIDE = {r"\s": _SOME, r"\S": _SOME, r"\D": _SOME, r"\W": _SOME}
+_OF_UNICODE = {r"\w": _LETTERS, r"\W": _LETTERS, r"\d": _DIGITS, r"\D": _DIGITS}
+_PROPERTIES = {r"\p": _LETTERS, r"\P": _LETTERS}
 _TOKEN = re.compile(
     r"""
-    (?P<property> \\[pP](?:\{[^}]*\}|.) )
-  | (?P<escape> \\. )
-  | (?P<brackets> \[ \^? (?:\\.|[^\]\\])* \]? )
+    (?P<property> \\[pP](?:\{[^{}\\]*\}|.) )
+  | \\.
+  | (?P<brackets> \[ \^?+ (?:\\.|[^\[\]\\])+ (?:\]|\Z) )
   | \{ (?P<least>[0-9]+) ,? (?P<most>[0-9]*) \}
+  | (?P<flags> \(\?[imsuU-]*\) )
+  | (?P<group> \( (?: (?![?*]) | \?: | \?<?[=!] | \?P?<[A-Za-z_0-9]+> | \?[imsuU-]+: ) )
+  | (?P<unsure> [\[(] | \{ [\s,]* [0-9] [\s0-9,]* \} )
   | .
     """,
     re.VERBOSE | re.DOTALL,
 )
+_UNTRANSLATED = re.compile(r"\(\?<?[=!]|\\[0-9k]")
+"""Look-around and back references; some of these are escaped, and only look so."""
+_FOLDING = re.compile(r"\(\?[A-Za-z]*i")
+_VERBOSE = re.compile(r"\(\?[A-Za-z-]*x")
+_BRACES = re.compile(r"\\[pPuUx]\{[^{}\\]*\}|\\.|\{([^{}]*)", re.DOTALL)
+_NO_DIGITS = re.compile("[^0-9]+")
+_WIDE_CLASS = re.compile(r"\\[pPwWsSdD]")
+_RANGE_END = re.compile(r"-(?:\\[xuU]\{?([0-9A-Fa-f]{1,8})|(.))", re.DOTALL)
+_MOST_FOLDED = 12_000  # ranges that take as long as finding the other case of all characters
+_FOLDED_IN_RANGE = 90  # characters whose other case is found as long as a range takes
 
 
 def estimate_ranges(pattern: str) -> int:
-    """The ranges of characters that a pattern has once its counts are written out, about: at 70
+    """The ranges of characters that a pattern has once its counts are written out, or more: at 70
     bytes, and less than a microsecond, for each. What is no pattern has some number, too."""
+    if _FOLDING.search(pattern):
+        return min(_estimate_counts(pattern, _FOLDED) + _estimate_folding(pattern), MOST)
+    return _estimate_counts(pattern, 1)
+
+
+def _estimate_counts(pattern: str, other: int) -> int:
+    """The ranges where a character has so many, unless it stands for more."""
+    known = _find_sizes(pattern)
     sizes = [0]  # of the groups that are open, the innermost last
     last = 0  # the size of what a count would be about
     for token in _TOKEN.finditer(pattern):
         text = token[0]
-        if text == "(":
+        if token["unsure"] is not None:
+            return _estimate_most(pattern, known, other)
+        if token["flags"] is not None:
+            continue
+        if token["group"] is not None:
             sizes.append(0)
             last = 0
             continue
@@ -40,20 +72,60 @@ def estimate_ranges(pattern: str) -> int:
             sizes[-1] = min(sizes[-1] + last * (copies - 1), MOST)
             last = min(last * copies, MOST)
             continue
-        is_end = text == ")" and len(sizes) > 1
-        last = sizes.pop() if is_end else _measure_token(token)
+        if text == ")" and len(sizes) > 1:
+            last = sizes.pop()
+        elif token["property"] is not None:
+            last = _LETTERS
+        elif token["brackets"] is not None:
+            last = len(text) + _SOME * text.startswith("[^") + _add_known(text[1:], known)
+        else:
+            last = _SOME if text == "." else known.get(text, other)
         sizes[-1] = min(sizes[-1] + last, MOST)
     return min(sum(sizes), MOST)
 
 
-def _measure_token(token: "re.Match[str]") -> int:
-    text = token[0]
-    if token["property"] is not None:
-        return _LETTERS
-    if token["brackets"] is not None:
-        properties = text.count(r"\p") + text.count(r"\P")
-        return len(text) + _SOME * text.startswith("[^") + _LETTERS * properties
-    return _SOME if text in _WIDE else 1
+def _find_sizes(pattern: str) -> dict[str, int]:
+    """What has more ranges in this pattern than a letter."""
+    known = _WIDE | _PROPERTIES
+    if _UNTRANSLATED.search(pattern):
+        known |= _OF_UNICODE
+    return known
+
+
+def _add_known(text: str, known: dict[str, int]) -> int:
+    return sum(size * text.count(name) for name, size in known.items())
+
+
+def _estimate_most(pattern: str, known: dict[str, int], other: int) -> int:
+    """The size if every count is about all else, whatever is a group and what is in brackets.
+
+    For a pattern with signs that the engine may read as something else: comments and spaces that
+    mean nothing, brackets in brackets, or a `]` behind the first one, which is a character to Rust
+    and an empty class to ECMA 262.
+    """
+    if "#" in pattern and _VERBOSE.search(pattern):  # a comment may stand inside of a count
+        return MOST
+    wide = pattern.count(".") + pattern.count("[")
+    size = other * len(pattern) + _SOME * wide + _add_known(pattern, known)
+    for braces in _BRACES.findall(pattern):
+        copies = [_read_count(_NO_DIGITS.sub("", bound)) for bound in braces.split(",")]
+        size = min(size * max(max(copies), 1), MOST)
+    return size
+
+
+def _estimate_folding(pattern: str) -> int:
+    """The ranges that take as long as making its classes insensitive to case: each of them once,
+    character by character."""
+    ends = _RANGE_END.findall(pattern)
+    size = sum(int(code, 16) if code else ord(end) for code, end in ends) // _FOLDED_IN_RANGE
+    classes = set[str]()
+    for token in _TOKEN.finditer(pattern):
+        if token["unsure"] is not None:
+            signs = pattern.count("-") + pattern.count("[") + pattern.count("\\")
+            return size + _MOST_FOLDED * signs
+        if token["property"] is not None or (token["brackets"] and _WIDE_CLASS.search(token[0])):
+            classes.add(token[0])
+    return size + _MOST_FOLDED * len(classes)
 
 
 def _read_count(digits: str) -> int:
