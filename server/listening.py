@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -158,21 +159,24 @@ def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Pr
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._watch_rest()
+            if self._look is None:  # else a client would put it off with one request after another
+                self._watch_rest()
 
         def _watch_rest(self) -> None:
             """A whole reply is written at once, and kept until the client has taken it."""
-            if self._look is not None:
-                self._look.cancel()
-            rest = self.transport.get_write_buffer_size()
             self._look = None
+            rest = self.transport.get_write_buffer_size()
             if rest:
-                self._look = self.loop.call_later(idle_seconds, self._check_rest, rest)
+                check = partial(self._check_rest, rest, self.conn.written)
+                self._look = self.loop.call_later(idle_seconds, check)
 
-        def _check_rest(self, before: int) -> None:
-            self._look = None
+        def _check_rest(self, before: int, written: int) -> None:
+            """Ends the connection if the client has taken too little of what was there before; the
+            reply to its next request may have been written since."""
             rest = self.transport.get_write_buffer_size()
-            if rest and before - rest < LEAST_RATE * idle_seconds:
+            taken = before + self.conn.written - written - rest
+            if rest and taken < min(before, LEAST_RATE * idle_seconds):
+                self._look = None
                 self.transport.abort()
             else:
                 self._watch_rest()
@@ -214,12 +218,19 @@ class _CheckedConnection(h11.Connection):
 
     Attributes:
         has_length: the request under way has said how long its body is, or that it has none.
+        written: bytes that replies had so far.
     """
 
     def __init__(self, role: type[h11.SERVER], most_of_head: int):
         super().__init__(role, most_of_head)
         self.has_length = False
+        self.written = 0
         self._chunks = self._bytes = 0
+
+    def send(self, event: h11.Event) -> Any:
+        data = super().send(event)
+        self.written += len(data or b"")
+        return data
 
     def next_event(self) -> Any:
         event = super().next_event()

@@ -1,5 +1,6 @@
 """Connections on which nothing comes are closed, and a server stops in order."""
 
+import asyncio
 import errno
 import json
 import os
@@ -18,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from uvicorn.server import ServerState
 
 from constrained.errors import RequestError
 from server.listening import (
@@ -200,6 +202,91 @@ def test_a_whole_reply_is_kept_for_who_takes_it(is_slow: bool) -> None:
             while part := client.recv(1 << 20):
                 taken += len(part)
     assert (taken < LARGE) == is_slow
+
+
+class ShiftedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time a test moves on."""
+
+    shift = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.shift
+
+    async def move_on(self, seconds: float) -> None:
+        self.shift += seconds
+        for _ in range(10):  # whatever is due, and what follows from it
+            await asyncio.sleep(0)
+
+
+class KeepingTransport(asyncio.Transport):
+    """A connection whose client takes what a test says."""
+
+    kept = 0
+    is_ended = False
+
+    def write(self, data: Any) -> None:
+        self.kept += len(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.kept
+
+    def is_closing(self) -> bool:
+        return self.is_ended
+
+    def abort(self) -> None:
+        self.is_ended = True
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("size", "taken", "is_slow"),
+    [
+        (LARGE, 0, True),
+        (LARGE, 9_000, True),
+        (LARGE, 11_000, False),
+        (99, 0, True),
+        (99, 99, False),
+    ],
+)
+def test_the_next_reply_is_no_rest_of_the_last_one(size: int, taken: int, is_slow: bool) -> None:
+    """The client has 10 seconds; shortly before their end, another reply is begun."""
+
+    async def send_some(scope: Any, receive: Any, send: Any) -> None:
+        is_next = scope["path"] == "/next"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(size), "more_body": is_next})
+        while is_next and (await receive())["type"] != "http.disconnect":
+            pass
+
+    async def ask_twice(loop: ShiftedLoop) -> bool:
+        config = uvicorn.Config(send_some, timeout_keep_alive=1000, log_level="error")
+        protocol: Any = make_protocol(10, 1)
+        connection = protocol(config, ServerState(), {}, _loop=loop)
+        transport = KeepingTransport()
+        connection.connection_made(transport)
+        connection.data_received(HEAD)
+        await loop.move_on(0)
+        written = transport.kept
+        transport.kept -= written if taken == size else taken
+        rest = transport.kept
+        await loop.move_on(9.9)
+        connection.data_received(HEAD.replace(b"/", b"/next", 1))
+        await loop.move_on(0)
+        assert transport.kept > rest + size
+        await loop.move_on(0.2)
+        is_ended = transport.is_ended
+        await loop.move_on(10)
+        assert transport.is_ended  # nothing was taken meanwhile
+        connection.connection_lost(OSError())
+        await loop.move_on(0)
+        return is_ended
+
+    loop = ShiftedLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        assert runner.run(ask_twice(loop)) == is_slow
 
 
 def send_for_ever(served: socket.socket) -> None:
