@@ -128,7 +128,7 @@ class EmbeddingService:
             raise RequestError(message, where=f"{wish.where}/{MOST_TEXTS}", hint="Send several")
         model.check_dimensions(wish.dimensions)
         deadline = set_deadline(find_time_left(self._settings.timeout).measure(), time.monotonic)
-        queue = _Queue(self._workers, deadline)
+        queue = _PieceQueue(self._workers, deadline)
         tokens: list[Sequence[int]] = []
         for start in range(0, len(wish.texts), MOST_TOGETHER):
             tokens += await queue.do(partial(_read, model, wish, start))
@@ -141,7 +141,7 @@ class EmbeddingService:
             model.close()
 
 
-class _Queue:
+class _PieceQueue:
     """The pieces of the work of one request: other requests have their turn between them."""
 
     def __init__(self, workers: Workers, deadline: Deadline | None):
@@ -170,7 +170,7 @@ class ReadTexts:
     model: EmbeddingModel
     wish: EmbeddingWish
     tokens: Sequence[Sequence[int]]
-    queue: _Queue
+    queue: _PieceQueue
 
     @property
     def count(self) -> int:
