@@ -110,7 +110,7 @@ def assert_obeys(turn: Turn, case: Case) -> None:
 
 
 @EACH
-@settings(suppress_health_check=SLOW, max_examples=15 * SCALE)
+@settings(suppress_health_check=SLOW, max_examples=9 * SCALE)
 @given(data=st.data())
 def test_what_is_rendered_is_accepted_and_read_back(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(by_name(name)))
@@ -124,7 +124,7 @@ def test_what_is_rendered_is_accepted_and_read_back(name: str, data: st.DataObje
 
 
 @EACH
-@settings(suppress_health_check=SLOW, max_examples=15 * SCALE)
+@settings(suppress_health_check=SLOW, max_examples=9 * SCALE)
 @given(data=st.data())
 def test_what_is_accepted_is_read(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(by_name(name)))

@@ -33,7 +33,7 @@ from tests.text_strategies import KEYS
 from tests.turn_completer import turn_completer
 from tests.turn_strategies import Case, cases, policies, seeds, states
 
-FEW = settings(suppress_health_check=SLOW, max_examples=8 * SCALE)
+FEW = settings(suppress_health_check=SLOW, max_examples=5 * SCALE)
 
 
 def completed(grammar: Masked, completer: Completer, text: str) -> str | None:
@@ -93,7 +93,7 @@ def test_a_turn_cut_anywhere_is_completed(name: str, data: st.DataObject) -> Non
 
 
 @EACH
-@settings(FEW, max_examples=5 * SCALE)
+@settings(FEW, max_examples=3 * SCALE)
 @given(data=st.data())
 def test_a_random_walk_cut_anywhere_is_completed(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(by_name(name)))

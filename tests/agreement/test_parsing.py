@@ -25,7 +25,7 @@ from tests.text_strategies import FRAGMENTS, TEXTS
 from tests.turn_strategies import Case, cases, chunkings, mutate, seeds, states
 
 MODES = pytest.mark.parametrize("recover", [False, True], ids=["strict", "recover"])
-QUIET = settings(suppress_health_check=list(HealthCheck), max_examples=12 * SCALE)
+QUIET = settings(suppress_health_check=list(HealthCheck), max_examples=8 * SCALE)
 
 
 def read_in_pieces(
@@ -102,7 +102,7 @@ def test_any_text_is_read(name: str, recover: bool, text: str, data: st.DataObje
 
 
 @each(is_plain)
-@settings(QUIET, max_examples=7 * SCALE)
+@settings(QUIET, max_examples=5 * SCALE)
 @given(data=st.data())
 def test_a_cut_turn_delivers_no_cut_call(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(by_name(name)))

@@ -77,7 +77,7 @@ def test_every_format_with_real_tools(
 
 @settings(
     suppress_health_check=SUPPRESSED,
-    max_examples=8 * SCALE,
+    max_examples=5 * SCALE,
     deadline=None,
     phases=list(Phase) if IS_THOROUGH else [Phase.explicit, Phase.reuse, Phase.generate],
 )

@@ -49,7 +49,7 @@ FORMATS = {
          JsonArguments(PRETTY), Literal("}"), Marker("</call>")),
     ),
 }  # fmt: skip
-FEW = settings(suppress_health_check=list(HealthCheck), max_examples=25)
+FEW = settings(suppress_health_check=list(HealthCheck), max_examples=15)
 
 
 @pytest.mark.parametrize("name", FORMATS)

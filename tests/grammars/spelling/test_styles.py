@@ -53,7 +53,7 @@ STYLES = {
     "pretty": PRETTY,
 }
 EACH = pytest.mark.parametrize("name", STYLES)
-FEW = settings(suppress_health_check=list(HealthCheck), max_examples=30)
+FEW = settings(suppress_health_check=list(HealthCheck), max_examples=20)
 SHAPES = leaves([]) | objects(shapes(), KEYS) | shapes() | parameters()
 SIGNS = frozenset(b"\\\"'{}[]:,<|>xuUd8eE0")
 BARE = find_extra_keys([], GEMMA)

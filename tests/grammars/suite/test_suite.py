@@ -15,7 +15,7 @@ from grammars.suite.run import ParserFailure, Reading, assert_parser, find_failu
 from grammars.turn import Tool, Turn
 from grammars.wire.format import Format
 
-FEW = settings(max_examples=6, derandomize=True, database=None)
+FEW = settings(max_examples=4, derandomize=True, database=None)
 CASES = [
     pytest.param(f, mode, id=f"{f.name}-{mode}") for f in FORMATS for mode in ("stream", "recover")
 ]
