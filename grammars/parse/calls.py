@@ -449,6 +449,8 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
             case TaggedArguments():
                 tags = (node.open, node.end, node.empty or "")
                 return _find_first(*(before + tag for tag in tags))
+            case JsonArguments(encoded=True):
+                return _find_first(before + '"', before + "{")
             case JsonCall() | JsonArguments():
                 return _find_first(before + "{")
             case NestedArguments(mark):
@@ -463,11 +465,11 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
 
 def _find_first(*texts: str) -> str:
     """The first visible characters of these texts, and the end of the line if one begins so; of a
-    line that begins with a word (`arguments:`) that alone, for a name may have its letters."""
+    line that begins with a word (`arguments:`) or a dash that alone, for a name may have such."""
     first = ""
     for text in texts:
         visible = text.lstrip("\r\n")[:1]
-        is_word = visible.isalnum() or visible == "_"
+        is_word = visible.isalnum() or visible in tuple("._-")
         first += "" if is_word and text.startswith("\n") else visible
         first += "\n" if text.startswith("\n") and "\n" not in first else ""
     return first

@@ -53,6 +53,10 @@ class PythonArgumentsReader:
         if not stop:
             return (yield from self._begins_exactly(before))
         yield from self._buffer.space()
+        if text and end.strip().startswith(text):  # as `---` does behind items that begin with `-`
+            is_over = yield from self._buffer.begins(end.strip())
+            if is_over:
+                return False
         if text and not (yield from self._buffer.sees(text)):
             return False
         if not text:
@@ -124,8 +128,11 @@ class PythonArgumentsReader:
             except ValueError:
                 raise NotACallError from None
         text = ""
-        behind = (self._hole.item, self._hole.last, (self._hole.last + self._closer).lstrip())
-        ends = ",)\n" + "".join(text[:1] for text in behind)
+        end = self._hole.last + self._closer
+        sign = end.lstrip()[:1]
+        if sign in tuple("-+."):  # numbers have them, too: only what stands in front tells the end
+            sign = end[:1]
+        ends = ",)\n" + self._hole.item[:1] + self._hole.last[:1] + sign
         while (character := (yield from self._next())) not in ends:
             if character in "([{}]'\"<":
                 raise NotACallError

@@ -111,6 +111,10 @@ ENCODED_FIRST = Format(
         Marker("</call>"),
     ),
 )
+ENCODED_BEHIND_NAME = Format(
+    "arguments in a JSON string, right behind the name",
+    (Marker("<call>"), Name(), JsonArguments(encoded=True), Marker("</call>")),
+)
 
 
 BARE_NESTED = Format(
@@ -276,6 +280,27 @@ HEADINGS = Format(
     ),
     between="\n\n",
 )
+DASHES = Format(
+    "a list that ends with dashes",
+    (
+        Marker("<call>"),
+        Name(),
+        PythonArguments("\n- ", ": ", JsonStyle(), quote="", first="\n- ", last="\n---"),
+        Marker("</call>"),
+    ),
+    between="\n",
+)
+DASHES_BEHIND = Format(
+    "a list in front of dashes",
+    (
+        Marker("<call>"),
+        Name(),
+        PythonArguments("\n- ", ": ", JsonStyle(), quote="", first="\n- "),
+        Literal("\n--"),
+        Marker("</call>"),
+    ),
+    between="\n",
+)
 TAGGED_PYTHON = Format(
     "a tag for each call in Python",
     (Marker("<run>"), Name(), Literal(".call("), PythonArguments(), Literal(")"), Marker("</run>")),
@@ -311,6 +336,7 @@ FORMATS = {
         ARGUMENTS_FIRST,
         ENCODED,
         ENCODED_FIRST,
+        ENCODED_BEHIND_NAME,
         HEADER_GOES_ON,
         BARE_NESTED,
         BARE_LIST,
@@ -327,6 +353,8 @@ FORMATS = {
         LISP,
         YAML,
         HEADINGS,
+        DASHES,
+        DASHES_BEHIND,
         TAGGED_PYTHON,
         RULED,
         ID_LAST,
@@ -428,6 +456,38 @@ def test_a_string_that_holds_no_object_is_no_call() -> None:
     assert parse(text, ENCODED, [PING], recover=True) == Turn(text)
     plain = '<call>{"name": "ping", "arguments": {"a": "x"}}</call>'
     assert parse(plain, ENCODED, [PING], recover=True).calls == BOTH[:1]
+
+
+@pytest.mark.parametrize(
+    ("format", "texts"),
+    [
+        (
+            ENCODED_BEHIND_NAME,
+            ('<call>get-it"{\\"a\\": \\"x\\"}"</call>', '<call>get-it"{}"</call>'),
+        ),
+        (DASHES, ('<call>get-it\n- a: "x"\n---</call>', "<call>get-it</call>")),
+        (DASHES_BEHIND, ('<call>get-it\n- a: "x"\n--</call>', "<call>get-it\n--</call>")),
+    ],
+    ids=["encoded", "end", "behind"],
+)
+def test_the_end_of_a_name_and_of_a_list(format: Format, texts: tuple[str, str]) -> None:
+    tool = Tool("get-it", PING.schema)
+    for text, arguments in zip(texts, ({"a": "x"}, {}), strict=True):
+        call = ToolCall("get-it", arguments)
+        assert render(Turn(calls=(call,)), format) == text
+        assert Masked(format, [tool], Policy(), State()).accepts(text)
+        for recover in (False, True):
+            assert parse(text, format, [tool], recover=recover).calls == (call,)
+
+
+@pytest.mark.parametrize("format", [DASHES, DASHES_BEHIND], ids=["end", "behind"])
+def test_a_number_may_have_the_sign_that_ends_the_list(format: Format) -> None:
+    properties = {"a": {"type": "number"}, "b": {"type": "number"}}
+    tool = Tool("ping", lower({"type": "object", "properties": properties}))
+    call = ToolCall("ping", {"a": -1.5, "b": 1e-9})
+    text = render(Turn(calls=(call,)), format)
+    assert Masked(format, [tool], Policy(), State()).accepts(text)
+    assert parse(text, format, [tool]).calls == (call,)
 
 
 def test_a_call_without_its_list_is_recovered() -> None:
