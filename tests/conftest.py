@@ -13,7 +13,7 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("dev", deadline=None, suppress_health_check=_SLOW)
 # It draws the same examples each time: a second hundred would tell nothing new. `thorough` does.
 settings.register_profile(
-    "ci", parent=settings.get_profile("dev"), derandomize=True, max_examples=40
+    "ci", parent=settings.get_profile("dev"), derandomize=True, max_examples=30
 )
 settings.register_profile("thorough", parent=settings.get_profile("dev"), max_examples=2000)
 # Tests make hundreds of models, and trust them: each would be loaded by a child first.

@@ -9,6 +9,7 @@ import pytest
 
 INTERRUPT = """
 import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 threading.Timer({seconds}, os.kill, (os.getpid(), signal.SIGINT)).start()
 from constrained.__main__ import main
 sys.exit(main())
