@@ -67,9 +67,10 @@ class Embedder:
         self._context: Any = None
         try:
             trained = llama_cpp.llama_model_n_ctx_train(self._model)
-            self.context_length = min(trained, options.context_length or UNASKED_LENGTH)
-            if options.context_length == 0:
-                self.context_length = trained
+            asked = options.context_length
+            if asked is None:
+                asked = UNASKED_LENGTH
+            self.context_length = min(trained, asked or trained)  # 0: what it was trained on
             self._context = self._create(options, pooling, most_together)
             self._check_pooling(path)
         except BaseException:

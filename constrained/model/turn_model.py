@@ -169,14 +169,10 @@ class TurnModel:
         Raises:
             Error: as for `compile`.
         """
-        work = partial(
-            self.compiler.compile_text,
-            prompt,
-            answer,
-            cache_salt=cache_salt,
-            cache_prompt=cache_prompt,
+        start = self._queue_text(
+            prompt, answer, timeout, client, cache_salt=cache_salt, cache_prompt=cache_prompt
         )
-        return run(self._queue(work, timeout, client, is_known=answer is None))
+        return run(start)
 
     async def acompile_text(
         self,
@@ -189,14 +185,10 @@ class TurnModel:
         cache_prompt: bool = True,
     ) -> CompiledTurn:
         """Like `compile_text`, for asyncio."""
-        work = partial(
-            self.compiler.compile_text,
-            prompt,
-            answer,
-            cache_salt=cache_salt,
-            cache_prompt=cache_prompt,
+        start = self._queue_text(
+            prompt, answer, timeout, client, cache_salt=cache_salt, cache_prompt=cache_prompt
         )
-        return await arun(self._queue(work, timeout, client, is_known=answer is None))
+        return await arun(start)
 
     async def aread(
         self,
@@ -282,6 +274,25 @@ class TurnModel:
         self, job: Job, timeout: float | None, client: Hashable, *, is_known: bool
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
         return self._queue(partial(self.compiler.compile, job), timeout, client, is_known=is_known)
+
+    def _queue_text(
+        self,
+        prompt: str | Sequence[int],
+        answer: Answer | None,
+        timeout: float | None,
+        client: Hashable,
+        *,
+        cache_salt: str | None,
+        cache_prompt: bool,
+    ) -> Callable[[Wanted], Future[CompiledTurn]]:
+        work = partial(
+            self.compiler.compile_text,
+            prompt,
+            answer,
+            cache_salt=cache_salt,
+            cache_prompt=cache_prompt,
+        )
+        return self._queue(work, timeout, client, is_known=answer is None)
 
     def _queue(
         self,

@@ -135,8 +135,10 @@ async def send_rows(request: Request, rows: AsyncIterator[list[str]], form: RowF
             for vector in some:
                 texts.append(form.row.format(index=index, vector=vector))
                 index += 1
-            yield ("," if index > len(some) else "") + ",".join(texts)
+            yield ",".join(texts)
             some = await take()
+            if some:
+                yield ","
         yield form.end
 
     return StreamingResponse(write(), media_type="application/json")

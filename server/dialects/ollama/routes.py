@@ -150,7 +150,7 @@ async def list_models(request: Request) -> ModelTags:
     tags = [_describe(model) for model in request.app.state.models]
     embeddings: EmbeddingService | None = request.app.state.embeddings
     if embeddings is not None:
-        tags.append(_make_tag(embeddings.name, embeddings.facts.bytes, embeddings.facts))
+        tags.append(_describe_embedding_model(embeddings))
     return {"models": tags}
 
 
@@ -169,7 +169,7 @@ async def list_loaded(request: Request) -> LoadedTags:
             )
     embeddings: EmbeddingService | None = request.app.state.embeddings
     if embeddings is not None and embeddings.model is not None:
-        tag = _make_tag(embeddings.name, embeddings.facts.bytes, embeddings.facts)
+        tag = _describe_embedding_model(embeddings)
         length = embeddings.model.context_length
         described.append({**tag, "expires_at": FOREVER, "context_length": length, "size_vram": 0})
     return {"models": described}
@@ -182,7 +182,8 @@ async def show(request: Request) -> ShownModel:
     embeddings: EmbeddingService | None = request.app.state.embeddings
     if embeddings is not None and embeddings.answers_to(body.model):
         return _show_embedding_model(embeddings)
-    service = await find_named_service(request, body.model)
+    name = request.query_params.get("model") or body.model
+    service = await find_named_service(request, name)
     models: ServedModels = request.app.state.models
     await models.read_facts()
     facts = models.get(service.name).facts
@@ -231,6 +232,10 @@ def _show_embedding_model(service: EmbeddingService) -> ShownModel:
 
 def _describe(model: ServedModel) -> ModelTag:
     return _make_tag(model.name, model.file_bytes, model.facts)
+
+
+def _describe_embedding_model(service: EmbeddingService) -> ModelTag:
+    return _make_tag(service.name, service.facts.bytes, service.facts)
 
 
 def _make_tag(name: str, size: int, facts: ModelFacts) -> ModelTag:
