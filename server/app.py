@@ -153,10 +153,7 @@ def make_app(
     if store is not None:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     app.state.batches = BatchRunner(make_routes(app.state), models, settings)
-    for dialect in DIALECTS:
-        app.include_router(dialect.router)
-    app.include_router(embeddings.router)
-    app.include_router(ollama_embeddings.router)
+    _add_dialects(app)
     app.include_router(batches.router)
     app.include_router(model_routes.router)
     app.include_router(status.router)
@@ -179,15 +176,21 @@ def make_routes(state: State) -> FastAPI:
     """The paths of all dialects without the gate: for requests that come from within.
 
     Args:
-        state: that of the application, or one with `models` and `settings`.
+        state: that of the application, or one with `models`, `settings` and `embeddings`.
     """
     routes = FastAPI(openapi_url=None)
     routes.state = state
-    for dialect in DIALECTS:
-        routes.include_router(dialect.router)
+    _add_dialects(routes)
     _add_errors(routes)
     routes.add_middleware(ModelLeases, models=state.models)
     return routes
+
+
+def _add_dialects(app: FastAPI) -> None:
+    for dialect in DIALECTS:
+        app.include_router(dialect.router)
+    app.include_router(embeddings.router)
+    app.include_router(ollama_embeddings.router)
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -17,9 +17,11 @@ from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from constrained.terminal.input import read_lines
 from constrained.terminal.output import print_error, print_notes
+from server.models.embedding_options import add_embedding_options, find_embedding_service
 
 if TYPE_CHECKING:
-    from constrained.model.model import Model
+    from starlette.types import ASGIApp
+
     from server.batches.batch_input import BatchLine, LineResult
 
 SEQUENCES = 4  # as many as `serve` has
@@ -46,6 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     shared.add_tool_format(parser)
     shared.add_engine_options(parser, sequences=SEQUENCES)
     shared.add_sampling_options(parser)
+    add_embedding_options(parser.add_argument_group("embeddings").add_argument)
     parser.set_defaults(unset={name: parser.get_default(name) for name in OF_A_LINE})
 
 
@@ -62,15 +65,14 @@ def _run(options: argparse.Namespace) -> int:
         for fault in read.faults:
             print_error(str(fault))
         return UNUSABLE
+    if options.embedding_model is None:
+        _refuse_embeddings(read.lines)
     with _open_output(options) as (file, done):
         waiting = [line for line in read.lines if line.custom_id not in done]
         results = _Results(file, total=len(read.lines), earlier=[*done.values()])
         if waiting:
-            with request.load_model(options) as model:
-                print_notes(model.notices)
-                model.sampling = shared.read_sampling(options, model.sampling)
-                _carry_out(model, options, waiting, results)
-                results.close()
+            _carry_out(waiting, options, results)
+            results.close()
     return FAILED if results.failed else 0
 
 
@@ -91,6 +93,21 @@ def _check(options: argparse.Namespace) -> None:
     shared.complete(options)
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
+
+
+def _refuse_embeddings(lines: Sequence["BatchLine"]) -> None:
+    """Refuses lines that ask for embeddings.
+
+    Raises:
+        RequestError: there is one.
+    """
+    from server.batches.batch_input import EMBEDDINGS
+
+    for line in lines:
+        if line.url == EMBEDDINGS:
+            message = f"line {line.number}: there is no model for embeddings"
+            hint = "Name it: --embedding-model FILE"
+            raise RequestError(message, where="/embedding_model", hint=hint)
 
 
 @contextmanager
@@ -173,35 +190,64 @@ class _Results:
 
 
 def _carry_out(
-    model: "Model", options: argparse.Namespace, lines: Sequence["BatchLine"], results: _Results
+    lines: Sequence["BatchLine"], options: argparse.Namespace, results: _Results
 ) -> None:
-    """Carries out lines, as many at a time as the model has sequences."""
+    """Carries out lines, with the models that they need.
+
+    Raises:
+        Error: a model cannot be loaded.
+    """
     import asyncio
 
     from starlette.datastructures import State
 
     from server.app import make_routes
-    from server.batches.line_runner import run_line
+    from server.batches.batch_input import EMBEDDINGS
     from server.models.served_models import ServedModels
     from server.settings import Settings
     from server.turns.service import Service
 
     settings = Settings(timeout=options.timeout)
-    path = shared.find_model(options)
-    service = Service(model, settings, name=Path(path).stem if path else "demo")
-    routes = make_routes(State({"models": ServedModels.of(service), "settings": settings}))
+    with ExitStack() as stack:
+        embedding = find_embedding_service(options, settings)
+        if embedding is not None:
+            stack.callback(embedding.close)
+            embedding.start(None)
+            embedding.wait()
+        models, places = ServedModels([], settings), SEQUENCES
+        if any(line.url != EMBEDDINGS for line in lines):
+            model = stack.enter_context(request.load_model(options))
+            print_notes(model.notices)
+            model.sampling = shared.read_sampling(options, model.sampling)
+            path = shared.find_model(options)
+            service = Service(model, settings, name=Path(path).stem if path else "demo")
+            models, places = ServedModels.of(service), model.engine.max_sequences
+        stack.callback(models.readers.close)
+        state = State({"models": models, "settings": settings, "embeddings": embedding})
+        asyncio.run(_run_lines(make_routes(state), lines, results, places=places))
+
+
+async def _run_lines(
+    app: "ASGIApp", lines: Sequence["BatchLine"], results: _Results, *, places: int
+) -> None:
+    """Carries out lines, so many at a time.
+
+    Raises:
+        Exception: what no reply can tell, such as a full disk.
+    """
+    import asyncio
+
+    from server.batches.line_runner import run_line
+
     waiting = iter(lines)
 
     async def take_lines() -> None:
         for line in waiting:
-            results.write(await run_line(routes, line))
-
-    async def take_all() -> None:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(model.engine.max_sequences):
-                group.create_task(take_lines())
+            results.write(await run_line(app, line))
 
     try:
-        asyncio.run(take_all())
+        async with asyncio.TaskGroup() as group:
+            for _ in range(places):
+                group.create_task(take_lines())
     except ExceptionGroup as errors:  # one is enough: it has ended the other tasks
         raise errors.exceptions[0] from None

@@ -355,6 +355,7 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
 def find_models(options: argparse.Namespace) -> "list[ModelSource]":
     """The models that the options name: that of -m or -hf first, with which the server starts; the
     demo model, if they name none."""
+    from constrained.gguf.contents import ModelPurpose, read_purpose
     from constrained.model_files.hub_cache import list_cached
     from constrained.model_files.local_models import measure_files
     from constrained.model_files.packaged import find_file
@@ -374,8 +375,10 @@ def find_models(options: argparse.Namespace) -> "list[ModelSource]":
         return model
 
     path = shared.find_model(options)
-    if path is None and (cached := list_cached()):
-        LOG.info("%s", describe_cached(cached))
+    if path is None:
+        cached = [one for one in list_cached() if read_purpose(one.path) is ModelPurpose.TEXT]
+        if cached:
+            LOG.info("%s", describe_cached(cached))
     known = Path(path).stem if path else "demo"
     if is_address(path):
         known = read_address(str(path)).kind

@@ -34,6 +34,20 @@ def scripted(
     return Model(engine, ChatTemplate(source))
 
 
+def failing(script: str, *, at: int, **options: Any) -> Model:
+    """A model whose engine fails once more than so many bytes of the turn are written."""
+
+    def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        text = BYTES.text(tokens)
+        start = [found.end() for found in re.finditer(TURN, text)][-1]
+        if len(text) - start > at:
+            raise RuntimeError("the device is lost")
+        return scripted_logits(BYTES, script, start)(sequence, tokens)
+
+    engine = ScriptedEngine(BYTES, logits, context_length=20_000, **options)
+    return Model(engine, ChatTemplate(HERMES))
+
+
 def wish(texts: Sequence[Sequence[int]], vocabulary: Vocabulary) -> Any:
     """Logits of a model that would like to write the first text, else the next one, ..."""
 

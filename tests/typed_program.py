@@ -4,15 +4,21 @@ with the rest of the code, by mypy and pyright against the installed wheel, and 
 # pyright: strict
 
 import asyncio
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, assert_never, assert_type
 
+import numpy as np
 from pydantic import BaseModel, Field
 
 from constrained import (
+    LATER,
     ArgumentsDelta,
     AsyncStream,
+    Budget,
+    CallConfidence,
     CallCut,
     CallOpened,
     CallRead,
@@ -20,8 +26,11 @@ from constrained import (
     ContentDelta,
     ContextError,
     DeadlineError,
+    EmbeddingModel,
+    Embeddings,
     Error,
     Exhausted,
+    Isolation,
     Model,
     Outcome,
     ProgressMade,
@@ -30,14 +39,17 @@ from constrained import (
     Reply,
     Run,
     Sampling,
+    Spent,
     Stream,
     StreamEvent,
     Think,
     TokenDrawn,
     ToolCall,
     ToolReport,
+    ToolSearch,
     Usage,
     load,
+    load_embeddings,
     report_tools,
     tool,
 )
@@ -169,6 +181,53 @@ def run(model: Model) -> None:
         assert_type(model.call(run.messages).content, str)
 
 
+@tool(read_only=True, cost=0.01, isolate=Isolation(seconds=10))
+def find_mail(query: str) -> list[str]:
+    """Searches the mail."""
+    return [query]
+
+
+def run_within_bounds(model: Model) -> None:
+    """Budgets, a search of tools, confidence, and a record with which a run goes on."""
+    assert_type(find_mail("Ann"), list[str])
+    budget = Budget(tokens=200, seconds=60, calls=2, cost=0.05)
+    search = ToolSearch([find_mail, get_time], top=3)
+    question = "What's the time in Oslo?"
+    bounded = model.run(question, [], search_tools=search, budget=budget)
+    assert_type(bounded.spent, Spent)
+    assert_type(bounded.detail, str)
+    sure = model.call(question, [get_time], best_of=2, trace=True)
+    assert_type(sure.call_probability, float | None)
+    for made in sure.calls:
+        assert_type(made.confidence, CallConfidence | None)
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder, "runs.db")
+        waiting = model.run(
+            question,
+            [get_time],
+            tool_choice="required",
+            approve=lambda call: LATER,
+            record=record,
+        )
+        assert_type(waiting.pending, tuple[ToolCall, ...])
+        assert waiting.id is not None
+        resumed = model.resume(record, waiting.id, [get_time], approve=lambda call: True)
+        assert_type(resumed, Run)
+
+
+def embed() -> None:
+    with load_embeddings("demo", pooling="mean") as embedder:
+        assert_type(embedder, EmbeddingModel)
+        made = embedder.embed(["It rains.", [1, 2, 3]], dimensions=8)
+        assert_type(made, Embeddings)
+        vectors: np.ndarray = made.vectors
+        assert vectors.shape == (2, 8)
+        assert_type(made.tokens, tuple[int, ...])
+        rank = embedder.order_by({"get_time": "the time in a city", "find_mail": "searches mail"})
+        assert_type(rank, Callable[[str], list[str]])
+        assert_type(ToolSearch([find_mail, get_time], rank=rank), ToolSearch)
+
+
 async def ask(model: Model, texts: Sequence[str]) -> list[str]:
     replies = await asyncio.gather(*[model.acall(text, max_tokens=40) for text in texts])
     assert_type(replies, list[Reply])
@@ -202,10 +261,11 @@ def main() -> None:
     with load(sequences=2, context_length=2048) as model:
         assert_type(model, Model)
         assert_type(model.notices, tuple[str, ...])
-        for use in (call, follow, generate, run):
+        for use in (call, follow, generate, run, run_within_bounds):
             use(model)
         print(asyncio.run(ask(model, ["Hello!", "Thank you!"])))
         print(fail(model))
+    embed()
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ COMMANDS = (
     _command("check", "replay recorded turns against grammar and parser"),
     Command(
         "suite",
-        "hold a parser or a server of anybody against what is true of all",
+        "test any parser or server of tool calls",
         "constrained.conformance.command",
     ),
     _command("schema", "report which schema keywords are enforced, and which instances pass"),
@@ -43,6 +43,8 @@ COMMANDS = (
     _command("models", "list, download and remove models"),
     _command("bench", "measure how fast a model is on this machine"),
     _command("runs", "list, resume, replay, approve and export recorded runs"),
-    Command("mcp", "be an MCP server: a model for other programs", f"{__name__}.mcp.command"),
+    Command(
+        "mcp", "start an MCP server that lets other programs ask a model", f"{__name__}.mcp.command"
+    ),
     _command("trace", "show what decided about each token of a reply"),
 )

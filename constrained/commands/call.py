@@ -99,6 +99,7 @@ class AnsweredCall:
         self._model = model
         self._options = options
         self._is_first = True
+        self._traces = trace.TraceSaver(options.trace)
 
     def generate(self, job: "Job") -> "Reply":
         """A turn; it is printed here if it is to be seen as it is generated."""
@@ -116,12 +117,13 @@ class AnsweredCall:
             "sampling": shared.read_sampling(options, model.sampling),
             "timeout": options.timeout,
             "stop": options.stop,
-            "trace": options.trace is not None,
             "progress": True,
+            **self._traces.options,
         }
-        stream = model.stream_turn(turn, **limits)
-        reply = follow(stream, Screen()) if options.stream else wait(stream)
-        trace.save(reply, options.trace)
+        with self._traces.saving():
+            stream = model.stream_turn(turn, **limits)
+            reply = follow(stream, Screen()) if options.stream else wait(stream)
+        self._traces.save(reply)
         return reply
 
     def run(

@@ -71,7 +71,6 @@ def _run(options: argparse.Namespace) -> int:
             most_tokens=options.max_tokens,
             sampling=shared.read_sampling(options, model.sampling),
             stop=options.stop,
-            trace=options.trace is not None,
             trace_file=options.trace,
             progress=True,
         ).run()
@@ -89,7 +88,7 @@ class ChatSession:
         executor: carries their calls out.
         search: the tools that the model finds by a search; None: all are in the prompt.
         choose: the options of a turn of this job that say which turn becomes the reply.
-        trace_file: takes a trace of each turn, if the options ask for one.
+        trace_file: takes a trace of each turn; None: there is none.
         most_tokens: of a reply; None: as many as the context has room for.
         options: of the generation, as in `Model.stream_turn`.
     """
@@ -114,7 +113,7 @@ class ChatSession:
         self._model = model
         self._most_tokens = most_tokens
         self._job = job
-        self._trace_file = trace_file
+        self._traces = trace.TraceSaver(trace_file)
         self._options = options
         self._lines = lines or Lines()
         self._servers = servers
@@ -205,11 +204,13 @@ class ChatSession:
                     self._refused.add(refusal.name)
                     print_notes([str(refusal)])
             limit = request.find_limit(self._most_tokens, turn, self._model)
-            options: CompiledTurnOptions = {**self._options, "max_tokens": limit}
+            options: CompiledTurnOptions = {**self._options, **self._traces.options}
+            options["max_tokens"] = limit
             if self._choose is not None:
                 options |= self._choose(job, self._model)
-            reply = follow(self._model.stream_turn(turn, **options), self._screen)
-            trace.save(reply, self._trace_file)
+            with self._traces.saving():
+                reply = follow(self._model.stream_turn(turn, **options), self._screen)
+            self._traces.save(reply)
             if reply.unsure_calls:
                 self._screen.say(f"({explain_doubt(reply.unsure_calls)})")
             if reply.finish_reason == "length":

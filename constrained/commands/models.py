@@ -2,10 +2,13 @@
 
 import argparse
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from constrained.errors import ModelError
+from constrained.gguf.contents import ModelPurpose, read_purpose
+from constrained.model_files.sources import HUB
 from constrained.terminal.output import print_json, print_table, print_text, show_progress
 
 DAY = 24 * 60 * 60  # seconds
@@ -13,13 +16,23 @@ DAY = 24 * 60 * 60  # seconds
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A model, where it is from, and the option that takes it."""
+    """A model on this machine.
+
+    Args:
+        name: of the model.
+        source: where it is from.
+        purpose: what it was made for; None: its file cannot be read.
+        option: the option that takes it; None: none does.
+        bytes: of its files.
+        used: when it was last read, in seconds since 1970; None: that is not known.
+    """
 
     name: str
     source: str
-    option: str
+    purpose: ModelPurpose | None
+    option: str | None
     bytes: int
-    used: float | None
+    used: float | None = None
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -45,44 +58,61 @@ def _list(options: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     for model in models:
         row = {"model": model.name, "size": _show_size(model.bytes), "from": model.source}
+        row["for"] = model.purpose or "unreadable"
         rows.append({**row, "used": _show_use(model.used), "option": model.option})
     print_table(rows, right=("size",))
     return 0
 
 
-def _list_packaged() -> list[ListedModel]:
+def _list_packaged() -> Iterator[ListedModel]:
     """The models that installed packages bring."""
     from constrained.model_files.packaged import MODELS, find_packaged
 
-    models: list[ListedModel] = []
     for name in MODELS:
         try:
             path = find_packaged(name)
         except ModelError:  # its package is not installed
             continue
         if path is not None:
-            models.append(ListedModel(name, "a package", f"-m {name}", path.stat().st_size, None))
-    return models
+            purpose = read_purpose(path)
+            size = path.stat().st_size
+            option = _choose_option(purpose, f"-m {name}", source=name)
+            yield ListedModel(name, "a package", purpose, option, size)
 
 
-def _list_hub() -> list[ListedModel]:
+def _list_hub() -> Iterator[ListedModel]:
     from constrained.model_files.hub_cache import list_cached
 
-    models: list[ListedModel] = []
     for model in list_cached():
-        option = f"-hf {model.name}"
-        models.append(ListedModel(model.name, "Hugging Face", option, model.bytes, model.used))
-    return models
+        purpose = read_purpose(model.path)
+        option = _choose_option(purpose, f"-hf {model.name}", source=f"{HUB}{model.name}")
+        yield ListedModel(model.name, "Hugging Face", purpose, option, model.bytes, model.used)
 
 
-def _list_others() -> list[ListedModel]:
+def _list_others() -> Iterator[ListedModel]:
     from constrained.model_files.local_models import list_local
 
-    models: list[ListedModel] = []
     for model in list_local():
-        option = f"-m {model.path}"
-        models.append(ListedModel(model.name, model.program, option, model.bytes, model.used))
-    return models
+        purpose = read_purpose(model.path)
+        option = _choose_option(purpose, f"-m {model.path}", source=str(model.path))
+        yield ListedModel(model.name, model.program, purpose, option, model.bytes, model.used)
+
+
+def _choose_option(purpose: ModelPurpose | None, writes: str, *, source: str) -> str | None:
+    """The option that takes a model; None: none does.
+
+    Args:
+        purpose: what it was made for.
+        writes: the option for a model that writes.
+        source: the model, as `--embedding-model` takes it.
+    """
+    match purpose:
+        case ModelPurpose.EMBEDDINGS:
+            return f"--embedding-model {source}"
+        case ModelPurpose.RANKING:
+            return None
+        case _:
+            return writes
 
 
 def _show_size(size: int) -> str:

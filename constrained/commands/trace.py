@@ -3,6 +3,8 @@
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,9 @@ from constrained.terminal.input import read_lines
 from constrained.terminal.output import print_text
 
 if TYPE_CHECKING:
+    from constrained.model.call_options import CompiledTurnOptions
     from constrained.reply import Reply
+    from constrained.trace.turn_trace import TurnTrace
 
 HINT = "Give a file that --trace has written"
 
@@ -40,18 +44,55 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help=help)
 
 
-def save(reply: "Reply", path: str | None) -> None:
-    """Appends the trace of a reply to the file of --trace, if both are there.
+class TraceSaver:
+    """Appends the traces of turns to the file of --trace.
 
-    Raises:
-        RequestError: the file cannot be written.
+    Args:
+        path: of the file; None: nothing is traced.
     """
-    if reply.trace is None or path is None:
-        return
-    try:
-        reply.trace.save(path)
-    except OSError as e:
-        raise _name_failure(e, "--trace", path) from e
+
+    def __init__(self, path: str | None):
+        self._path = path
+        self._failed: list[TurnTrace] = []
+
+    @property
+    def options(self) -> "CompiledTurnOptions":
+        """The options of a turn that is traced, or not."""
+        if self._path is None:
+            return {}
+        return {"trace": True, "note_failed_trace": self._failed.append}
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Saves the trace of the turn that is generated inside, if that fails.
+
+        Raises:
+            RequestError: the file cannot be written.
+        """
+        self._failed.clear()
+        try:
+            yield
+        except Exception:
+            if self._failed:
+                self._append(self._failed[-1])
+            raise
+
+    def save(self, reply: "Reply") -> None:
+        """Saves the trace of a reply.
+
+        Raises:
+            RequestError: the file cannot be written.
+        """
+        if reply.trace is not None:
+            self._append(reply.trace)
+
+    def _append(self, trace: "TurnTrace") -> None:
+        if self._path is None:
+            return
+        try:
+            trace.save(self._path)
+        except OSError as e:
+            raise _name_failure(e, "--trace", self._path) from e
 
 
 def _name_failure(error: OSError, option: str, path: str) -> RequestError:

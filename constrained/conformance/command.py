@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     help = "recorded turns, as for `constrained check`, beside those of the package (repeatable)"
     add("--rows", metavar="FILE", action="append", default=[], help=help)
     add("--seed", type=int, default=0, help="draws other examples; default: 0")
-    help = f"of each property; default: {_EXAMPLES}"
+    help = f"examples of each property; default: {_EXAMPLES}"
     add("--examples", type=int, metavar="N", default=_EXAMPLES, help=help)
     help = f"seconds for each answer; default: {_TIMEOUT}"
     add("--timeout", type=float, metavar="SECONDS", default=_TIMEOUT, help=help)

@@ -101,6 +101,19 @@ class DecodeOptions:
 
 
 @dataclass(frozen=True)
+class FailedTurn:
+    """What there is of a turn that fails.
+
+    Args:
+        trace: what decided about each of its tokens.
+        events: that were read in them.
+    """
+
+    trace: tuple[TracedToken, ...]
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
 class Request:
     """One turn to decode, for one caller.
 
@@ -113,6 +126,7 @@ class Request:
         deadline: on the clock of the schedule; where that is reached first, the request fails.
         owner: who asks: those who wait are admitted by turns. None: nobody else's.
         background: it is in no hurry, and goes behind all those that are.
+        note_failure: takes what there is of a turn that is traced and fails, in front of its error.
     """
 
     turn: DecodeInput
@@ -122,6 +136,7 @@ class Request:
     deadline: Deadline | None = None
     owner: Hashable | None = None
     background: bool = False
+    note_failure: Callable[[FailedTurn], None] = field(default=lambda failed: None)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Protocol
 from constrained.deadline import Clock, Stopwatch
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
-from constrained.decode.request import Finish, Request
+from constrained.decode.request import FailedTurn, Finish, Request
 from constrained.decode.token_trace import TokenTrace
 from constrained.decode.transcript import TokenOrigin, Transcript
 from constrained.engine.protocol import Sampler, Sampling
@@ -183,15 +183,28 @@ class TurnState:
         brings; returns the token."""
         taken = self._unwritten.popleft()
         origin = taken.origin
-        if self.trace is not None:
-            source, observation = origin.source, origin.observation
-            self.trace.write(taken.token, source, observation, is_drafted=taken.is_computed)
+        self._trace(taken)
         events = self.transcript.write(taken.token, origin)
         if origin.is_new:
             self.send(events)
         else:
             self._told = len(self.tokens)
         return taken.token
+
+    def _trace(self, taken: _TakenToken) -> None:
+        if self.trace is not None:
+            source, observation = taken.origin.source, taken.origin.observation
+            self.trace.write(taken.token, source, observation, is_drafted=taken.is_computed)
+
+    def note_failure(self) -> None:
+        """Hands over what was traced of the turn, which fails and is not gone on with: of the
+        tokens, too, whose text is not written."""
+        if self.trace is None:
+            return
+        for taken in self._unwritten:
+            self._trace(taken)
+        events = tuple(self.transcript.events)
+        self.request.note_failure(FailedTurn(tuple(self.trace.tokens), events))
 
     def drop_unwritten(self) -> None:
         """The turn does not have the tokens whose text is not written: it has ended, or gone back,

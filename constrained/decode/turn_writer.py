@@ -56,6 +56,10 @@ class TurnWriter:
         if self._state.finish is None:
             self._state.finish = Finish.CANCELLED
 
+    def note_failure(self) -> None:
+        """Hands over what was traced of the turn, which fails and is not gone on with."""
+        self._state.note_failure()
+
     def _take_end(self, token: int, origin: TokenOrigin) -> None:
         """Takes an end token, which is no part of the turn."""
         if self._state.trace is not None:

@@ -20,11 +20,10 @@ from constrained.engine.llama_vocabulary import LlamaTokenizer
 from constrained.engine.options import EngineOptions
 from constrained.engine.probe import probe_file
 from constrained.errors import ContextError, ModelError
+from constrained.gguf.contents import NO_POOLING, POOLINGS, RANK
 
 Pooling = Literal["mean", "cls", "last"]
 """How the vectors of the tokens become one: their mean, that of the first, or that of the last."""
-POOLINGS: dict[str, int] = {"mean": 1, "cls": 2, "last": 3}
-NONE, RANK = 0, 4  # llama.h: enum llama_pooling_type
 UNASKED_LENGTH = 2048
 """Tokens of a text, at most, where nobody asks for a length. A text is computed at once, so memory
 for all of it is taken when the model is loaded."""
@@ -105,7 +104,7 @@ class Embedder:
 
     def _check_pooling(self, path: Path) -> None:
         pooling = llama_cpp.llama_pooling_type(self._context)
-        if pooling == NONE:
+        if pooling == NO_POOLING:
             raise ModelError(
                 f"{path} does not say how the vectors of tokens become one of the text",
                 hint="Take a model that was made for embeddings, or state it: mean, cls or last "

@@ -1,5 +1,6 @@
 """The wire format of a model, and a template that teaches it where the model's own does not.
 
 Needs `template`, `messages` and `grammars`. Start with `selection.select_format`; `generic` has
-the instructions, and writes calls and results of the history as plain text.
+the instructions, and writes calls and results of the history as plain text; `message_forms` serves
+templates that want them in other fields or roles than OpenAI's.
 """

@@ -13,12 +13,16 @@ from functools import cached_property
 from pathlib import Path
 
 from constrained.errors import RequestError, TemplateError
-from constrained.format_selection.dialects import DialectTemplate, MessageDialect, find_dialect
 from constrained.format_selection.generic import (
     EXAMPLES,
     Abilities,
     GenericTemplate,
     write_example,
+)
+from constrained.format_selection.message_forms import (
+    MessageForm,
+    MessageFormTemplate,
+    find_message_form,
 )
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
@@ -83,7 +87,7 @@ def select_format(
         reason = e.message
     if _find_facts(template).describes_tools:
         try:
-            return _select_dialect(template)
+            return _select_message_form(template)
         except DetectError as e:
             reason += f", {e.message}"
         try:
@@ -166,15 +170,17 @@ def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 
 
-def _select_dialect(template: ChatTemplate) -> SelectedFormat:
+def _select_message_form(template: ChatTemplate) -> SelectedFormat:
     """The format in which a template writes calls that it is given in another form than OpenAI's.
 
     Raises:
         DetectError: it takes calls in no other form.
     """
-    dialect, found = _find_facts(template).read_dialect()
-    notice = f"{template.name}: {dialect.describe()}: conversations are written so"
-    return SelectedFormat(DialectTemplate(template, dialect), found.format, found.origin, notice)
+    message_form, found = _find_facts(template).read_message_form()
+    notice = f"{template.name}: {message_form.describe()}: conversations are written so"
+    return SelectedFormat(
+        MessageFormTemplate(template, message_form), found.format, found.origin, notice
+    )
 
 
 def _select_shown(template: ChatTemplate, told: ShownFormat) -> SelectedFormat:
@@ -238,7 +244,7 @@ def detect_shown(
         if not _find_facts(template).describes_tools:
             raise
         try:
-            return _find_facts(template).read_dialect()[1]
+            return _find_facts(template).read_message_form()[1]
         except DetectError as doubt:
             e = DetectError(f"{e.message}, {doubt.message}", hint=e.hint)
         try:
@@ -290,24 +296,24 @@ class _TemplateFacts:
             return DetectError(e.message, where=e.where, hint=e.hint)
 
     @cached_property
-    def _dialect(self) -> tuple[MessageDialect, Detection] | str:
-        """The dialect and the format of its calls, or why there is none."""
+    def _message_form(self) -> tuple[MessageForm, Detection] | str:
+        """The form and the format of its calls, or why there is none."""
         if not self.only_shows_tools:
             return "calls in OpenAI's form are in its prompt"
         try:
-            return find_dialect(self._template)
+            return find_message_form(self._template)
         except DetectError as e:
             return e.message
 
-    def read_dialect(self) -> tuple[MessageDialect, Detection]:
-        """The dialect in which the template takes calls, and the format that it writes them in.
+    def read_message_form(self) -> tuple[MessageForm, Detection]:
+        """The form in which the template takes calls, and the format that it writes them in.
 
         Raises:
             DetectError: there is none.
         """
-        if isinstance(self._dialect, str):
-            raise DetectError(self._dialect)
-        return self._dialect
+        if isinstance(self._message_form, str):
+            raise DetectError(self._message_form)
+        return self._message_form
 
     @cached_property
     def reasoning_block(self) -> Reasoning | None:

@@ -9,6 +9,7 @@ import mmap
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
@@ -47,6 +48,19 @@ TYPES: Mapping[int, tuple[str, int, int]] = {
     39: ("MXFP4", 32, 17),
 }
 """Numbers of types: their names, and how many numbers take how many bytes."""
+
+
+class ModelPurpose(StrEnum):
+    """What a model was made for."""
+
+    TEXT = "text"
+    EMBEDDINGS = "embeddings"
+    RANKING = "ranking"
+
+
+POOLINGS: Mapping[str, int] = {"mean": 1, "cls": 2, "last": 3}
+NO_POOLING, RANK = 0, 4
+"""How a model makes one vector of those of the tokens (llama.h: enum llama_pooling_type)."""
 
 
 def count_bytes(tensor: TensorInfo) -> int | None:
@@ -93,6 +107,14 @@ class GgufContents:
     def own(self, name: str) -> int | None:
         """A number of the architecture, such as `block_count`."""
         return self.number(f"{self.architecture}.{name}")
+
+    @property
+    def purpose(self) -> ModelPurpose:
+        """What the model was made for: one that writes text pools nothing."""
+        pooling = self.own("pooling_type")
+        if pooling == RANK:
+            return ModelPurpose.RANKING
+        return ModelPurpose.EMBEDDINGS if pooling in POOLINGS.values() else ModelPurpose.TEXT
 
     @cached_property
     def tokens(self) -> list[str]:
@@ -146,6 +168,19 @@ def read_contents(path: Path, lists: Collection[str] = ()) -> GgufContents:
         alignment = _ALIGNMENT
     begin = -(-reader.at // alignment) * alignment
     return GgufContents(reader.metadata, reader.tensors, data=begin, size=size, damage=damage)
+
+
+def read_purpose(path: Path) -> ModelPurpose | None:
+    """What a model was made for; None if its file cannot be read.
+
+    Args:
+        path: of a split model, the first part.
+    """
+    try:
+        contents = read_contents(path)
+    except OSError:
+        return None
+    return None if contents.damage else contents.purpose
 
 
 def list_parts(path: Path) -> list[Path]:

@@ -24,6 +24,7 @@ from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
 from constrained.reply import Reply
 from constrained.tools.search import ToolSearch
+from constrained.trace.turn_trace import TurnTrace
 from grammars.turn import KeyOrder, Think, ToolCall
 
 MOST_LOGPROBS = 20
@@ -62,11 +63,14 @@ class CompiledTurnOptions(TurnOptions, total=False):
             whose `confidence.lowest` is below. Default: None, nothing is measured.
         instead: the turn that is generated in place of one with such a call, whose events are then
             never sent: that of `Doubt.change_job`. Default: None: the calls are delivered.
+        note_failed_trace: a function that takes the trace of a turn that fails, as far as it came,
+            before its error is raised. It is called in the thread that decodes. Needs `trace`.
     """
 
     best_of: int
     min_confidence: float | None
     instead: CompiledTurn | None
+    note_failed_trace: Callable[[TurnTrace], None] | None
 
 
 class Options(TurnOptions, total=False):
@@ -272,6 +276,7 @@ class CallOptions:
     best_of: int = 1
     min_confidence: float | None = None
     instead: CompiledTurn | None = None
+    note_failed_trace: Callable[[TurnTrace], None] | None = None
 
     @property
     def doubt(self) -> Doubt:
@@ -315,6 +320,7 @@ def read_call_options(
         best_of=check_best_of(options.get("best_of", 1)),
         min_confidence=check_confidence(options.get("min_confidence")),
         instead=options.get("instead"),
+        note_failed_trace=options.get("note_failed_trace"),
     )
 
 

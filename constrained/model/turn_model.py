@@ -12,10 +12,10 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
 from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
 from constrained.decode.drafts.draft_model import DraftModel
-from constrained.decode.request import DecodeOptions, Finish, Generation, Request
+from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ModelError
+from constrained.errors import GrammarError, ModelError, ReplyError
 from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
@@ -43,6 +43,7 @@ from constrained.schedule.worker import (
 )
 from constrained.schedule.workers import Order, Workers
 from constrained.template.chat_template import ChatTemplate
+from constrained.trace.turn_trace import make_trace
 from grammars.turn import Answer
 from grammars.wire.format import Format
 
@@ -328,7 +329,7 @@ class TurnModel:
     ) -> Future[Reply]:
         def launch(turn: CompiledTurn, sink: Sink, *, options: CallOptions) -> Future[Reply]:
             generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
-            return then(generation, partial(self._finish, turn))
+            return then(generation, partial(self._finish, turn, options))
 
         check_choice(options, self.engine)
         return generate_chosen(launch, turn, sink, options)
@@ -364,13 +365,20 @@ class TurnModel:
             deadline=deadline,
             owner=options.owner,
             background=options.background,
+            note_failure=partial(_note_failed_turn, turn, options),
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)
         return generation
 
-    def _finish(self, turn: CompiledTurn, generation: Generation) -> Reply:
-        reply = make_reply(generation, turn)
+    def _finish(self, turn: CompiledTurn, options: CallOptions, generation: Generation) -> Reply:
+        try:
+            reply = make_reply(generation, turn)
+        except ReplyError:
+            if generation.trace:
+                failed = FailedTurn(generation.trace, generation.events)
+                _note_failed_turn(turn, options, failed)
+            raise
         is_cut = generation.stopped is not None or generation.is_ended_by_text
         if generation.finish is Finish.STOP and not is_cut and has_own_ids(generation, reply):
             self.compiler.keep(turn, generation.tokens, reply.message())
@@ -414,3 +422,8 @@ class TurnModel:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _note_failed_turn(turn: CompiledTurn, options: CallOptions, failed: FailedTurn) -> None:
+    if options.note_failed_trace is not None:
+        options.note_failed_trace(make_trace(failed, turn))

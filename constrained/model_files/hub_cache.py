@@ -25,6 +25,7 @@ class CachedModel:
         repo: the repository, `user/repo`.
         variant: what `fetch` takes behind the colon: its quantisation, or its path.
         files: paths in the repository; several, if it is in parts.
+        path: of its file on this machine, or of its first part.
         bytes: that all its versions take.
         used: when it was last read, in seconds since 1970.
     """
@@ -32,6 +33,7 @@ class CachedModel:
     repo: str
     variant: str
     files: tuple[str, ...]
+    path: Path
     bytes: int
     used: float
 
@@ -63,7 +65,8 @@ def list_cached() -> list[CachedModel]:
         for variant, paths in name_models(repo.files).items():
             files = [repo.files[path] for path in paths]
             size, used = sum(file.bytes for file in files), max(file.used for file in files)
-            models.append(CachedModel(repo.name, variant, paths, size, used))
+            path = min(files[0].links)
+            models.append(CachedModel(repo.name, variant, paths, path, size, used))
     return sorted(models, key=lambda model: model.name)
 
 

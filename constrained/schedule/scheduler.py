@@ -464,4 +464,5 @@ class Schedule:
 
 def _end_in_error(running: ActiveTurn, error: Exception) -> None:
     running.turn.close()
+    running.turn.note_failure()
     running.seat.result.set_exception(error)

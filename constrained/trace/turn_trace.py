@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.request import Generation
+from constrained.decode.request import FailedTurn, Generation
 from constrained.decode.token_trace import TracedToken, find_live
 from constrained.trace.confidence import measure_call_probability, measure_confidence
 from constrained.trace.page import write_page
@@ -23,6 +23,8 @@ from grammars.turn import CallConfidence, CallOpened, JsonAnswer
 VERSION = 1
 PROMPT_SHOWN = 2_000  # characters of the end of the prompt
 DIGITS = 6  # of a probability
+FAILED = "error"
+"""Why a turn ended that has failed."""
 MOST_RULE = 500  # characters of a rule that are shown
 
 
@@ -56,7 +58,7 @@ class TurnTrace:
         calls: the name of the tool of each call.
         answer: the JSON Schema of the answer, if one was asked for.
         vocabulary: how many tokens there are.
-        finish: why the turn ended.
+        finish: why the turn ended: see `Finish`; "error" if it has failed.
         source: tells where the tokens are.
     """
 
@@ -161,13 +163,17 @@ class TurnTrace:
         Path(path).write_text(write_page([self.to_json()]), encoding="utf-8")
 
 
-def make_trace(generation: Generation, turn: CompiledTurn) -> TurnTrace:
-    """The trace of a generation whose tokens were traced."""
-    return replace(
-        describe_turn(turn, finish=generation.finish.value),
-        tokens=generation.trace,
-        calls=tuple(e.name for e in generation.events if isinstance(e, CallOpened)),
-    )
+def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTrace:
+    """The trace of a turn whose tokens were traced.
+
+    Args:
+        generated: what was generated, or what there is of it.
+        turn: what it was generated for.
+    """
+    finish = FAILED if isinstance(generated, FailedTurn) else generated.finish.value
+    calls = [event.name for event in generated.events if isinstance(event, CallOpened)]
+    described = describe_turn(turn, finish=finish)
+    return replace(described, tokens=generated.trace, calls=tuple(calls))
 
 
 def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:

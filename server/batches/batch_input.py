@@ -16,7 +16,14 @@ from server.ids import make_id
 from server.settings import Settings
 
 Json = dict[str, Any]
-ENDPOINTS = ("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/messages")
+EMBEDDINGS = "/v1/embeddings"
+ENDPOINTS = (
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/completions",
+    EMBEDDINGS,
+    "/v1/messages",
+)
 """Paths that a line may name; the last one is Anthropic's, an extension."""
 MOST_LINES = 50_000  # as OpenAI has it
 MOST_FAULTS = 100  # that are told

@@ -10,10 +10,11 @@ from starlette.types import ASGIApp, Message, Scope
 
 from server.batches.batch_input import BatchLine, LineResult
 from server.caller import set_caller
-from server.errors import HttpError, encode_openai_error
+from server.errors import HttpError, as_http_error, encode_openai_error
 from server.ids import make_id
 
 LOG = logging.getLogger("constrained.server")
+LEAST_ERROR = 400  # of the statuses of HTTP
 OWNER = "batches"
 """All batches are one caller: together they get the share of one client, live requests the rest."""
 
@@ -36,16 +37,25 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
     exchange = _Exchange(line.body)
     try:
         await app(make_scope(line, key), exchange.receive, exchange.send)
-    except Exception:
-        # The route has failed. Its error is answered and in the log; the server gets it once more.
+    except Exception as error:
         if exchange.status is None:
             raise
+        if exchange.status < LEAST_ERROR:  # it broke off in the middle of its reply
+            fault = as_http_error(_find_cause(error))
+            body = encode_openai_error(fault)
+            return LineResult(line.custom_id, fault.status, body, request_id=request_id)
+        # The route has failed. Its error is answered and in the log; the server gets it once more.
     body = _read_body(exchange.body)
     return LineResult(line.custom_id, exchange.status, body, request_id=request_id)
 
 
 def _is_streamed(body: bytes) -> bool:
     return bool(json.loads(body).get("stream"))
+
+
+def _find_cause(error: Exception) -> Exception:
+    """What a route has raised. Where its reply has begun, Starlette raises an error of its own."""
+    return error.__cause__ if isinstance(error.__cause__, Exception) else error
 
 
 def _read_body(body: bytes) -> Any:

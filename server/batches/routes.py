@@ -10,19 +10,20 @@ from starlette.datastructures import FormData, UploadFile
 from typing_extensions import TypedDict
 
 from server.batches.batch import YEAR, BatchRequest, DescribedBatch
+from server.batches.batch_input import EMBEDDINGS
 from server.batches.batch_runner import BatchRunner
 from server.batches.file_store import DescribedFile, StoredFile
 from server.errors import HttpError
 from server.http.gate import find_key, make_too_large
 from server.http.openapi import describe_body, describe_errors, describe_text
 from server.http.reading import read_fields
-from server.http.serving import find_key_owner
+from server.http.serving import find_key_owner, require_embeddings
 
 router = APIRouter()
 Json = dict[str, Any]
 KEPT = describe_errors(400, 401, 404)
 MADE = describe_errors(400, 401, 404, 413, 503)
-BEGUN = MADE | describe_errors(415, 504)
+BEGUN = MADE | describe_errors(415, 501, 504)
 MOST_FIELDS = 10  # of the form with a file
 LONGEST_FIELD = 4096  # bytes
 LONGEST_NAME = 255  # characters
@@ -170,6 +171,8 @@ async def delete_file(id: str, request: Request) -> DeletedFile:
 async def create_batch(request: Request) -> DescribedBatch:
     """Begins to carry out the requests of a file."""
     body = await read_fields(request, BatchRequest)
+    if body.endpoint == EMBEDDINGS:
+        require_embeddings(request)
     key = find_key(request.scope["headers"])
     return find_batches(request).create(find_key_owner(request), key, body).describe()
 

@@ -12,6 +12,7 @@ from constrained.engine.model_facts import ModelFacts
 from server.http.disconnects import wait_for_client
 from server.http.openapi import describe_body, describe_errors
 from server.http.reading import read_fields
+from server.http.serving import find_embeddings
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelState, ServedModel, ServedModels
 
@@ -103,7 +104,7 @@ async def list_models(request: Request) -> ModelPage:
     """The models, loaded or not."""
     await request.app.state.models.read_facts()
     described = [describe_model(model) for model in request.app.state.models]
-    embeddings: EmbeddingService | None = request.app.state.embeddings
+    embeddings = find_embeddings(request)
     if embeddings is not None:
         described.append(describe_embedding_model(embeddings))
     return {
@@ -120,7 +121,7 @@ async def list_models(request: Request) -> ModelPage:
 async def show_model(id: str, request: Request) -> ModelEntry:
     """The model of this name."""
     await request.app.state.models.read_facts()
-    embeddings: EmbeddingService | None = request.app.state.embeddings
+    embeddings = find_embeddings(request)
     if embeddings is not None and embeddings.answers_to(id):
         return describe_embedding_model(embeddings)
     return describe_model(request.app.state.models.get(id))

@@ -1,14 +1,21 @@
-"""Shared by the paths of all dialects: the model that is served, and whose is what it keeps."""
+"""Shared by the paths of all dialects: the models that are served, and whose is what they keep."""
 
 import hashlib
 
 from fastapi import Request
 
+from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.gate import find_key
+from server.models.embedding_service import EmbeddingService
 from server.models.leases import hold
 from server.models.served_models import ServedModels
 from server.turns.service import Service
+
+NO_EMBEDDINGS = (
+    "there is no model for embeddings: name one with --embedding-model FILE, beside the model that "
+    "writes"
+)
 
 
 async def find_service(request: Request) -> Service:
@@ -32,6 +39,23 @@ async def find_named_service(request: Request, name: str | None) -> Service:
     hold(request.scope, model)
     assert model.service is not None, "who has acquired it keeps it loaded"
     return model.service
+
+
+def find_embeddings(request: Request) -> EmbeddingService | None:
+    """The model for embeddings, or None if the server has none."""
+    return request.app.state.embeddings
+
+
+def require_embeddings(request: Request) -> EmbeddingService:
+    """The model for embeddings.
+
+    Raises:
+        HttpError: the server has none.
+    """
+    service = find_embeddings(request)
+    if service is None:
+        raise HttpError(501, NO_EMBEDDINGS, "not_implemented")
+    return service
 
 
 def find_key_owner(request: Request) -> str:

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 import constrained
 from server.http.docs_page import write_page
 from server.http.openapi import describe_errors, describe_text
+from server.http.serving import find_embeddings
 
 router = APIRouter()
 
@@ -55,8 +56,9 @@ async def show_docs(request: Request) -> HTMLResponse:
 async def tell_health(request: Request) -> Health:
     """Says that requests can be answered."""
     request.app.state.models.check_health()
-    if request.app.state.embeddings is not None:
-        request.app.state.embeddings.find_model()
+    embeddings = find_embeddings(request)
+    if embeddings is not None:
+        embeddings.find_model()
     return {"status": "ok"}
 
 

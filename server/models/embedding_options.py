@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def add_embedding_options(add: Callable[..., Any]) -> None:
     """Declares the options of the model for embeddings."""
-    help = "turn texts into vectors with this model: a GGUF file, or hf:user/repo:quant"
+    help = "model that turns texts into vectors: a GGUF file, or hf:user/repo:quant"
     add("--embedding-model", metavar="FILE", help=help)
-    help = "how it makes one vector of those of the tokens, if its file does not say"
+    help = "how the vectors of tokens become that of a text; default: what its file says"
     add("--pooling", choices=("mean", "cls", "last"), help=help)
-    help = "maximum tokens of a text for it; default: what it was trained on, at most 2,048"
+    help = "maximum tokens of a text; default: what the model was trained on, at most 2,048"
     add("--embedding-context", type=int, metavar="N", help=help)
 
 

@@ -1,4 +1,6 @@
-"""What an operator sees of requests: why a prompt was computed again, calls that repeat.
+"""What an operator sees of requests: a record of each reply, spans, traces; why a prompt was
+computed again, and calls that repeat.
 
-Needs `constrained`. Start with `lost_prefix`, which compares two requests.
+Needs `constrained`. Start with `request_record`, of which log, spans and metrics are made; then
+`prefix_watch`, which notices that a prompt is computed again, and `lost_prefix`, which says why.
 """

@@ -6,8 +6,8 @@ The line of the log, the span of OpenTelemetry and the histograms of `/metrics` 
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-FAILED = "error"
-"""Why a turn ended that has failed."""
+from constrained.trace.turn_trace import FAILED
+
 CANCELLED = "cancelled"
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -16,11 +16,11 @@ from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import AbandonedError
 from constrained.reply import Reply, Usage
 from constrained.schedule.worker import AsyncStream
-from constrained.trace.turn_trace import describe_turn
+from constrained.trace.turn_trace import FAILED, TurnTrace, describe_turn
 from grammars.turn import ToolCall
 from server.caller import find_key, find_owner, find_request_id, is_background
 from server.errors import as_http_error
-from server.observe.request_record import FAILED, Durations, RequestRecord
+from server.observe.request_record import Durations, RequestRecord
 from server.observe.trace_file import TracedRequest, name_key
 from server.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
@@ -33,19 +33,32 @@ TurnEvent: TypeAlias = StreamEvent | Reply
 """An event of a turn; the reply comes last."""
 
 
+@dataclass(frozen=True)
+class LaunchedTurn:
+    """A turn under way.
+
+    Args:
+        stream: its events.
+        failed_traces: takes its trace, if the turn is traced and fails.
+    """
+
+    stream: AsyncStream[Reply]
+    failed_traces: list[TurnTrace]
+
+
 class ActiveRequest:
     """A request under way.
 
     Args:
         compiled: the request, with prompt and grammar.
-        streams: a turn for each choice; of several prompts, those of the first come first.
+        turns: one for each choice; of several prompts, those of the first come first.
         compile_seconds: that it took to compile the request.
     """
 
     def __init__(
         self,
         compiled: CompiledRequest,
-        streams: Sequence[AsyncStream[Reply]],
+        turns: Sequence[LaunchedTurn],
         *,
         compile_seconds: float = 0.0,
     ):
@@ -54,11 +67,11 @@ class ActiveRequest:
         self._request_id = find_request_id()
         self._key_name = name_key(find_key())
         self._launched_at = time.monotonic()
-        self._streams = streams
+        self._turns = turns
         self._counters = compiled.service.counters
         self._finished: set[int] = set()
         self._first: asyncio.Future[tuple[int, TurnEvent]] | None = None
-        followed = [_follow(stream) for stream in streams]
+        followed = [_follow(turn.stream) for turn in turns]
         if len(followed) == 1:  # the usual case, which needs no tasks
             self._events = _number(followed[0])
         else:
@@ -134,10 +147,11 @@ class ActiveRequest:
         if service.traces is None:
             return
         trace = reply.trace
+        if fault is not None and self._turns[number].failed_traces:
+            trace = self._turns[number].failed_traces[-1]
         if trace is None:  # there are no tokens, but it can be seen what was asked
-            trace = describe_turn(self.compiled.turn, finish="cancelled")
-        if fault is not None:
-            trace = replace(trace, finish=FAILED)
+            finish = "cancelled" if fault is None else FAILED
+            trace = describe_turn(self.compiled.turn, finish=finish)
         error = "" if fault is None else fault.message
         service.traces.note(self._name_choice(number, error), trace)
 
@@ -190,13 +204,14 @@ class ActiveRequest:
         """Ends the turns within one step; does nothing if they are over."""
         if self._first is not None and not self._first.cancel() and not self._first.cancelled():
             self._first.exception()  # else asyncio logs that nobody has asked for it
-        for stream in self._streams:
-            stream.cancel()
-        unfinished = set(range(len(self._streams))) - self._finished
+        for turn in self._turns:
+            turn.stream.cancel()
+        unfinished = set(range(len(self._turns))) - self._finished
         self._counters.note_unfinished(len(unfinished))
         self._finished.update(unfinished)
         for number in unfinished:
-            self._streams[number].when_over(partial(self._note_unfinished, number))
+            stream = self._turns[number].stream
+            stream.when_over(partial(self._note_unfinished, number))
 
 
 async def start(service: Service, request: TurnRequest) -> ActiveRequest:
@@ -210,7 +225,7 @@ async def start(service: Service, request: TurnRequest) -> ActiveRequest:
     compiled = await compile_request(service, request, time_left.measure())
     instead = await compile_instead(compiled, time_left.measure())
     compile_seconds = time.monotonic() - began
-    streams = launch(
+    launched = launch(
         service,
         request.generation,
         [compiled.turn],
@@ -218,7 +233,7 @@ async def start(service: Service, request: TurnRequest) -> ActiveRequest:
         timeout=time_left.measure(),
     )
     _log(compiled)
-    return ActiveRequest(compiled, streams, compile_seconds=compile_seconds)
+    return ActiveRequest(compiled, launched, compile_seconds=compile_seconds)
 
 
 def launch(
@@ -228,7 +243,7 @@ def launch(
     *,
     instead: CompiledTurn | None = None,
     timeout: float | None = None,
-) -> list[AsyncStream[Reply]]:
+) -> list[LaunchedTurn]:
     """Starts the turns of a request: for each that was compiled, one for each choice.
 
     Args:
@@ -242,7 +257,7 @@ def launch(
         Error: as in `Model.stream_turn`; then none is under way.
     """
     is_traced = options.trace or service.traces is not None
-    streams = list[AsyncStream[Reply]]()
+    launched: list[LaunchedTurn] = []
     owner = find_owner()  # of all choices: they are one request
     try:
         for turn in turns:
@@ -250,6 +265,7 @@ def launch(
             if max_tokens is None:
                 max_tokens = max(1, service.model.engine.context_length - len(turn.tokens))
             for number in range(options.choices):
+                failed_traces: list[TurnTrace] = []
                 stream = service.model.astream_turn(
                     turn,
                     max_tokens=max_tokens,
@@ -262,16 +278,17 @@ def launch(
                     best_of=options.choice.best_of,
                     min_confidence=options.choice.doubt.min_confidence,
                     instead=instead,
+                    note_failed_trace=failed_traces.append,
                     timeout=timeout,
                     owner=owner,
                     background=is_background(),
                 )
-                streams.append(stream)
+                launched.append(LaunchedTurn(stream, failed_traces))
     except BaseException:
-        for stream in streams:
-            stream.cancel()
+        for one in launched:
+            one.stream.cancel()
         raise
-    return streams
+    return launched
 
 
 def _vary_seed(sampling: Sampling, number: int) -> Sampling:

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import jsonschema_rs
+from fastapi import FastAPI
 
 Json = dict[str, Any]
 OF_THE_GATE = (403, 408)
@@ -119,12 +120,14 @@ def close_objects(value: Any) -> Any:
     return closed
 
 
-_known: dict[str, DescribedReplies] = {}
+_known: dict[bool, DescribedReplies] = {}
 
 
-def describe_replies(document: Json) -> DescribedReplies:
-    """The same for all servers whose documents are the same."""
-    text = json.dumps(document, sort_keys=True)
-    if text not in _known:
-        _known[text] = DescribedReplies(document)
-    return _known[text]
+def describe_replies(app: FastAPI) -> DescribedReplies:
+    """The same for all applications whose documents are the same, which depend on no setting but
+    the API keys (`test_openapi.py`): a document takes 0.2 s, and tests start hundreds of servers.
+    """
+    has_keys = bool(app.state.settings.api_keys)
+    if has_keys not in _known:
+        _known[has_keys] = DescribedReplies(app.openapi())
+    return _known[has_keys]

@@ -60,7 +60,7 @@ def _serve(app: FastAPI) -> Iterator[httpx.Client]:
         wait_until(lambda: server.started and not _is_loading(app), thread)
         port = server.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
-        hooks = {"response": [describe_replies(app.openapi()).check]}
+        hooks = {"response": [describe_replies(app).check]}
         with httpx.Client(base_url=url, timeout=PATIENCE, event_hooks=hooks) as client:
             yield client
     finally:

@@ -3,7 +3,9 @@ nothing that it does not describe. The last is held by every client of `running_
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,8 +13,9 @@ import jsonschema_rs
 import pytest
 
 from constrained import load, load_embeddings
+from server.app import make_app
 from server.models.embedding_service import EmbeddingService
-from server.settings import Settings
+from server.settings import ReasoningField, Settings
 from tests.scripted_model import OPENED, scripted
 from tests.server.described_replies import DescribedReplies, close_objects
 from tests.server.running_server import running
@@ -50,6 +53,23 @@ def list_references(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from list_references(inner)
+
+
+def test_the_document_depends_on_no_setting_but_the_keys(document: Json, tmp_path: Path) -> None:
+    """So tests hold the replies of all servers against one document."""
+    others = Settings(
+        show_grammar=True,
+        otel=True,
+        cors_origins=("*",),
+        trace=tmp_path / "traces.jsonl",
+        reasoning_field=ReasoningField.BOTH,
+        max_choices=1,
+    )
+    model = scripted("Hello")
+    assert make_app(lambda: model, others).openapi() == document
+    changed = make_app(lambda: model, replace(others, api_keys=("key",))).openapi()
+    assert changed.pop("security") != document["security"]
+    assert changed == {name: part for name, part in document.items() if name != "security"}
 
 
 def test_fields_of_requests_are_described(document: Json) -> None:

@@ -60,8 +60,8 @@ async def start(
     for prompt in prompts:
         turn = await _compile(service, request, prompt, timeout=time_left.measure())
         turns.append(turn)
-    streams = launch(service, request.generation, turns, timeout=time_left.measure())
-    return ActiveRequest(CompiledRequest(service, request, turns[0]), streams)
+    launched = launch(service, request.generation, turns, timeout=time_left.measure())
+    return ActiveRequest(CompiledRequest(service, request, turns[0]), launched)
 
 
 async def _compile(

@@ -12,30 +12,13 @@ from fastapi.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
 
 from server.dialects.embeddings.request import EmbeddingRequest
-from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, describe_body, describe_errors, describe_reply
 from server.http.reading import read_fields
-from server.models.embedding_service import EmbeddingService
+from server.http.serving import require_embeddings
 
 router = APIRouter()
-NONE_SERVED = (
-    "this server has no model for embeddings: start it with --embedding-model FILE, beside the "
-    "model that writes"
-)
 EXAMPLE = {"model": "embedding", "input": ["The weather in Paris", "An e-mail to Ada"]}
-
-
-def find_embeddings(request: Request) -> EmbeddingService:
-    """The embedding model of the server.
-
-    Raises:
-        HttpError: it has none.
-    """
-    service: EmbeddingService | None = request.app.state.embeddings
-    if service is None:
-        raise HttpError(501, NONE_SERVED, "not_implemented")
-    return service
 
 
 class Embedding(TypedDict):
@@ -80,7 +63,7 @@ class NativeEmbedding(TypedDict):
 @router.post("/embedding", include_in_schema=False)
 async def embed(request: Request) -> Response:
     """Turns texts into vectors."""
-    service = find_embeddings(request)
+    service = require_embeddings(request)
     body = await read_fields(request, EmbeddingRequest)
     read = await wait_for_client(request, service.read(body.read()))
     write = _write_base64 if body.encoding_format == "base64" else write_vector

@@ -10,7 +10,6 @@ from typing_extensions import TypedDict
 
 from server.dialects.embeddings.routes import (
     RowForm,
-    find_embeddings,
     send_rows,
     write_vector,
 )
@@ -23,6 +22,7 @@ from server.http.openapi import (
     describe_reply,
 )
 from server.http.reading import read_fields
+from server.http.serving import require_embeddings
 from server.models.embedding_service import EmbeddingWish
 from server.turns.request_lists import Texts
 
@@ -83,7 +83,7 @@ class EmbeddingsReply(TypedDict):
 async def embed(request: Request) -> Response:
     """Turns texts into vectors."""
     began = time.monotonic_ns()
-    service = find_embeddings(request)
+    service = require_embeddings(request)
     body = await read_fields(request, EmbedRequest)
     given = body.input or []  # what is empty only loads a model, which is loaded
     wish = EmbeddingWish(
@@ -111,7 +111,7 @@ async def embed(request: Request) -> Response:
 )
 async def embed_prompt(request: Request) -> Response:
     """Turns a text into a vector."""
-    service = find_embeddings(request)
+    service = require_embeddings(request)
     body = await read_fields(request, EmbeddingsRequest)
     if not body.prompt:
         return JSONResponse({"embedding": []})

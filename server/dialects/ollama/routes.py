@@ -35,7 +35,7 @@ from server.http.openapi import (
 )
 from server.http.reading import read_fields, read_request
 from server.http.replies import answer
-from server.http.serving import find_named_service
+from server.http.serving import find_embeddings, find_named_service
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ServedModel, ServedModels
 from server.turns.active_request import start
@@ -148,7 +148,7 @@ async def list_models(request: Request) -> ModelTags:
     """The models, loaded or not."""
     await request.app.state.models.read_facts()
     tags = [_describe(model) for model in request.app.state.models]
-    embeddings: EmbeddingService | None = request.app.state.embeddings
+    embeddings = find_embeddings(request)
     if embeddings is not None:
         tags.append(_describe_embedding_model(embeddings))
     return {"models": tags}
@@ -167,7 +167,7 @@ async def list_loaded(request: Request) -> LoadedTags:
             described.append(
                 {**tag, "expires_at": FOREVER, "context_length": length, "size_vram": 0}
             )
-    embeddings: EmbeddingService | None = request.app.state.embeddings
+    embeddings = find_embeddings(request)
     if embeddings is not None and embeddings.model is not None:
         tag = _describe_embedding_model(embeddings)
         length = embeddings.model.context_length
@@ -179,10 +179,10 @@ async def list_loaded(request: Request) -> LoadedTags:
 async def show(request: Request) -> ShownModel:
     """What the model is, and what it can do."""
     body = await read_fields(request, ShowRequest)
-    embeddings: EmbeddingService | None = request.app.state.embeddings
-    if embeddings is not None and embeddings.answers_to(body.model):
-        return _show_embedding_model(embeddings)
     name = request.query_params.get("model") or body.model
+    embeddings = find_embeddings(request)
+    if embeddings is not None and embeddings.answers_to(name):
+        return _show_embedding_model(embeddings)
     service = await find_named_service(request, name)
     models: ServedModels = request.app.state.models
     await models.read_facts()

@@ -5,19 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.model.model import Model
-from constrained.template.chat_template import ChatTemplate
 from server.settings import Settings
-from tests.scripted_model import BYTES, scripted
+from tests.scripted_model import failing, scripted
 from tests.server.running_server import running, wait_until
-from tests.templates import HERMES
 
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9000}
 
@@ -30,19 +25,6 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     monkeypatch.setattr("server.observe.telemetry.find_tracer", lambda: provider.get_tracer("t"))
     monkeypatch.setattr("server.app.find_tracer", lambda: provider.get_tracer("t"), raising=False)
     return exporter
-
-
-def failing(at: int) -> Model:
-    """A model whose engine fails once so many bytes of the turn are written."""
-
-    def logits(sequence: int, tokens: Any) -> np.ndarray:
-        text = BYTES.text(tokens)
-        start = text.rindex(b"<|im_start|>assistant\n") + len(b"<|im_start|>assistant\n")
-        if len(text) - start > at:
-            raise RuntimeError("the device is lost")
-        return scripted_logits(BYTES, "Hello there, friend.", start)(sequence, tokens)
-
-    return Model(ScriptedEngine(BYTES, logits, context_length=20_000), ChatTemplate(HERMES))
 
 
 def read_line(path: Path) -> dict[str, Any]:
@@ -83,13 +65,16 @@ def test_a_turn_that_fails_in_the_engine(
 ) -> None:
     path = tmp_path / "turns.jsonl"
     settings = Settings(trace=path, otel=True)
-    with running(failing(at=8), settings) as client:
+    with running(failing("Hello there, friend.", at=8), settings) as client:
         body, headers = {**ASK, "stream": streams}, {"X-Request-Id": "mine-1"}
         response = client.post("/v1/chat/completions", json=body, headers=headers)
         assert response.status_code == (200 if streams else 500)
         line = read_line(path)
         assert line["request"]["id"] == "mine-1"
-        assert (line["finish_reason"], line["tokens"]) == ("error", [])
+        assert line["finish_reason"] == "error"
+        written = "".join(token["text"] for token in line["tokens"])
+        assert written == "Hello the"  # nine bytes, a token each, before the device was lost
+        assert {token["part"] for token in line["tokens"]} == {"content"}
         assert line["request"]["error"]
         assert read_turns(client) == ['constrained_turns_total{finish="error"} 1.0']
         assert "constrained_unfinished_total 1.0" in client.get("/metrics").text

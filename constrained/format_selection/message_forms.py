@@ -22,7 +22,7 @@ from grammars.infer.detect import Detection, detect
 from grammars.infer.probes import Evidence
 
 MOST_WORDS = 40
-"""Of more fields, or roles, than these no dialect is made."""
+"""Of more fields, or roles, than these no form is made."""
 
 _NAME, _RESULT = "probe_of_a_call", "PROBE-OF-A-RESULT"
 _ARGUMENTS = {"probe_key": "PROBE-OF-AN-ARGUMENT"}
@@ -56,24 +56,24 @@ class CallForm(StrEnum):
 
 
 @dataclass(frozen=True)
-class MessageDialect:
+class MessageForm:
     """How a template wants calls and results.
 
     Args:
-        form: where it reads a call.
+        call_form: where it reads a call.
         word: the field, or the role.
         arguments_as_text: arguments in a field are JSON text.
         result_role: the role of results.
     """
 
-    form: CallForm
+    call_form: CallForm
     word: str
     arguments_as_text: bool = False
     result_role: str = "tool"
 
     def describe(self) -> str:
-        """The dialect in words."""
-        return f"{self.form.format(self.word)}; results have the role {self.result_role!r}"
+        """The form in words."""
+        return f"{self.call_form.format(self.word)}; results have the role {self.result_role!r}"
 
     def write(self, messages: Sequence[Message]) -> Iterator[Message]:
         """Messages in normal form (`normalise`) as the template wants them.
@@ -98,7 +98,7 @@ class MessageDialect:
         """The messages for one with calls. Only lists of calls stand beside content; the rest of
         the message, such as its reasoning, goes with its first part."""
         rest = {key: value for key, value in message.items() if key != "tool_calls"}
-        if self.form is CallForm.CALLS:
+        if self.call_form is CallForm.CALLS:
             yield {**rest, self.word: [self._spell(call) for call in calls]}
             return
         if rest["content"]:
@@ -109,7 +109,7 @@ class MessageDialect:
             rest = {"role": "assistant"}
 
     def _write_call(self, call: Message) -> Message:
-        match self.form:
+        match self.call_form:
             case CallForm.NAME:
                 return {self.word: call["name"], "content": _write_json(call["arguments"])}
             case CallForm.ROLE:
@@ -123,17 +123,17 @@ class MessageDialect:
         return call
 
 
-class DialectTemplate(ChatTemplate):
-    """A chat template that is given calls and results in its own dialect.
+class MessageFormTemplate(ChatTemplate):
+    """A chat template that is given calls and results in its own form.
 
     Args:
         template: what writes the conversation.
-        dialect: how it wants calls and results.
+        message_form: how it wants calls and results.
     """
 
-    def __init__(self, template: ChatTemplate, dialect: MessageDialect):
+    def __init__(self, template: ChatTemplate, message_form: MessageForm):
         super().__init__(template.source, name=template.name, **template.tokens)
-        self.dialect = dialect
+        self.message_form = message_form
 
     def render(
         self,
@@ -146,82 +146,82 @@ class DialectTemplate(ChatTemplate):
     ) -> str:
         """As in `ChatTemplate.render`."""
         with self.failures():
-            written = list(self.dialect.write(normalise(messages)))
+            written = list(self.message_form.write(normalise(messages)))
         return super().render(written, tools, add_generation_prompt=add_generation_prompt, **kwargs)
 
 
-def find_dialect(template: ChatTemplate) -> tuple[MessageDialect, Detection]:
-    """The dialect in which a template takes calls, and the wire format that it teaches then.
+def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection]:
+    """The form in which a template takes calls, and the wire format that it teaches then.
 
     Raises:
-        DetectError: the template writes the calls of no dialect, or not so that they can be read.
+        DetectError: the template writes the calls of no form, or not so that they can be read.
     """
     refusal: DetectError | None = None
-    for dialect in _list_written(template):
+    for message_form in _list_written(template):
         try:
-            found = detect(DialectTemplate(template, dialect).render)
+            found = detect(MessageFormTemplate(template, message_form).render)
         except DetectError as e:
-            refusal = refusal or DetectError(f"{dialect.describe()}, but {e.message}")
+            refusal = refusal or DetectError(f"{message_form.describe()}, but {e.message}")
             continue
-        evidence = Evidence("calls in messages of another form", "", dialect.describe())
-        return dialect, replace(found, evidence=(evidence, *found.evidence))
+        evidence = Evidence("calls in messages of another form", "", message_form.describe())
+        return message_form, replace(found, evidence=(evidence, *found.evidence))
     raise refusal or DetectError("no field or role that the template reads holds a call")
 
 
-def _list_written(template: ChatTemplate) -> Iterator[MessageDialect]:
-    """The dialects whose calls and results the template writes."""
+def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:
+    """The forms whose calls and results the template writes."""
     roles = _list_roles(template.tree)
     forms = (CallForm.NAME, CallForm.CALL, CallForm.CALLS)
     candidates = [*product(_list_fields(template.tree), forms)]
     candidates += [(role, CallForm.ROLE) for role in roles]
-    for word, form in candidates:
-        dialect = _prove_call(template, MessageDialect(form, word))
-        if dialect is not None:
-            yield from islice(_list_with_results(template, dialect, roles), 1)
+    for word, call_form in candidates:
+        message_form = _prove_call(template, MessageForm(call_form, word))
+        if message_form is not None:
+            yield from islice(_list_with_results(template, message_form, roles), 1)
 
 
-def _prove_call(template: ChatTemplate, dialect: MessageDialect) -> MessageDialect | None:
-    """The dialect, if the template writes its calls where the model goes on behind the prompt."""
+def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageForm | None:
+    """The form, if the template writes its calls where the model goes on behind the prompt."""
     messages = [_USER, _ASKED]
     text = _write_json(_ARGUMENTS)
     # Text stands in the prompt as it is: a template that writes it as a JSON string wants objects.
-    as_text = replace(dialect, arguments_as_text=True)
-    if dialect.form in (CallForm.CALL, CallForm.CALLS) and text in _try(
+    as_text = replace(message_form, arguments_as_text=True)
+    if message_form.call_form in (CallForm.CALL, CallForm.CALLS) and text in _try(
         template, as_text, messages
     ):
-        dialect = as_text
-    written = _try(template, dialect, messages)
+        message_form = as_text
+    written = _try(template, message_form, messages)
     holds_call = _NAME in written and _ARGUMENTS["probe_key"] in written
-    if dialect.form is CallForm.ROLE:  # or is it the role of results?
-        prompt = _try(template, dialect, [_USER], add_generation_prompt=True)
+    if message_form.call_form is CallForm.ROLE:  # or is it the role of results?
+        prompt = _try(template, message_form, [_USER], add_generation_prompt=True)
         holds_call = holds_call and bool(prompt) and written.startswith(prompt)
-    return dialect if holds_call else None
+    return message_form if holds_call else None
 
 
 def _list_with_results(
-    template: ChatTemplate, dialect: MessageDialect, roles: Sequence[str]
-) -> Iterator[MessageDialect]:
-    """The dialect with each role whose messages the template writes as results."""
+    template: ChatTemplate, message_form: MessageForm, roles: Sequence[str]
+) -> Iterator[MessageForm]:
+    """The form with each role whose messages the template writes as results."""
     known = [role for role in roles if role != "tool"]
     known.insert(0 if "tool" in roles else len(known), "tool")
     for role in known:
-        if dialect.form is CallForm.ROLE and role == dialect.word:
+        if message_form.call_form is CallForm.ROLE and role == message_form.word:
             continue
-        tried = replace(dialect, result_role=role)
+        tried = replace(message_form, result_role=role)
         if _RESULT in _try(template, tried, [_USER, _ASKED, _TOLD]):
             yield tried
 
 
 def _try(
     template: ChatTemplate,
-    dialect: MessageDialect,
+    message_form: MessageForm,
     messages: Sequence[Message],
     *,
     add_generation_prompt: bool = False,
 ) -> str:
     """What the template writes; "" if it refuses the conversation."""
     try:
-        return DialectTemplate(template, dialect).render(
+        return MessageFormTemplate(template, message_form).render(
             messages, add_generation_prompt=add_generation_prompt
         )
     except TemplateError:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.format_selection.dialects import CallForm, DialectTemplate
+from constrained.format_selection.message_forms import CallForm, MessageFormTemplate
 from constrained.format_selection.selection import SelectedFormat, detect_shown, select_format
 from constrained.replay.check import check_rows
 from constrained.template.chat_template import ChatTemplate
@@ -81,9 +81,13 @@ def test_the_field_and_the_role_are_found(name: str) -> None:
     source, form, word, role = TEMPLATES[name]
     selected = select(source)
     assert selected.origin is Origin.INFERRED
-    assert isinstance(selected.template, DialectTemplate)
-    dialect = selected.template.dialect
-    assert (dialect.form, dialect.word, dialect.result_role) == (form, word, role)
+    assert isinstance(selected.template, MessageFormTemplate)
+    message_form = selected.template.message_form
+    assert (message_form.call_form, message_form.word, message_form.result_role) == (
+        form,
+        word,
+        role,
+    )
     assert repr(word) in selected.notice
     assert detect_shown(ChatTemplate(source)).format == selected.format
 
