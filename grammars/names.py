@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from grammars.errors import ToolError
-from grammars.spelling.python import is_word
-from grammars.wire.format import Format, Name, PythonArguments, is_taggable
+from grammars.spelling.keyword_arguments import is_word
+from grammars.wire.format import Format, KeywordArguments, Name, is_taggable
 
 
 def check_names(names: Sequence[str], places: Sequence[str] | None = None) -> None:
@@ -36,7 +36,7 @@ def check_name(format: Format, name: str) -> None:
         return
     message = f"format {format.name} cannot write the name {name!r}"
     is_doubtful = not is_taggable(name) or any(c in name for c in "\"'\r\t {}[]")
-    if isinstance(format.hole, PythonArguments) and not is_word(name):
+    if isinstance(format.hole, KeywordArguments) and not is_word(name):
         is_doubtful = True
     if is_doubtful:
         raise ToolError(message, hint="Use letters, digits, '_', '-' and '.'")

@@ -20,10 +20,10 @@ from grammars.spelling.json_call import (
     open_json_call,
     style_arguments,
 )
+from grammars.spelling.keyword_arguments import find_ends, spell_fixed
+from grammars.spelling.keyword_arguments import is_key as is_keyword
 from grammars.spelling.nested import Tree, TreeReader, is_text
 from grammars.spelling.nested import is_key as is_nested_key
-from grammars.spelling.python import find_ends, spell_fixed
-from grammars.spelling.python import is_key as is_python_key
 from grammars.spelling.styles import holds, spell
 from grammars.spelling.tagged import (
     excludes_containers,
@@ -41,11 +41,11 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     JsonStyle,
+    KeywordArguments,
     Literal,
     Marker,
     Name,
     NestedArguments,
-    PythonArguments,
     TaggedArguments,
     find_kind,
 )
@@ -209,8 +209,8 @@ class _CallWriter:
                     text += encode_string(self._json(node.style), node)
                 case TaggedArguments():
                     text += self._tagged(node)
-                case PythonArguments():
-                    text += self._python(node)
+                case KeywordArguments():
+                    text += self._keywords(node)
                 case NestedArguments():
                     text += self._nested(node)
         return text
@@ -275,18 +275,18 @@ class _CallWriter:
         if not _is_told_apart(value, key, self._tool, tags):
             raise RenderError("text beside objects or lists cannot begin as they do", where=where)
 
-    def _python(self, hole: PythonArguments) -> str:
+    def _keywords(self, hole: KeywordArguments) -> str:
         schema = self._tool.schema if self._tool else None
         ends = find_ends(self._format, self._tools, schema)
         items: list[str] = []
         for key, value in self._call.arguments.items():
-            if not is_python_key(key, hole):
+            if not is_keyword(key, hole):
                 message = f"the key {key!r} cannot be written in such a call"
                 raise RenderError(message, where=self._at(key))
             is_raw = isinstance(value, str) and bool(hole.quote)
             if is_raw and not ends.holds(str(value), hole.quote):
                 raise RenderError("the value contains what would end it", where=self._at(key))
-            items.append(key + hole.after_key + _spell_in_python(value, hole))
+            items.append(key + hole.after_key + _spell_keyword_value(value, hole))
         return hole.first + hole.item.join(items) + hole.last if items else hole.empty
 
     def _nested(self, hole: NestedArguments) -> str:
@@ -349,7 +349,7 @@ def _tell(value: Json, raw: str, tags: TaggedArguments) -> Raw:
     return raw
 
 
-def _spell_in_python(value: Json, hole: PythonArguments) -> str:
+def _spell_keyword_value(value: Json, hole: KeywordArguments) -> str:
     match value:
         case str():
             return hole.quote + value + hole.quote if hole.quote else spell(value, hole.style)

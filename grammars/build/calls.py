@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grammars.build.encoded import encode
+from grammars.build.keyword_arguments import KeywordRules
 from grammars.build.nested import NestedRules
-from grammars.build.python import PythonRules
 from grammars.build.tagged import TaggedRules
 from grammars.build.values import Values
 from grammars.errors import SchemaError
@@ -30,12 +30,12 @@ from grammars.wire.format import (
     Hole,
     JsonArguments,
     JsonCall,
+    KeywordArguments,
     Literal,
     Marker,
     Name,
     NestedArguments,
     Node,
-    PythonArguments,
     TaggedArguments,
 )
 
@@ -117,11 +117,11 @@ class CallRules:
         format = self._format
         several = self._turn.policy.parallel and not format.single
         after = optional(ir.Literal(format.after)) if format.after else EMPTY
-        if isinstance(format.hole, PythonArguments):
+        if isinstance(format.hole, KeywordArguments):
             for tool in self._turn.tools:
                 check_name(format, tool.name)
             tools, names = self._turn.tools, self._turn.names
-            chain = PythonRules(format, tools, names, self._values, several=several)
+            chain = KeywordRules(format, tools, names, self._values, several=several)
             written = sequence(chain.calls(first, spaced=spaced), after, behind, self._end)
             return self._builder.define(written, "calls")
         more = EMPTY
@@ -267,7 +267,7 @@ class CallRules:
                 return self._tagged.arguments(schema)
             case NestedArguments():
                 return NestedRules(node, self._values, schema.definitions).arguments(schema)
-            case PythonArguments():
+            case KeywordArguments():
                 raise TypeError("such calls are one chain")
 
     def _text(self, text: str, *, spaced: bool) -> Expression:

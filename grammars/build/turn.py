@@ -25,7 +25,7 @@ from grammars.ir.nodes import (
 )
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
-from grammars.spelling.python import spell_fixed
+from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
 from grammars.wire.format import (
     Content,
@@ -33,8 +33,8 @@ from grammars.wire.format import (
     Format,
     JsonArguments,
     JsonCall,
+    KeywordArguments,
     Marker,
-    PythonArguments,
     Reasoning,
     cut_lead,
 )
@@ -302,7 +302,7 @@ class _TurnRules:
         ended = self._builder.lazy(sequence(raw, Literal(first)), "answer")
         return sequence(ended, self._builder.fixed("".join(rest)))
 
-    def _refuse_ambiguous(self, bare: JsonCall | JsonArguments | PythonArguments) -> None:
+    def _refuse_ambiguous(self, bare: JsonCall | JsonArguments | KeywordArguments) -> None:
         """Refuses an answer that could be read as a call.
 
         Raises:

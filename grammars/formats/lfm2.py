@@ -7,17 +7,17 @@ no calls. The model card of LFM2 shows text behind the calls.
 from grammars.wire.format import (
     ContentPlace,
     Format,
+    KeywordArguments,
     Literal,
     Marker,
     Name,
-    PythonArguments,
     Reasoning,
 )
 
 LFM2 = Format(
     name="lfm2",
     opening=(Marker("<|tool_call_start|>"), Literal("[")),
-    call=(Name(), Literal("("), PythonArguments(), Literal(")")),
+    call=(Name(), Literal("("), KeywordArguments(), Literal(")")),
     closing=(Literal("]"), Marker("<|tool_call_end|>")),
     reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
     content_places=(ContentPlace.BEFORE, ContentPlace.BEHIND),

@@ -9,6 +9,7 @@ from typing import Literal as OneOf
 
 from grammars.errors import DetectError, RenderError, ToolError
 from grammars.infer.arguments import Tagged, infer_tagged
+from grammars.infer.keyword_arguments import KeywordCall, infer_keyword_arguments
 from grammars.infer.probes import (
     AGAIN,
     KEYS,
@@ -19,7 +20,6 @@ from grammars.infer.probes import (
     long_id,
     show_message,
 )
-from grammars.infer.python_call import PythonCall, infer_python
 from grammars.infer.styles import (
     decode_string,
     find_encoded,
@@ -423,7 +423,7 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
     return _describe_ids(merge_literals(nodes))
 
 
-def _make_hole(piece: Piece, sample: CallSample, written: Tagged | PythonCall | None) -> Node:
+def _make_hole(piece: Piece, sample: CallSample, written: Tagged | KeywordCall | None) -> Node:
     match piece.kind:
         case "name":
             return Name()
@@ -559,7 +559,7 @@ def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> Ca
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")
 
 
-def _read_written_out(sample: CallSample, gap: int) -> Tagged | PythonCall:
+def _read_written_out(sample: CallSample, gap: int) -> Tagged | KeywordCall:
     """The arguments of a call in Python, or between tags; `gap` characters stand between the name
     and them."""
     frame = _find_frame(sample, gap, sample.suffix)
@@ -568,7 +568,7 @@ def _read_written_out(sample: CallSample, gap: int) -> Tagged | PythonCall:
         (call,) = sample.chat.calls(arguments)
         return frame.cut(sample.chat, call)
 
-    return infer_python(write_call) or infer_tagged(write_call, sample.suffix)
+    return infer_keyword_arguments(write_call) or infer_tagged(write_call, sample.suffix)
 
 
 def find_counting(chat: ProbedTemplate, format: Format) -> Format:

@@ -51,7 +51,7 @@ from grammars.infer.verify import (
     refuse_reasoning,
     verify,
 )
-from grammars.spelling.python import spell_fixed
+from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     Content,
@@ -61,10 +61,10 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     JsonStyle,
+    KeywordArguments,
     Literal,
     Marker,
     Node,
-    PythonArguments,
     TaggedArguments,
 )
 
@@ -305,7 +305,7 @@ def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[
         return (Marker(header), *make_nodes(layout.opening.removeprefix(header)))
     is_bracket = layout.opening.strip() in ("[", "(")
     holds_list = _LIST_MEMBER.fullmatch(layout.opening.strip()) is not None
-    is_python = any(isinstance(node, PythonArguments) for node in call)
+    is_python = any(isinstance(node, KeywordArguments) for node in call)
     is_object = isinstance(call[0], JsonCall | Literal)
     is_bare = (is_bracket and (is_object or is_python)) or (holds_list and is_object)
     opens = bool(layout.opening) and not is_bare

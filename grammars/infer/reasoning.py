@@ -16,7 +16,7 @@ from grammars.errors import Error
 from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
 from grammars.infer.text import leading_space
 from grammars.schema.nodes import Json
-from grammars.spelling.python import spell_fixed
+from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Start, State, ToolCall
 from grammars.wire.format import Fixed, Format, Marker, Node, Reasoning, count_common
 

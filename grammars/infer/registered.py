@@ -14,7 +14,7 @@ from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
 from grammars.infer.reasoning import find_reasoning
 from grammars.render import render
 from grammars.schema.nodes import Json
-from grammars.spelling.python import spell_fixed
+from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     Fixed,

@@ -21,9 +21,9 @@ from grammars.wire.format import (
     Format,
     JsonCall,
     JsonStyle,
+    KeywordArguments,
     Literal,
     Name,
-    PythonArguments,
 )
 
 NAME_KEYS = ("name", "function", "function_name", "tool", "tool_name")
@@ -117,7 +117,7 @@ def _read_python(example: re.Match[str], prompt: str) -> Format:
         tail = make_nodes(_one_line(behind["space"]) + behind["tag"])
     return Format(
         "stated",
-        call=(Name(), Literal("("), PythonArguments(quote=""), Literal(")")),
+        call=(Name(), Literal("("), KeywordArguments(quote=""), Literal(")")),
         opening=(*head, Literal("[")),
         closing=(Literal("]"), *tail),
         between=example["between"] or ", ",

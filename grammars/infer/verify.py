@@ -11,7 +11,7 @@ from grammars.infer.probes import KEYS, Evidence, ProbedTemplate
 from grammars.infer.text import find_tag, merge_literals, tokenise
 from grammars.render import render
 from grammars.schema.nodes import Json
-from grammars.spelling.python import spell_fixed
+from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import (
     ContentPlace,

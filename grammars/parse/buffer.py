@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from grammars.byte_cache import MIB, keep_results
-from grammars.spelling.python import Ends
+from grammars.spelling.keyword_arguments import Ends
 from grammars.wire.format import LONGEST_NAME, JsonStyle
 
 T = TypeVar("T")

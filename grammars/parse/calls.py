@@ -16,13 +16,13 @@ from grammars.parse.buffer import (
     Steps,
     make_scanner,
 )
+from grammars.parse.keyword_arguments import KeywordArgumentsReader
 from grammars.parse.nested import NestedArgumentsReader
-from grammars.parse.python import PythonArgumentsReader
 from grammars.schema.nodes import Json, Object, Unfit
 from grammars.schema.numbers import settle
 from grammars.spelling.coerce import Raw, Told, coerce_members, untell
+from grammars.spelling.keyword_arguments import find_ends
 from grammars.spelling.nested import TreeReader
-from grammars.spelling.python import find_ends
 from grammars.spelling.reading import DeepJsonError, read_json, read_value
 from grammars.spelling.tagged import tell_text
 from grammars.turn import Tool, ToolCall
@@ -35,11 +35,11 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     JsonStyle,
+    KeywordArguments,
     Literal,
     Marker,
     Name,
     NestedArguments,
-    PythonArguments,
     TaggedArguments,
 )
 from grammars.wire.variants import Handle
@@ -167,8 +167,8 @@ class CallReader:
                 yield from self._json(node, parts)
             case TaggedArguments():
                 yield from self._tagged(node, parts)
-            case PythonArguments():
-                yield from self._python(node, parts)
+            case KeywordArguments():
+                yield from self._keywords(node, parts)
             case NestedArguments():
                 yield from self._nested(node, parts)
 
@@ -351,13 +351,13 @@ class CallReader:
             with suppress(FaultError):
                 yield from self._buffer.value(make_scanner(style), writer.feed)
 
-    def _python(self, node: PythonArguments, parts: _CallParts) -> Steps[None]:
-        """All arguments of a call in Python."""
+    def _keywords(self, node: KeywordArguments, parts: _CallParts) -> Steps[None]:
+        """All arguments by keyword."""
         tool = self._tools.get(parts.name)
         schema = tool.schema if tool else None
         ends = find_ends(self._format, self._tools, schema)
         writer = TaggedWriter(schema, self._sink, node.style)
-        raws = yield from PythonArgumentsReader(node, self._buffer, ends, writer).read()
+        raws = yield from KeywordArgumentsReader(node, self._buffer, ends, writer).read()
         self._type(raws, tool, node.style, parts)
         writer.end(parts.arguments)
 
@@ -455,7 +455,7 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
                 return _find_first(before + "{")
             case NestedArguments(mark):
                 return _find_first(before + mark)
-            case PythonArguments():
+            case KeywordArguments():
                 behind = Literal(before + node.empty)
                 return _find_first(before + node.first) + _find_stops((behind, *nodes[i + 1 :]))
             case _:

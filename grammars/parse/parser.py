@@ -7,7 +7,7 @@ from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader
 from grammars.parse.headers import HeaderReader
-from grammars.spelling.python import list_starts, spell_fixed
+from grammars.spelling.keyword_arguments import list_starts, spell_fixed
 from grammars.turn import (
     ArgumentsDelta,
     Boundary,

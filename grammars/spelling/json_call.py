@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from grammars.regex.writing import escape_regex
-from grammars.spelling.python import WORD, find_around
+from grammars.spelling.keyword_arguments import WORD, find_around
 from grammars.spelling.styles import find_breaks, speaks_json, spell
 from grammars.wire.format import (
     CallId,
@@ -15,7 +15,7 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     JsonStyle,
-    PythonArguments,
+    KeywordArguments,
 )
 
 BLANK = r"[ \t\r\n]"
@@ -28,7 +28,7 @@ Piece: TypeAlias = str | CallId | CallIndex
 def begin_call(format: Format) -> str:
     """An expression for texts that begin as the bare calls of a format do; in Python, as a call of
     any name does."""
-    if isinstance(format.bare, PythonArguments):
+    if isinstance(format.bare, KeywordArguments):
         opener = escape_regex(find_around(format).opener)
         start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
         return f"{''.join(start)}{BLANK}*{WORD}{opener}"

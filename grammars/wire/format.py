@@ -21,12 +21,12 @@ from grammars.wire.nodes import Hole as Hole
 from grammars.wire.nodes import JsonArguments as JsonArguments
 from grammars.wire.nodes import JsonCall as JsonCall
 from grammars.wire.nodes import JsonStyle as JsonStyle
+from grammars.wire.nodes import KeywordArguments as KeywordArguments
 from grammars.wire.nodes import Literal as Literal
 from grammars.wire.nodes import Marker as Marker
 from grammars.wire.nodes import Name as Name
 from grammars.wire.nodes import NestedArguments as NestedArguments
 from grammars.wire.nodes import Node as Node
-from grammars.wire.nodes import PythonArguments as PythonArguments
 from grammars.wire.nodes import TaggedArguments as TaggedArguments
 from grammars.wire.nodes import TextWrapper as TextWrapper
 from grammars.wire.variants import Handle, MessageHeaders
@@ -169,7 +169,7 @@ class Format:
             if nodes and not isinstance(nodes[0], Marker):
                 raise TypeError(f"format {self.name}: variants open with a marker")
         for node in self.call:
-            if not isinstance(node, PythonArguments):
+            if not isinstance(node, KeywordArguments):
                 continue
             if Name() not in self.call or not _ends_arguments(self.call, node):
                 raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
@@ -191,7 +191,7 @@ class Format:
         return first if isinstance(first, Marker) else None
 
     @property
-    def bare(self) -> JsonCall | JsonArguments | PythonArguments | None:
+    def bare(self) -> JsonCall | JsonArguments | KeywordArguments | None:
         """The JSON object that is a call by itself, or the arguments in such an object, or those of
         calls in Python in a list that nothing else opens; None where a marker opens calls."""
         first = self.call[0]
@@ -200,7 +200,7 @@ class Format:
         if isinstance(first, Literal) and first.text.startswith("{"):
             return next((node for node in self.call if isinstance(node, JsonArguments)), None)
         if isinstance(first, Name) and self.opening:
-            return next((node for node in self.call if isinstance(node, PythonArguments)), None)
+            return next((node for node in self.call if isinstance(node, KeywordArguments)), None)
         return first if isinstance(first, JsonCall) else None
 
     @property
@@ -211,7 +211,7 @@ class Format:
         bare = self.bare
         if bare is None:
             return ()
-        if isinstance(bare, PythonArguments):
+        if isinstance(bare, KeywordArguments):
             return ("".join(node.text for node in self.opening).strip(),)
         if isinstance(bare, JsonArguments):
             return ("".join(map(_text_of, (*self.opening, self.call[0]))).strip(),)
@@ -362,7 +362,7 @@ class Format:
             texts += [hole.empty or "", hole.after_kind]
             if hole.wrapper is not None:
                 texts += [hole.wrapper.opener, hole.wrapper.closer]
-        elif isinstance(hole, PythonArguments):
+        elif isinstance(hole, KeywordArguments):
             texts += [hole.item, hole.after_key, hole.first, hole.last, hole.empty]
         elif isinstance(hole, NestedArguments):
             texts += [hole.mark, hole.open(hole.item), hole.close(hole.item)]
@@ -384,7 +384,7 @@ class Format:
         return _unique(texts)
 
 
-def _ends_arguments(call: Sequence[Node], hole: PythonArguments) -> bool:
+def _ends_arguments(call: Sequence[Node], hole: KeywordArguments) -> bool:
     """Does a sign that no key begins with stand behind the arguments? None has to where each value
     tells its own end, and a text of its own what stands between two."""
     behind = takewhile(lambda node: isinstance(node, Fixed), reversed(call))

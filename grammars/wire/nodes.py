@@ -179,10 +179,10 @@ PYTHON = JsonStyle(
 
 
 @dataclass(frozen=True)
-class PythonArguments:
-    """A hole: the arguments as those of a call in Python, `KEY after_key VALUE`, with `item`
-    between two: `first ARGUMENT (item ARGUMENT)* last`, or `empty` where there are none. Lines of
-    their own are written so, and any other list in which each value tells its own end.
+class KeywordArguments:
+    """A hole: arguments by keyword, `KEY after_key VALUE`, with `item` between two: `first ARGUMENT
+    (item ARGUMENT)* last`, or `empty` where there are none. So are those of a call in Python, lines
+    such as `key: value`, and any other list in which each value tells its own end.
 
     A string among them is raw text between quotes of one kind, or one of Python between those of
     the other kind; only strings are quoted. Raw text may hold its own quote: it ends where what
@@ -249,6 +249,6 @@ class NestedArguments:
         return f"{self.mark}</{key}>"
 
 
-Hole: TypeAlias = JsonCall | JsonArguments | TaggedArguments | PythonArguments | NestedArguments
+Hole: TypeAlias = JsonCall | JsonArguments | TaggedArguments | KeywordArguments | NestedArguments
 Fixed: TypeAlias = Literal | Marker
 Node: TypeAlias = Fixed | Name | CallId | CallIndex | Hole

@@ -21,10 +21,10 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     JsonStyle,
+    KeywordArguments,
     Literal,
     Marker,
     Name,
-    PythonArguments,
     Reasoning,
     TaggedArguments,
     TextWrapper,
@@ -41,7 +41,7 @@ from tests.agreement.test_agreement import (
 from tests.turn_strategies import cases, chunkings, mutate, seeds
 
 
-def in_python(name: str, hole: PythonArguments, between: str = ", ") -> Format:
+def in_python(name: str, hole: KeywordArguments, between: str = ", ") -> Format:
     """A format whose calls are those of Python, in a list between tags."""
     return Format(
         name,
@@ -153,7 +153,7 @@ def in_bare_python(name: str, quote: str) -> Format:
     """A format whose calls are those of Python, in a list that nothing opens."""
     return Format(
         name,
-        (Name(), Literal("("), PythonArguments(quote=quote), Literal(")")),
+        (Name(), Literal("("), KeywordArguments(quote=quote), Literal(")")),
         opening=(Literal("["),),
         closing=(Literal("]"),),
         between=", ",
@@ -195,7 +195,7 @@ WRAPPED = Format(
 )
 FENCED = Format(
     "a fence with a word",
-    (Name(), Literal("("), PythonArguments(quote=""), Literal(")")),
+    (Name(), Literal("("), KeywordArguments(quote=""), Literal(")")),
     opening=(Marker("```"), Literal("tool_code\n")),
     closing=(Literal("\n```"),),
     between="\n",
@@ -215,7 +215,7 @@ LINES = Format(
         Marker("<call>"),
         Name(),
         Literal("\nwith:"),
-        PythonArguments("\n  ", ": ", JsonStyle(), quote="", first="\n  "),
+        KeywordArguments("\n  ", ": ", JsonStyle(), quote="", first="\n  "),
         Literal("\n"),
         Marker("</call>"),
     ),
@@ -228,7 +228,7 @@ PAIRS = Format(
         Literal('{"function": "'),
         Name(),
         Literal('", "parameters": ['),
-        PythonArguments(
+        KeywordArguments(
             '}, {"name": "',
             '", "value": ',
             JsonStyle(),
@@ -246,7 +246,7 @@ LISP = Format(
         Marker("<call>"),
         Literal("("),
         Name(),
-        PythonArguments(" :", " ", JsonStyle(), quote="", first=" :"),
+        KeywordArguments(" :", " ", JsonStyle(), quote="", first=" :"),
         Literal(")"),
         Marker("</call>"),
     ),
@@ -257,7 +257,7 @@ YAML = Format(
         Literal("- tool: "),
         Name(),
         Literal("\n  input:"),
-        PythonArguments(
+        KeywordArguments(
             "\n    ",
             ": ",
             JsonStyle(),
@@ -276,7 +276,7 @@ HEADINGS = Format(
         Marker("### Call: "),
         Name(),
         Literal(":"),
-        PythonArguments("\n- **", "**: ", JsonStyle(), quote="", first="\n- **"),
+        KeywordArguments("\n- **", "**: ", JsonStyle(), quote="", first="\n- **"),
     ),
     between="\n\n",
 )
@@ -285,7 +285,7 @@ DASHES = Format(
     (
         Marker("<call>"),
         Name(),
-        PythonArguments("\n- ", ": ", JsonStyle(), quote="", first="\n- ", last="\n---"),
+        KeywordArguments("\n- ", ": ", JsonStyle(), quote="", first="\n- ", last="\n---"),
         Marker("</call>"),
     ),
     between="\n",
@@ -295,7 +295,7 @@ DASHES_BEHIND = Format(
     (
         Marker("<call>"),
         Name(),
-        PythonArguments("\n- ", ": ", JsonStyle(), quote="", first="\n- "),
+        KeywordArguments("\n- ", ": ", JsonStyle(), quote="", first="\n- "),
         Literal("\n--"),
         Marker("</call>"),
     ),
@@ -303,7 +303,14 @@ DASHES_BEHIND = Format(
 )
 TAGGED_PYTHON = Format(
     "a tag for each call in Python",
-    (Marker("<run>"), Name(), Literal(".call("), PythonArguments(), Literal(")"), Marker("</run>")),
+    (
+        Marker("<run>"),
+        Name(),
+        Literal(".call("),
+        KeywordArguments(),
+        Literal(")"),
+        Marker("</run>"),
+    ),
     between="\n",
 )
 RULED = Format(
@@ -326,11 +333,11 @@ NAME_CLOSES = Format(
 FORMATS = {
     format.name: format
     for format in (
-        in_python("double quotes", PythonArguments(quote='"')),
-        in_python("lists of JSON", PythonArguments(style=JsonStyle()), between="\n"),
-        in_python("double quotes and JSON", PythonArguments(style=JsonStyle(), quote='"')),
-        in_python("escapes", PythonArguments(quote="")),
-        in_python("escapes of JSON", PythonArguments(style=JsonStyle(), quote="")),
+        in_python("double quotes", KeywordArguments(quote='"')),
+        in_python("lists of JSON", KeywordArguments(style=JsonStyle()), between="\n"),
+        in_python("double quotes and JSON", KeywordArguments(style=JsonStyle(), quote='"')),
+        in_python("escapes", KeywordArguments(quote="")),
+        in_python("escapes of JSON", KeywordArguments(style=JsonStyle(), quote="")),
         BARE_PYTHON,
         in_bare_python("bare calls in Python, raw strings", quote='"'),
         ARGUMENTS_FIRST,

@@ -15,7 +15,7 @@ from grammars.infer.registered import find_registered
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.render import render
-from grammars.spelling.python import spell_fixed
+from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format, JsonCall, JsonStyle, Literal, Marker, Node, find_format
 from tests.agreement.matching import Masked

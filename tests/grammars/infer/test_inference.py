@@ -20,10 +20,10 @@ from grammars.wire.format import (
     Format,
     JsonArguments,
     JsonCall,
+    KeywordArguments,
     Literal,
     Marker,
     Name,
-    PythonArguments,
     TaggedArguments,
     find_format,
 )
@@ -46,7 +46,7 @@ def sketch(format: Format) -> dict[str, Any]:
                 call += f"JSON({first}{name}, {arguments}{f', {key}' * bool(id and not first)})"
             case JsonArguments(style):
                 call += f"{{KEY{style.key}{style.quotes[0]}VALUE{style.quotes[0]}}}"
-            case PythonArguments(item, after_key, quote=quote):
+            case KeywordArguments(item, after_key, quote=quote):
                 call += f"KEY{after_key}{quote}VALUE{quote}{item}..."
             case TaggedArguments():
                 kind = f"KIND{node.after_kind}" if node.kinds else ""

@@ -20,10 +20,10 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     JsonStyle,
+    KeywordArguments,
     Literal,
     Marker,
     Name,
-    PythonArguments,
     TaggedArguments,
 )
 
@@ -172,7 +172,7 @@ CALLS: dict[str, Format] = {
     ),
     "calls in Python": Format(
         "inferred",
-        (Name(), Literal("("), PythonArguments(), Literal(")")),
+        (Name(), Literal("("), KeywordArguments(), Literal(")")),
         opening=(Marker("<calls>"), Literal("[")),
         closing=(Literal("]"), Marker("</calls>")),
         between=", ",
@@ -182,7 +182,7 @@ CALLS: dict[str, Format] = {
         (
             Name(),
             Literal("("),
-            PythonArguments(",", ": ", style=JsonStyle(), quote="'"),
+            KeywordArguments(",", ": ", style=JsonStyle(), quote="'"),
             Literal(")"),
         ),
         opening=(Marker("<calls>"), Literal("\n")),
@@ -191,14 +191,14 @@ CALLS: dict[str, Format] = {
     ),
     "calls in Python, double quotes": Format(
         "inferred",
-        (Name(), Literal("("), PythonArguments(objects=PYTHON, quote='"'), Literal(")")),
+        (Name(), Literal("("), KeywordArguments(objects=PYTHON, quote='"'), Literal(")")),
         opening=(Marker("Tools:"), Literal(" ")),
         closing=(Literal("."),),
         between=" and ",
     ),
     "calls in Python with escapes": Format(
         "inferred",
-        (Name(), Literal("("), PythonArguments(style=JsonStyle(), quote=""), Literal(")")),
+        (Name(), Literal("("), KeywordArguments(style=JsonStyle(), quote=""), Literal(")")),
         opening=(Marker("<calls>"),),
         closing=(Marker("</calls>"),),
         between="; ",

@@ -1,4 +1,4 @@
-"""Where a raw string ends among the arguments of a call in Python.
+"""Where a raw string ends among arguments by keyword, such as those of a call in Python.
 
 Such a string escapes nothing, not even its quote. So a quote ends it only in front of what can
 follow: the key of another argument, another call, or what closes all calls.
@@ -12,7 +12,7 @@ from functools import cached_property
 from grammars.regex.texts import ANY, SPACES, Texts, match_words
 from grammars.regex.writing import escape_regex
 from grammars.schema.nodes import Schema
-from grammars.wire.format import LONGEST_NAME, Fixed, Format, Name, Node, PythonArguments
+from grammars.wire.format import LONGEST_NAME, Fixed, Format, KeywordArguments, Name, Node
 
 _CHARACTER = rf"""[^\x00-\x20{SPACES}=,()\[\]{{}}'"<>]"""
 WORD = f"{_CHARACTER}{{1,{LONGEST_NAME}}}"
@@ -24,7 +24,7 @@ def is_word(text: str) -> bool:
     return re.fullmatch(WORD, text) is not None
 
 
-def is_key(key: str, hole: PythonArguments) -> bool:
+def is_key(key: str, hole: KeywordArguments) -> bool:
     """Can the key of an argument be written so? Not if it has what ends a key."""
     return is_word(key) and (key + hole.after_key).find(hole.after_key) == len(key)
 
@@ -59,7 +59,7 @@ def find_around(format: Format) -> Around:
     """What the format writes around arguments."""
     nodes = format.call
     name = nodes.index(Name())
-    hole = next(i for i, node in enumerate(nodes) if isinstance(node, PythonArguments))
+    hole = next(i for i, node in enumerate(nodes) if isinstance(node, KeywordArguments))
     between = format.between + spell_fixed(nodes[:name])
     closing = spell_fixed(format.closing)
     return Around(
@@ -70,7 +70,7 @@ def find_around(format: Format) -> Around:
 def list_starts(format: Format, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     """The texts that bare calls of these tools begin with; see `Format.bare_start`. In Python the
     name is one of them, for a bracket could stand in front of any text."""
-    if not isinstance(format.bare, PythonArguments):
+    if not isinstance(format.bare, KeywordArguments):
         return (format.bare_start,)
     opener = find_around(format).opener
     return tuple((*format.bare_start, name + opener) for name in names)
@@ -148,7 +148,7 @@ def find_keys(schema: Schema | None) -> tuple[tuple[str, ...], bool]:
     return tuple(dict.fromkeys(keys)), any(o.extras for o in schema.objects)
 
 
-def find_extra_keys(declared: Sequence[str], keys: Texts, hole: PythonArguments) -> Texts:
+def find_extra_keys(declared: Sequence[str], keys: Texts, hole: KeywordArguments) -> Texts:
     """Those of these keys that can be written and are not declared."""
     without = match_words(declared)
     if is_word(hole.after_key):
@@ -160,12 +160,12 @@ def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> En
     """What can stand behind a string.
 
     Args:
-        format: one whose arguments are written as in Python.
+        format: one whose arguments are `KeywordArguments`.
         names: those of all tools; if there are none, a call may have any.
         schema: that of the arguments; None for an unknown tool.
     """
     hole, around, known = format.hole, find_around(format), tuple(names)
-    assert isinstance(hole, PythonArguments)
+    assert isinstance(hole, KeywordArguments)
     keys, is_open = find_keys(schema)
     texts = [hole.last + text for text in (around.end, *map(around.next, known))]
     texts += [hole.item + key + hole.after_key for key in keys if is_key(key, hole)]

@@ -1,4 +1,4 @@
-"""Calls in Python: raw strings end only in front of what can follow them.
+"""Calls with arguments by keyword, as in Python: raw strings end only in front of what can follow.
 
 The lexer has to see what follows a string to know its end, be it an argument, another call, or
 what closes the calls. So the text of each goes into the end of the string, and what stands behind
@@ -30,7 +30,7 @@ from grammars.schema.bits import ALWAYS, KEEP, Condition
 from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import Extra, Node, Object, Property, Schema, String, escape
 from grammars.spelling.json_call import BLANK
-from grammars.spelling.python import (
+from grammars.spelling.keyword_arguments import (
     Ends,
     find_around,
     find_ends,
@@ -41,7 +41,7 @@ from grammars.spelling.python import (
 from grammars.spelling.python_values import sort_kinds
 from grammars.spelling.quoted import find_strings
 from grammars.turn import Tool
-from grammars.wire.format import Format, Name, PythonArguments
+from grammars.wire.format import Format, KeywordArguments, Name
 from grammars.wire.format import Node as FormatNode
 
 
@@ -80,8 +80,8 @@ class Value:
         return self.whole is not None or self.raw is not None
 
 
-class PythonRules:
-    """Adds the rules of calls in Python to a grammar.
+class KeywordRules:
+    """Adds the rules of calls with arguments by keyword to a grammar.
 
     Args:
         format: the wire format.
@@ -100,7 +100,7 @@ class PythonRules:
         *,
         several: bool,
     ):
-        assert isinstance(format.hole, PythonArguments)
+        assert isinstance(format.hole, KeywordArguments)
         self.format, self.hole, self.tools, self.names = format, format.hole, tools, names
         self.values, self.builder = values, values.builder
         self.around = find_around(format)
@@ -161,7 +161,7 @@ class PythonRules:
 class _Arguments:
     """The arguments of one tool, and what follows them."""
 
-    def __init__(self, calls: PythonRules, ends: Ends, schema: Schema):
+    def __init__(self, calls: KeywordRules, ends: Ends, schema: Schema):
         self._calls, self._hole, self._builder = calls, calls.hole, calls.builder
         self._ends, self._schema = ends, schema
 

@@ -1,14 +1,14 @@
-"""Reads the arguments of a call in Python from the push buffer."""
+"""Reads arguments by keyword, such as those of a call in Python, from the push buffer."""
 
 from grammars.parse.arguments import TaggedWriter
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
 from grammars.spelling.coerce import Raw, Told
-from grammars.spelling.python import Ends
+from grammars.spelling.keyword_arguments import Ends
 from grammars.spelling.reading import read_value
-from grammars.wire.format import PythonArguments
+from grammars.wire.format import KeywordArguments
 
 
-class PythonArgumentsReader:
+class KeywordArgumentsReader:
     """Reads the arguments of one call, up to what stands behind them.
 
     Args:
@@ -18,7 +18,7 @@ class PythonArgumentsReader:
         writer: gets what is read.
     """
 
-    def __init__(self, hole: PythonArguments, buffer: Buffer, ends: Ends, writer: TaggedWriter):
+    def __init__(self, hole: KeywordArguments, buffer: Buffer, ends: Ends, writer: TaggedWriter):
         self._hole = hole
         self._buffer = buffer
         self._ends = ends

@@ -1,5 +1,5 @@
-"""Arguments of a call in Python, `name(key=value, ...)`, and in other lists in which each value
-tells its own end; read off calls with none, one and two."""
+"""Arguments by keyword: those of a call in Python, `name(key=value, ...)`, and of other lists in
+which each value tells its own end; read off calls with none, one and two."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import common_prefix, common_suffix
 from grammars.schema.nodes import Json
-from grammars.wire.format import JsonStyle, PythonArguments
+from grammars.wire.format import JsonStyle, KeywordArguments
 
 _KEY, _VALUE = re.escape(KEYS[0]), re.escape(VALUES[0])
 _CALL = re.compile(
@@ -26,15 +26,15 @@ _WORDS: tuple[Json, ...] = (True, False, None)
 
 
 @dataclass(frozen=True)
-class PythonCall:
+class KeywordCall:
     """The arguments, the fixed text in front of them, and the rest of the call."""
 
     before: str
-    hole: PythonArguments
+    hole: KeywordArguments
     rest: str
 
 
-def infer_python(write_call: WriteCall) -> PythonCall | None:
+def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
     """What a call writes around its arguments; None if it is no such list.
 
     Args:
@@ -75,7 +75,7 @@ def infer_python(write_call: WriteCall) -> PythonCall | None:
     empty = write_call({})
     behind = common_suffix(rest, empty)
     opener = common_prefix(before, empty.removesuffix(behind))
-    hole = PythonArguments(
+    hole = KeywordArguments(
         item=item,
         after_key=after_key,
         style=spelled.style,
@@ -85,7 +85,7 @@ def infer_python(write_call: WriteCall) -> PythonCall | None:
         last=rest.removesuffix(behind),
         empty=empty[len(opener) : len(empty) - len(behind)],
     )
-    return PythonCall(opener, hole, behind)
+    return KeywordCall(opener, hole, behind)
 
 
 @dataclass(frozen=True)
