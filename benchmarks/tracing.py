@@ -6,14 +6,18 @@ One long answer under a grammar and one free text, each at temperature 0 with a 
 known, without a trace and with one in turn. The figures are medians of milliseconds of the CPU a
 token, and of the ratios of neighbours: llama.cpp has one thread, which does not wait for others, so
 that a busy machine changes little. A row of its own has what a trace takes once it is written as
-JSON, which no turn waits for. Without -m the demo model writes; "-m smollm2" takes that of the
-extra `real`.
+JSON, which no turn waits for. Another one counts what is left of tracing where nobody asks for it:
+calls of functions that trace, in all threads of a reply. Without -m the demo model writes;
+"-m smollm2" takes that of the extra `real`.
 """
 
 import argparse
 import json
 import statistics
+import threading
 import time
+from collections import Counter
+from types import FrameType
 from typing import Any
 
 from constrained.engine.protocol import Sampling
@@ -28,6 +32,8 @@ ANSWER: dict[str, Any] = {
     "additionalProperties": False,
 }
 KINDS = ("answer", "free text")
+TRACING = ("/constrained/decode/token_trace.py", "/constrained/trace/")
+"""What the files of functions that trace have in their names."""
 
 
 def measure(model: Model, kind: str, tokens: int, *, trace: bool) -> float:
@@ -50,6 +56,29 @@ def measure_json(model: Model, tokens: int) -> float:
     began = time.process_time()
     json.dumps(reply.trace.to_json())
     return 1000 * (time.process_time() - began) / reply.usage.completion_tokens
+
+
+def count_calls(path: str | None, tokens: int, *, trace: bool) -> tuple[int, int]:
+    """The calls of functions in a reply of a model that was just loaded: those that trace, and all.
+
+    Args:
+        path: of the model; None: the demo model.
+        tokens: of the reply.
+        trace: the reply is traced.
+    """
+    counts = Counter[bool]()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            counts[any(name in frame.f_code.co_filename for name in TRACING)] += 1
+
+    threading.setprofile(count)  # for threads that begin from now on: those of the model
+    try:
+        with load(path, threads=1) as model:
+            measure(model, KINDS[0], tokens, trace=trace)
+    finally:
+        threading.setprofile(None)
+    return counts[True], counts.total()
 
 
 def main() -> None:
@@ -75,6 +104,9 @@ def main() -> None:
             measure_json(model, options.tokens) for _ in range(options.repeats)
         )
         print(f"written as JSON: {written:.2f} ms a token more")
+    for trace in (False, True):
+        tracing, calls = count_calls(options.model, options.tokens, trace=trace)
+        print(f"{'with' if trace else 'without'} a trace: {tracing} of {calls} calls trace")
 
 
 if __name__ == "__main__":

@@ -376,7 +376,8 @@ def find_models(options: argparse.Namespace) -> "list[ModelSource]":
 
     path = shared.find_model(options)
     if path is None:
-        cached = [one for one in list_cached() if read_purpose(one.path) is ModelPurpose.TEXT]
+        other_purposes = (ModelPurpose.EMBEDDINGS, ModelPurpose.RANKING)
+        cached = [one for one in list_cached() if read_purpose(one.path) not in other_purposes]
         if cached:
             LOG.info("%s", describe_cached(cached))
     known = Path(path).stem if path else "demo"

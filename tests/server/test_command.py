@@ -13,6 +13,7 @@ import urllib.request
 from datetime import datetime
 from pathlib import Path
 
+import gguf
 import pytest
 from huggingface_hub import constants
 
@@ -22,6 +23,7 @@ from constrained.errors import RequestError
 from constrained.terminal.exit_codes import ExitCode
 from server.command import SEQUENCES, add, find_models, read_settings
 from server.settings import MIB, ReasoningField, Settings
+from tests.embedding_file import write_embedding_model
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 60  # seconds
@@ -148,6 +150,9 @@ def test_models_that_are_downloaded_are_named_where_the_demo_model_answers(
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.delenv("LLAMA_ARG_MODEL", raising=False)
+    snapshot = tmp_path / "models--org--embedder" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    write_embedding_model(snapshot / "e-F32.gguf", gguf.PoolingType.MEAN)  # which is not named
     caplog.set_level("INFO")
     options = read()
     complete(options)

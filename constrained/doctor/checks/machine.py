@@ -144,7 +144,10 @@ def _tell_speed(contents: GgufContents, stated: float | None) -> Verdict:
         f"{_show(bandwidth)} a second ({origin})"
     )
     facts = {"read": read, "bandwidth": round(bandwidth), "tokens_per_second": round(rate, 1)}
-    remedy = "A rough bound of short contexts on the CPU; for a GPU, state its --bandwidth"
+    remedy = (
+        "An upper bound, for short contexts on the CPU; for a GPU, state its --bandwidth. What it "
+        "comes to, `constrained bench` measures"
+    )
     return Verdict(Level.OK, text, remedy, facts)
 
 

@@ -180,7 +180,7 @@ def test_calls_are_enforced_as_in_live_requests() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"endpoint": "/v1/embeddings"}, "endpoint is"),
+        ({"endpoint": "/v1/images/generations"}, "endpoint is"),
         ({"completion_window": "1 day"}, "write hours"),
         ({"input_file_id": "file-none"}, "there is no file"),
         ({"output_expires_after": {"anchor": "created_at", "seconds": 0}}, "seconds"),
