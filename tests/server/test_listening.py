@@ -357,30 +357,39 @@ LONG: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("path", LONG)
-def test_requests_end_with_an_error_that_says_why(path: str) -> None:
-    process, port = start("-t", "1", "--drain", "0.1")
-    url = f"http://127.0.0.1:{port}{path}"
-    whole: list[httpx.Response] = []
+def test_requests_end_with_an_error_that_says_why() -> None:
+    """In every dialect, streamed and whole, all under way in one server."""
+    process, port = start("-t", "1", "-np", str(2 * len(LONG)), "--drain", "0.1")
+    address = f"http://127.0.0.1:{port}"
+    begun = threading.Semaphore(0)
 
-    def ask() -> None:
-        whole.append(httpx.post(url, json=LONG[path], timeout=PATIENCE))
+    def ask(path: str) -> httpx.Response:
+        return httpx.post(f"{address}{path}", json=LONG[path], timeout=PATIENCE)
 
-    asking = threading.Thread(target=ask)
-    asking.start()
-    lines: list[str] = []
-    body = {**LONG[path], "stream": True}
-    with httpx.stream("POST", url, json=body, timeout=PATIENCE) as response:
-        for line in response.iter_lines():
-            if not lines:
-                process.send_signal(signal.SIGTERM)
-            lines.append(line)
-    asking.join()
+    def follow(path: str) -> list[str]:
+        lines: list[str] = []
+        body = {**LONG[path], "stream": True}
+        with httpx.stream("POST", f"{address}{path}", json=body, timeout=PATIENCE) as response:
+            for line in response.iter_lines():
+                if not lines:
+                    begun.release()
+                lines.append(line)
+        return lines
+
+    with ThreadPoolExecutor(2 * len(LONG)) as pool:
+        whole = [pool.submit(ask, path) for path in LONG]
+        streamed = [pool.submit(follow, path) for path in LONG]
+        for _ in LONG:
+            assert begun.acquire(timeout=PATIENCE)
+        process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=PATIENCE)
-    ended = [json.loads(line[6:]) for line in lines if line.startswith("data: {")][-1]
-    assert "the model shuts down" in json.dumps(ended)
-    assert whole[0].status_code == 503
-    assert "the model shuts down" in whole[0].text
+    for stream in streamed:
+        data = [line for line in stream.result() if line.startswith("data: {")]
+        ended = json.loads(data[-1].removeprefix("data: "))
+        assert "the model shuts down" in json.dumps(ended)
+    for reply in whole:
+        assert reply.result().status_code == 503
+        assert "the model shuts down" in reply.result().text
     assert "Traceback" not in log
 
 
