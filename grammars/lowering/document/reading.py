@@ -1,5 +1,6 @@
 """A JSON Schema document as a whole: repaired, with local references, and validated."""
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -58,10 +59,30 @@ def find_problem(source: Json) -> SchemaError | None:
     except StepsError:
         raise
     except jsonschema_rs.ValidationError as e:
-        return SchemaError(f"not a JSON Schema: {e.message}", where=point_to(e.instance_path))
+        cause = _find_cause(e)
+        return SchemaError(
+            f"not a JSON Schema: {_explain(cause)}", where=point_to(cause.instance_path)
+        )
     except (jsonschema_rs.ReferencingError, ValueError) as e:
         return SchemaError(f"not a JSON Schema: {e}", where="")
     return None
+
+
+def _find_cause(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError:
+    """Of alternatives, what is wrong with the one that is kept longest: deepest in the document."""
+    kind = error.kind
+    if not isinstance(kind, jsonschema_rs.ValidationErrorKind.AnyOf):
+        return error
+    causes = [branch[0] for branch in kind.context if branch]
+    return max(causes, key=lambda cause: len(cause.instance_path), default=error)
+
+
+def _explain(error: jsonschema_rs.ValidationError) -> str:
+    kind = error.kind
+    if not isinstance(kind, jsonschema_rs.ValidationErrorKind.Enum):
+        return error.message
+    options = ", ".join(json.dumps(option) for option in kind.options)
+    return f"{json.dumps(error.instance)} is none of {options}"
 
 
 @cache
