@@ -16,6 +16,15 @@ import llama_cpp
 from benchmarks.peer_processes.lines import Answer, Ask, serve
 
 CERTAIN = 1e9
+default_params = llama_cpp.llama_model_default_params
+
+
+def model_params() -> Any:
+    """llama.cpp's, without its code for AMX, which ends the process where GCC 12 compiled it. The
+    engine of this library leaves it out likewise."""
+    params = default_params()
+    params.use_extra_bufts = b"AMX_INT8 = 1" not in llama_cpp.llama_print_system_info()
+    return params
 
 
 class ImposedLlama(llama_cpp.Llama):
@@ -89,6 +98,7 @@ def _read(chunks: Iterator[Any]) -> tuple[str, float]:
 
 def main(path: str, threads: str, context: str) -> None:
     """Answers what comes from stdin."""
+    llama_cpp.llama_cpp.llama_model_default_params = model_params  # `Llama` has no option for it
     llama = ImposedLlama(
         path,
         n_ctx=int(context),
