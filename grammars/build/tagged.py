@@ -94,7 +94,7 @@ class TaggedRules:
         self._order = values.order
         self._texts = frozenset[str]()  # of the tool under way
         # Of values that are the same in all tools, by what may follow them: most are plain text.
-        self._known: dict[tuple[_Value, Follow], Expression] = {}
+        self._known: dict[tuple[_ArgumentValue, Follow], Expression] = {}
 
     def arguments(self, schema: Schema) -> Expression:
         """All arguments of a tool, from the first tag to the end tag.
@@ -151,9 +151,9 @@ class TaggedRules:
     ) -> Expression:
         """Another argument, of any that is not there yet; the parameter tells which are."""
         hints: dict[Expression, str] = {}  # of the rules of values, by their bodies
-        known: dict[_Value, str] = {}
+        known: dict[_ArgumentValue, str] = {}
 
-        def find_hint(value: _Value) -> str:
+        def find_hint(value: _ArgumentValue) -> str:
             if value.is_simple and value in known:
                 return known[value]
             body = self._write_parametric(value, members, definitions)
@@ -176,15 +176,15 @@ class TaggedRules:
         names = self._builder.family(bodies, needed=members.required_bits, least=members.least)
         return self._builder.enter(RuleReference(names["more"], ZERO))
 
-    def _value_of(self, member: Property | Extra) -> "_Value":
+    def _value_of(self, member: Property | Extra) -> "_ArgumentValue":
         """The value of an argument; that of an undeclared one may have any key."""
         beside_text = bool(self._texts)
         if isinstance(member, Property):
             beside_text = member.key in self._texts
-        return _Value(member.node, beside_text)
+        return _ArgumentValue(member.node, beside_text)
 
     def _write_parametric(
-        self, value: "_Value", members: Unordered, definitions: Definitions
+        self, value: "_ArgumentValue", members: Unordered, definitions: Definitions
     ) -> Expression:
         """What follows a key, by what may follow the value."""
         more = RuleReference("more", KEEP)
@@ -199,7 +199,9 @@ class TaggedRules:
                 options.append((self._write_value(value, definitions, follow), condition))
         return guarded(options)
 
-    def _write_value(self, value: "_Value", definitions: Definitions, follow: Follow) -> Expression:
+    def _write_value(
+        self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
+    ) -> Expression:
         if not value.is_simple:
             return self._values.write(value, definitions, follow)
         key = value, follow
@@ -259,7 +261,9 @@ class _TaggedValues:
         branches = list(flatten(node, definitions))
         return bool(self._find_writable(branches) or self._find_wrappable(branches))
 
-    def write(self, value: "_Value", definitions: Definitions, follow: Follow) -> Expression:
+    def write(
+        self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
+    ) -> Expression:
         """What follows a key: how the type is told, if it is, the value, and what follows that."""
         tags = self._tags
         options: list[Expression] = []
@@ -468,7 +472,7 @@ class _TaggedValues:
 
 
 @dataclass(frozen=True)
-class _Value:
+class _ArgumentValue:
     """The value of an argument.
 
     Args:
