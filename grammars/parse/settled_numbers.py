@@ -30,7 +30,7 @@ class _Container:
     is_object: bool
     key: str | None = None
     index: int = 0
-    key_parts: list[str] = field(default_factory=list)
+    key_parts: list[str] = field(default_factory=list[str])
 
 
 class NumberSettler:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from grammars.errors import SchemaError
+from grammars.lowering.document.references import is_dynamic
 from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import is_object, look_up, map_parts, point_to
 
@@ -26,7 +27,10 @@ class _Enclosing:
 
 def mend_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
     """The document with such references as pointers, and which they are; the document itself if
-    there are none. What cannot be found stays as it is."""
+    there are none. What cannot be found stays as it is, and so does all of a document with names
+    that count (`$dynamicRef`)."""
+    if is_dynamic(document):
+        return document, ()
     findings: list[Finding] = []
     definitions = _list_definitions(document)
 
