@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from grammars.parse.buffer import Sign
 from grammars.schema.nodes import Array, Constant, Flat, Number, Object, Schema, Union, flatten
 from grammars.schema.numbers import settle
+from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.reading import read_json
 
 _INTEGER = re.compile("-?[1-9][0-9]*|0")
@@ -132,6 +133,8 @@ class NumberSettler:
         found: list[Flat] = []
         for node in container.nodes:
             member = None
+            if isinstance(node, Constant):
+                found += _find_listed(node, container)
             if isinstance(node, Object) and container.key is not None:
                 declared = node.find(container.key)
                 member = None if declared is None else declared.node
@@ -140,6 +143,17 @@ class NumberSettler:
             if member is not None:
                 found += flatten(member, self._schema.definitions)
         return found
+
+
+def _find_listed(node: Constant, container: _Container) -> Sequence[Constant]:
+    """What listed objects or lists have in the place under way."""
+    found: list[Constant] = []
+    for value in node.values:
+        if container.is_object and is_object(value) and container.key in value:
+            found.append(Constant((value[container.key],)))
+        elif not container.is_object and is_list(value) and container.index < len(value):
+            found.append(Constant((value[container.index],)))
+    return found
 
 
 def _holds_numbers(node: Flat) -> bool:

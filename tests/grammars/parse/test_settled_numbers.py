@@ -28,6 +28,7 @@ SCHEMA = {
         },
         "pair": {"type": "array", "prefixItems": [{"type": "number"}, {"type": "integer"}]},
         "free": {"type": "object"},
+        "whole": {"enum": [{"a": 1, "b": [2.0]}]},
     },
 }
 TOOLS = [Tool("f", lower(SCHEMA))]
@@ -47,6 +48,7 @@ CASES = [
     ('{"rows": [{"\\u006e": 1.0}]}', '{"rows": [{"\\u006e": 1}]}'),
     ('{"pair": [1.0, 2.0, 3.0]}', '{"pair": [1.0, 2, 3.0]}'),
     ('{"free": {"n": 1.0, "l": [1.0]}}', '{"free": {"n": 1.0, "l": [1.0]}}'),
+    ('{"whole": {"a": 1.0, "b": [2]}}', '{"whole": {"a": 1, "b": [2.0]}}'),
     ('{"n":\n7}', '{"n":\n7}'),
 ]
 OPENERS = {HERMES.name: '<tool_call>\n{{"name": "f", "arguments": {}}}\n</tool_call>'}
