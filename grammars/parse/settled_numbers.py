@@ -35,7 +35,8 @@ class _Container:
 
 
 class NumberSettler:
-    """Takes the text of arguments in pieces; a number is held back until it is complete.
+    """Takes the text of arguments in pieces; a number is held back until it is complete. What is no
+    JSON passes as it is: who reads all of it says so.
 
     Args:
         schema: that of the arguments; None: all numbers stay as they are.
@@ -55,9 +56,6 @@ class NumberSettler:
             text: the next piece.
             signs: all of those in it, with their places in this piece.
             start: where it begins; of the first piece, that is the brace of the arguments.
-
-        Raises:
-            ValueError: this is no JSON.
         """
         if self._schema is None:
             return text[start:]
@@ -101,7 +99,10 @@ class NumberSettler:
         number = held.rstrip()
         if _INTEGER.fullmatch(number) and not any(isinstance(v, Constant) for v in self._values):
             return held
-        read = read_json(number)
+        try:
+            read = read_json(number)
+        except ValueError:
+            return held
         meant = settle(read, replace(self._schema, node=Union(tuple(self._values))))
         if meant is read:
             return held
@@ -117,7 +118,9 @@ class NumberSettler:
             self._open.pop()
         elif sign == ":":
             container = self._open[-1]
-            container.key = str(read_json("".join(container.key_parts)))
+            container.key = _read_key("".join(container.key_parts))
+            if container.key is None:
+                container.key, container.nodes = "", ()
         else:
             container = self._open[-1]
             container.key, container.key_parts = None, []
@@ -143,6 +146,13 @@ class NumberSettler:
             if member is not None:
                 found += flatten(member, self._schema.definitions)
         return found
+
+
+def _read_key(text: str) -> str | None:
+    try:
+        return str(read_json(text))
+    except ValueError:
+        return None
 
 
 def _find_listed(node: Constant, container: _Container) -> Sequence[Constant]:

@@ -7,7 +7,7 @@ import pytest
 
 from grammars.formats import HERMES, MISTRAL
 from grammars.lowering.lower import lower
-from grammars.parse.parser import Parser
+from grammars.parse.parser import Parser, collect
 from grammars.turn import ArgumentEnd, ArgumentsDelta, CallRead, Tool
 from grammars.wire.format import Format
 
@@ -80,3 +80,13 @@ def test_what_is_no_number_is_not_held_back() -> None:
     for piece in ('<tool_call>\n{"name": "f", "arguments": {"either": "', "ab", '", "x": 1', "5"):
         told += [e.text for e in parser.feed(piece) if isinstance(e, ArgumentsDelta)]
     assert "".join(told) == '{"either": "ab", "x": 15'
+
+
+@pytest.mark.parametrize("broken", ['{"a\n": 1}', '{"n": 1.2.3}', '{"n": -}', '{n: 2.0, "n": 3.0}'])
+def test_what_is_no_json_reads_the_same_in_every_cut(broken: str) -> None:
+    text = OPENERS[HERMES.name].format(broken)
+    whole = Parser(HERMES, TOOLS, stream=True)
+    events = collect([*whole.feed(text), *whole.close()])
+    pieces = Parser(HERMES, TOOLS, stream=True)
+    cut = [event for character in text for event in pieces.feed(character)]
+    assert collect([*cut, *pieces.close()]) == events
