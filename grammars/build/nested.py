@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from grammars.build.members import write_items
-from grammars.build.values import Values, admits_empty_text, match_texts, write_text
+from grammars.build.values import (
+    Values,
+    admits_empty_text,
+    find_texts,
+    match_texts,
+    write_text,
+)
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     ANY_TEXT,
@@ -66,8 +72,8 @@ class NestedRules:
     def __init__(self, hole: NestedArguments, values: Values, definitions: Mapping[str, Node]):
         self._hole, self._values, self._builder = hole, values, values.builder
         self._definitions = definitions
-        # By the node (its identity, so it is kept) and the tag.
-        self._known: dict[tuple[int | None, str | None], tuple[Node, Expression]] = {}
+        # By the node (its identity, so it is kept), the tag, and whether it is beside text.
+        self._known: dict[tuple[int | None, str | None, bool], tuple[Node, Expression]] = {}
 
     def arguments(self, schema: Schema) -> Expression:
         """All arguments of a tool; EMPTY if there can be none.
@@ -75,7 +81,8 @@ class NestedRules:
         Raises:
             SchemaError: a key or value that cannot be written.
         """
-        options = [self._members(node) for node in schema.objects]
+        texts = find_texts(schema.objects, self._definitions)
+        options = [self._members(node, texts) for node in schema.objects]
         some = [option for option in options if option != EMPTY]
         if not some:
             return EMPTY
@@ -84,28 +91,37 @@ class NestedRules:
             body = optional(body)
         return self._builder.define(body, "arguments")
 
-    def _element(self, node: Node, tag: str | None) -> Expression:
-        """A value and the tag that closes it; None: a tag of any name."""
-        key = (None if isinstance(node, AnyValue) else id(node), tag)
+    def _element(self, node: Node, tag: str | None, *, beside_text: bool = False) -> Expression:
+        """A value and the tag that closes it.
+
+        Args:
+            node: what the value may be.
+            tag: the name of the tag; None: any.
+            beside_text: the member may be text in another object that can be written here.
+        """
+        key = (None if isinstance(node, AnyValue) else id(node), tag, beside_text)
         if key not in self._known:
             name = self._builder.reserve("value")
             self._known[key] = node, RuleReference(name)
-            self._builder.fill(name, self._value(node, tag))
+            self._builder.fill(name, self._value(node, tag, beside_text=beside_text))
         return self._known[key][1]
 
-    def _value(self, node: Node, tag: str | None) -> Expression:
+    def _value(self, node: Node, tag: str | None, *, beside_text: bool) -> Expression:
         nodes = [n for n in part(flatten(node, self._definitions)) if self._can_write(n)]
         if not nodes:
             raise SchemaError("none of its values can be written between tags", where="")
         close = self._close(tag)
         strings = [branch for branch in nodes if isinstance(branch, String)]
         is_free = any(string.is_free for string in strings)
+        has_text = beside_text or bool(strings)
+        objects = [branch for branch in nodes if isinstance(branch, Object)]
+        members_of_text = find_texts(objects, self._definitions)
         texts: list[Expression] = []
         options: list[Expression] = []
         for branch in nodes:
-            text = self._match_text(branch) if strings else None
+            text = self._match_text(branch) if has_text else None
             if text is None:
-                options.append(sequence(self._body(branch), close))
+                options.append(sequence(self._body(branch, members_of_text), close))
             else:
                 texts.append(ANY_TEXT if is_free else text)
         if texts:
@@ -130,13 +146,13 @@ class NestedRules:
             return sequence(self._builder.fixed(mark), terminal)
         return self._builder.terminal(match_texts(keys.wrap(mark + before, ">")), "TAG")
 
-    def _body(self, node: Flat) -> Expression:
-        """A value that is no text."""
+    def _body(self, node: Flat, texts: frozenset[str] = frozenset()) -> Expression:
+        """A value that is no text; `texts`: the members that may be text in another object."""
         match node:
             case Array():
                 return self._items(node)
             case Object():
-                return self._members(node)
+                return self._members(node, texts)
             case Constant(values) if isinstance(values[0], str):
                 return Literal(values[0]) if values[0] else EMPTY
             case Constant(values) if isinstance(values[0], list | dict):
@@ -171,12 +187,13 @@ class NestedRules:
         opener = self._builder.fixed(self._hole.open(name))
         return sequence(opener, self._element(node, name))
 
-    def _members(self, node: Object) -> Expression:
+    def _members(self, node: Object, texts: frozenset[str]) -> Expression:
         """The members; EMPTY if there can be none."""
-        declared = [self._member(p) for p in node.properties]
+        declared = [self._member(p, beside_text=p.key in texts) for p in node.properties]
         extras: list[Expression] = []
         for keys, value in find_extras(node, self._hole):
-            extras.append(sequence(self._any_tag("<", keys), self._element(value, None)))
+            element = self._element(value, None, beside_text=bool(texts))
+            extras.append(sequence(self._any_tag("<", keys), element))
         extra = self._builder.define(choice(extras), "extra") if extras else None
         members = arrange(node.properties, bool(extras), node.presence, self._values.order)
         if isinstance(members, Unordered):
@@ -206,7 +223,7 @@ class NestedRules:
         )
         return self._builder.enter(RuleReference(names["members"], ZERO))
 
-    def _member(self, declared: Property) -> Expression:
+    def _member(self, declared: Property, *, beside_text: bool) -> Expression:
         """A declared member between its tags."""
         key, where = declared.key, f"/properties/{escape(declared.key)}"
         if not is_key(key):
@@ -214,7 +231,7 @@ class NestedRules:
             message = f"the key {key!r} cannot be written between tags"
             raise SchemaError(message, where=where, hint=hint)
         try:
-            value = self._element(declared.node, key)
+            value = self._element(declared.node, key, beside_text=beside_text)
         except SchemaError as e:
             raise SchemaError(e.message, where=where + (e.where or ""), hint=e.hint) from None
         return sequence(self._builder.fixed(self._hole.open(key)), value)

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
-from grammars.build.values import Values, admits_empty_text, choose_word, match_texts, write_text
+from grammars.build.values import (
+    Values,
+    admits_empty_text,
+    choose_word,
+    find_texts,
+    match_texts,
+    write_text,
+)
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     ANY_TEXT,
@@ -85,8 +92,9 @@ class TaggedRules:
         self._values = _TaggedValues(tags, values)
         self._builder = values.builder
         self._order = values.order
+        self._texts = frozenset[str]()  # of the tool under way
         # Of values that are the same in all tools, by what may follow them: most are plain text.
-        self._known: dict[tuple[Node, Follow], Expression] = {}
+        self._known: dict[tuple[_ArgumentValue, Follow], Expression] = {}
 
     def arguments(self, schema: Schema) -> Expression:
         """All arguments of a tool, from the first tag to the end tag.
@@ -97,6 +105,7 @@ class TaggedRules:
         tags = self._tags
         empty = tags.end if tags.empty is None else tags.empty
         options: list[Expression] = []
+        self._texts = find_texts(schema.objects, schema.definitions)
         for branch in schema.objects:
             start = self._find_start(branch, schema.definitions)
             if start.more is not None:
@@ -142,23 +151,23 @@ class TaggedRules:
     ) -> Expression:
         """Another argument, of any that is not there yet; the parameter tells which are."""
         hints: dict[Expression, str] = {}  # of the rules of values, by their bodies
-        known: dict[Node, str] = {}
+        known: dict[_ArgumentValue, str] = {}
 
-        def find_hint(value: Node) -> str:
-            if _is_simple(value) and value in known:
+        def find_hint(value: _ArgumentValue) -> str:
+            if value.is_simple and value in known:
                 return known[value]
             body = self._write_parametric(value, members, definitions)
             hint = hints.setdefault(body, f"value{len(hints)}")
-            if _is_simple(value):
+            if value.is_simple:
                 known[value] = hint
             return hint
 
         options: list[tuple[Expression, Condition]] = []
         for i, declared in enumerate(node.properties):
-            value = RuleReference(find_hint(declared.node), members.behind(i))
+            value = RuleReference(find_hint(self._value_of(declared)), members.behind(i))
             options.append((sequence(self._key(declared), value), members.can_add[i]))
         for extra in node.extras:
-            key, hint = self._extra_key(extra), find_hint(extra.node)
+            key, hint = self._extra_key(extra), find_hint(self._value_of(extra))
             for condition, argument in members.ways_to_add_extra:
                 options.append((sequence(key, RuleReference(hint, argument)), condition))
         bodies = {"more": guarded(options)}
@@ -167,8 +176,15 @@ class TaggedRules:
         names = self._builder.family(bodies, needed=members.required_bits, least=members.least)
         return self._builder.enter(RuleReference(names["more"], ZERO))
 
+    def _value_of(self, member: Property | Extra) -> "_ArgumentValue":
+        """The value of an argument; that of an undeclared one may have any key."""
+        beside_text = bool(self._texts)
+        if isinstance(member, Property):
+            beside_text = member.key in self._texts
+        return _ArgumentValue(member.node, beside_text)
+
     def _write_parametric(
-        self, value: Node, members: Unordered, definitions: Definitions
+        self, value: "_ArgumentValue", members: Unordered, definitions: Definitions
     ) -> Expression:
         """What follows a key, by what may follow the value."""
         more = RuleReference("more", KEEP)
@@ -183,8 +199,10 @@ class TaggedRules:
                 options.append((self._write_value(value, definitions, follow), condition))
         return guarded(options)
 
-    def _write_value(self, value: Node, definitions: Definitions, follow: Follow) -> Expression:
-        if not _is_simple(value):
+    def _write_value(
+        self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
+    ) -> Expression:
+        if not value.is_simple:
             return self._values.write(value, definitions, follow)
         key = value, follow
         written = self._known.get(key)
@@ -196,7 +214,7 @@ class TaggedRules:
         """The arguments in schema order."""
         after = self._write_extras(node, definitions) if node.extras else Follow(None, True)
         for declared in reversed(node.properties):
-            value = self._values.write(declared.node, definitions, after)
+            value = self._values.write(self._value_of(declared), definitions, after)
             argument = self._builder.define(sequence(self._key(declared), value), "argument")
             options = [argument]
             if after.more is not None and not declared.required:
@@ -211,7 +229,7 @@ class TaggedRules:
         follow = Follow(RuleReference(name), True)
         options: list[Expression] = []
         for extra in node.extras:
-            value = self._values.write(extra.node, definitions, follow)
+            value = self._values.write(self._value_of(extra), definitions, follow)
             options.append(sequence(self._extra_key(extra), value))
         self._builder.fill(name, choice(options))
         return follow
@@ -243,17 +261,20 @@ class _TaggedValues:
         branches = list(flatten(node, definitions))
         return bool(self._find_writable(branches) or self._find_wrappable(branches))
 
-    def write(self, node: Node, definitions: Definitions, follow: Follow) -> Expression:
+    def write(
+        self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
+    ) -> Expression:
         """What follows a key: how the type is told, if it is, the value, and what follows that."""
         tags = self._tags
         options: list[Expression] = []
-        for kind, branches in group_by_kind(flatten(node, definitions), tags):
+        for kind, branches in group_by_kind(flatten(value.node, definitions), tags):
             after = tags.after_key
             if tags.kinds:
                 after += kind + tags.after_kind
             values: list[Expression] = []
             if nodes := self._find_writable(branches):
-                values.append(self._write_value(nodes, definitions, follow))
+                plain = self._write_value(nodes, definitions, follow, beside_text=value.beside_text)
+                values.append(plain)
             if nodes := self._find_wrappable(branches):
                 values.append(self._write_wrapped(nodes, follow))
             if values:
@@ -261,14 +282,19 @@ class _TaggedValues:
         return choice(options)
 
     def _write_value(
-        self, nodes: Sequence[Flat], definitions: Definitions, follow: Follow
+        self,
+        nodes: Sequence[Flat],
+        definitions: Definitions,
+        follow: Follow,
+        *,
+        beside_text: bool,
     ) -> Expression:
         """A value of one of these nodes without a wrapper, and what follows it."""
         tags = self._tags
         if admits_any_text(nodes):
             raw = self._exclude_wrapper(ANY_TEXT)
             return self._write_text([raw], follow, tags.close, can_be_empty=True)
-        has_text = any(isinstance(node, String) for node in nodes)
+        has_text = beside_text or any(isinstance(node, String) for node in nodes)
         excludes = excludes_containers(nodes)
         texts: list[Expression] = []
         can_be_empty = False
@@ -445,6 +471,20 @@ class _TaggedValues:
         return self._builder.end_raw(raw, terminator)
 
 
-def _is_simple(node: Node) -> bool:
-    """Is the node hashable, and the same whatever the definitions?"""
-    return isinstance(node, String | Boolean | Null)
+@dataclass(frozen=True)
+class _ArgumentValue:
+    """The value of an argument.
+
+    Args:
+        node: what it may be.
+        beside_text: it may be text in another object that the schema admits, and the lexer cannot
+            tell yet which of them is written.
+    """
+
+    node: Node
+    beside_text: bool
+
+    @property
+    def is_simple(self) -> bool:
+        """Is the node hashable, and the same whatever the definitions?"""
+        return isinstance(self.node, String | Boolean | Null)

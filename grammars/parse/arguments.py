@@ -12,6 +12,7 @@ from typing import cast
 
 from grammars.errors import CoerceError
 from grammars.parse.buffer import Sign, make_scanner
+from grammars.parse.settled_numbers import NumberSettler
 from grammars.schema.nodes import AnyValue, Constant, Json, Schema, String, flatten
 from grammars.schema.numbers import settle
 from grammars.spelling.coerce import Told, coerce
@@ -19,6 +20,8 @@ from grammars.spelling.reading import find_words, read_json
 from grammars.spelling.styles import speaks_json
 from grammars.turn import ArgumentEnd, ArgumentStart, Boundary
 from grammars.wire.format import JsonArguments, JsonCall, JsonStyle
+
+_ALL_LEVELS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,23 @@ class JsonWriter:
     Args:
         node: how the call is written.
         sink: gets the name and the arguments.
+        schemas: those of the arguments of the tools, by their names.
+        name: of the tool, where it stands in front of the arguments.
 
     Attributes:
         scanner: finds the end of the text; it has to see a piece before `feed` gets it.
     """
 
-    def __init__(self, node: JsonCall | JsonArguments, sink: CallSink):
+    def __init__(
+        self,
+        node: JsonCall | JsonArguments,
+        sink: CallSink,
+        schemas: Mapping[str, Schema],
+        name: str = "",
+    ):
         self._sink = sink
-        self._members = _MemberFinder()
+        self._schemas = schemas
+        self._know(name)
         self._head = _compile_head(node) if isinstance(node, JsonCall) else None
         self._before = ""  # what stands in front of the arguments of a JSON call
         self._is_over = False  # the arguments are complete, or nothing is known of them
@@ -60,8 +72,14 @@ class JsonWriter:
         is_raw = isinstance(node, JsonArguments) and not node.style.escapes
         self._translator = RawToJson(node.style) if is_raw else None
         self._is_late = not is_raw and not speaks_json(node.style)
-        levels = 0 if self._is_late else self._level
+        levels = 0 if self._is_late else _ALL_LEVELS
         self.scanner = make_scanner(node.style, levels)
+
+    def _know(self, name: str) -> None:
+        """The name of the tool is known."""
+        schema = self._schemas.get(name)
+        self._members = _MemberFinder(schema)
+        self._numbers = NumberSettler(schema)
 
     def feed(self, piece: str) -> None:
         """Takes the next piece.
@@ -73,10 +91,10 @@ class JsonWriter:
             text = self._translator.feed(piece)
             self._sink.add(text, self._members.read(text, self._translator.signs))
         elif not self._is_late and not self._is_over:
-            self._feed_json(piece, [s for s in self.scanner.signs if s.level == self._level])
+            self._feed_json(piece, [s for s in self.scanner.signs if s.level >= self._level])
 
     def _feed_json(self, piece: str, signs: Sequence[Sign]) -> None:
-        """Takes the next piece, with the signs on the level of the arguments."""
+        """Takes the next piece, with the signs in the arguments."""
         start = 0
         if self._head is not None:
             if not signs:
@@ -88,13 +106,16 @@ class JsonWriter:
                 self._is_over = True
                 return
             self._head = None
-            self._sink.open(json.loads(head[1]))
+            name = json.loads(head[1])
+            self._know(name)
+            self._sink.open(name)
         for number, sign in enumerate(signs, 1):
-            if sign.text in "}]":
+            if sign.level == self._level and sign.text in "}]":
                 self._is_over = True
                 piece, signs = piece[: sign.at + 1], signs[:number]
                 break
-        self._sink.add(piece[start:], self._members.read(piece, signs))
+        boundaries = self._members.read(piece, [s for s in signs if s.level == self._level])
+        self._sink.add(self._numbers.feed(piece, signs, start), boundaries)
 
     def end(self, name: Json, arguments: Json) -> None:
         """All has been read; `name` is empty where it stands elsewhere."""
@@ -116,9 +137,14 @@ def _compile_head(node: JsonCall) -> re.Pattern[str]:
 
 
 class _MemberFinder:
-    """Finds where the members of an object begin and end, by the signs on its own level."""
+    """Finds where the members of an object begin and end, by the signs on its own level.
 
-    def __init__(self) -> None:
+    Args:
+        schema: that of the object, by which its numbers are read; None: it is not known.
+    """
+
+    def __init__(self, schema: Schema | None = None) -> None:
+        self._schema = schema if schema and len(schema.objects) == 1 else None
         self._key: str | None = None
         self._parts: list[str] = []  # of the key or value under way
         self._is_broken = False
@@ -147,10 +173,15 @@ class _MemberFinder:
                 self._key = str(read_json(part))
                 found.append(ArgumentStart(self._key))
             elif self._key is not None and sign.text in ",}]":
-                found.append(ArgumentEnd(self._key, read_json(part)))
+                found.append(ArgumentEnd(self._key, self._read_value(self._key, part)))
                 self._key = None
         self._parts.append(text[start:])
         return found
+
+    def _read_value(self, key: str, text: str) -> Json:
+        value = read_json(text)
+        member = self._schema.find_members(key)[0] if self._schema else None
+        return value if member is None else settle(value, member)
 
 
 _WORD = re.compile(r"[^\s,:{}\[\]]+")

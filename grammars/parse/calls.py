@@ -233,7 +233,9 @@ class CallReader:
         if (yield from self._buffer.need()) != "{":
             raise NotACallError
         parts.is_held = isinstance(node, JsonArguments) and not parts.name
-        writer = JsonWriter(node, _SILENT if parts.is_held else self._sink)
+        schemas = {name: tool.schema for name, tool in self._tools.items()}
+        sink = _SILENT if parts.is_held else self._sink
+        writer = JsonWriter(node, sink, schemas, parts.name)
         name: Json = ""
         id: Json = None
         try:

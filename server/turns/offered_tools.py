@@ -185,18 +185,25 @@ def pack_input(text: str) -> Json:
     return {INPUT: text}
 
 
-def read_offered_tools(tools: Sequence[Any], settings: Settings) -> OfferedTools:
+def read_offered_tools(
+    tools: Sequence[Any], settings: Settings, *, where: str = "/tools"
+) -> OfferedTools:
     """Reads the tools of a request.
+
+    Args:
+        tools: as the client sends them.
+        settings: have the limits.
+        where: JSON pointer to the list.
 
     Raises:
         HttpError: one of them cannot be; has the pointer.
     """
     reader = _ToolReader(settings)
     for number, tool in enumerate(tools):
-        reader.read(tool, f"/tools/{number}", None)
+        reader.read(tool, f"{where}/{number}", None)
     if len(reader.functions) > settings.max_tools:
         message = f"there are {len(tools):,} tools, this server takes {settings.max_tools:,}"
-        raise HttpError(400, message, "too_many_tools", where="/tools")
+        raise HttpError(400, message, "too_many_tools", where=where)
     return OfferedTools(
         tuple(reader.functions), reader.forms, tuple(reader.skipped), tuple(reader.places)
     )

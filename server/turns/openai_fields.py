@@ -25,6 +25,11 @@ from server.turns.request_lists import Texts, stop_at_first
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
 MOST_BIASED = 100_000  # characters of all texts whose tokens get a bias: 0.2 s to find these
+_ANSWERS = (
+    "response_format", "json_schema", "grammar", "regex", "choice", "guided_json", "guided_regex",
+    "guided_choice", "guided_grammar",
+)  # fmt: skip
+"""Fields that say what the reply has to be."""
 NOTHING: tuple[object, ...] = (None, "", [], {})
 """Values that ask for nothing."""
 Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
@@ -65,6 +70,22 @@ class ReasoningOptions(BaseModel):
     """Tokens of reasoning, at most; goes before the effort."""
     enabled: bool | None = None
     """false: no reasoning."""
+
+
+class Thinking(BaseModel):
+    """The switch of reasoning of several vendors."""
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    type: str | None = None
+    """`enabled` or `disabled`; other values leave it to the model."""
+    budget_tokens: int | None = Field(None, ge=0)
+    """Tokens of reasoning, at most."""
+
+    @property
+    def is_enabled(self) -> bool | None:
+        """Whether there is reasoning; None: nothing is said."""
+        return {"enabled": True, "disabled": False}.get(self.type or "")
 
 
 def read_reasoning(
@@ -153,6 +174,14 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     """A regular expression that the reply has to match."""
     choice: Texts | None = None
     """Texts, one of which is the reply."""
+    guided_json: Json | None = None
+    """vLLM's older name of `structured_outputs.json`."""
+    guided_regex: str | None = None
+    """vLLM's older name of `structured_outputs.regex`."""
+    guided_choice: Texts | None = None
+    """vLLM's older name of `structured_outputs.choice`."""
+    guided_grammar: str | None = None
+    """vLLM's older name of `structured_outputs.grammar`."""
     n_predict: int | None = Field(None, ge=-1)
     """llama-server's name of `max_tokens`; -1: as many as there is room for."""
     n: int | None = Field(None, ge=1)
@@ -205,7 +234,7 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
         Raises:
             HttpError: names the field.
         """
-        for name in ("response_format", "json_schema", "grammar", "regex", "choice"):
+        for name in _ANSWERS:
             check_size(getattr(self, name), settings, f"/{name}")
         if self.structured_outputs is not None:
             check_size(self.structured_outputs.model_dump(), settings, "/structured_outputs")
@@ -220,12 +249,12 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
         structured = self.structured_outputs or StructuredOutputs.model_construct()
         schema = structured.json_
         if schema is None:  # `false` is a schema
-            schema = self.json_schema
+            schema = self.guided_json if self.json_schema is None else self.json_schema
         targets: Json = {
             "schema": schema,
-            "regex": structured.regex or self.regex,
-            "choice": structured.choice or self.choice,
-            "grammar": structured.grammar or self.grammar,
+            "regex": structured.regex or self.regex or self.guided_regex,
+            "choice": structured.choice or self.choice or self.guided_choice,
+            "grammar": structured.grammar or self.grammar or self.guided_grammar,
         }
         given = {name: value for name, value in targets.items() if value not in (None, "")}
         answer = read_response_format(self.response_format)

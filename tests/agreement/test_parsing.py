@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -154,7 +156,8 @@ def test_truncations_are_read_in_recovery_too(name: str, data: st.DataObject) ->
 @QUIET
 @given(data=st.data())
 def test_arguments_stream_as_the_json_that_is_read(name: str, data: st.DataObject) -> None:
-    case = data.draw(cases(by_name(name)))
+    drawn = data.draw(cases(by_name(name)))
+    case = replace(drawn, text=spell_numbers(drawn.text)) if data.draw(st.booleans()) else drawn
     pieces = data.draw(chunkings(case.text))
     parser = Parser(case.format, case.tools, case.state, stream=True)
     events = [event for piece in [*pieces, ""] for event in parser.feed(piece)] + parser.close()
@@ -170,12 +173,18 @@ def test_arguments_stream_as_the_json_that_is_read(name: str, data: st.DataObjec
                 assert index == len(written) - 1
                 written[index] += text
             case CallRead(index, call):
-                assert json.dumps(json.loads(written[index])) == json.dumps(call.arguments)
+                if case.text == drawn.text or call.valid:
+                    assert json.dumps(json.loads(written[index])) == json.dumps(call.arguments)
             case _:
                 pass
     assert len(written) == len(case.turn.calls)
     for number in range(len(pieces)):  # what is certain is told at once
         assert_tells_at_once(case, "".join(pieces[: number + 1]))
+
+
+def spell_numbers(text: str) -> str:
+    """The text with a point in whole numbers, as models write them where an integer is wanted."""
+    return re.sub(r"(?<=[:\[,] )(-?[0-9]{1,9})(?=[,\]}])", r"\1.0", text)
 
 
 def assert_tells_at_once(case: Case, text: str) -> None:

@@ -36,6 +36,7 @@ QUIET = {
     "OPENAI_API_KEY": "none",
     "OPENAI_AGENTS_DISABLE_TRACING": "1",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "HAYSTACK_TELEMETRY_ENABLED": "False",
 }
 """Clients ask nobody but the server."""
 
@@ -146,6 +147,18 @@ CLIENTS = (
         "ai_sdk_dialects.mjs",
         ("ai@7", "@ai-sdk/anthropic@3", "@ai-sdk/openai@3", "zod@4"),
         lacks=("auto", "required", "named", "none", "parallel", "reasoning_off"),
+    ),
+    Client(
+        "haystack",
+        "haystack_chat.py",
+        ("haystack-ai>=3,<4",),
+        lacks=("reasoning_on", "reasoning_off", "cancel"),
+    ),
+    Client(
+        "autogen",
+        "autogen_agent.py",
+        ("autogen-agentchat>=0.7,<1", "autogen-ext[openai]>=0.7,<1"),
+        lacks=("reasoning_on", "reasoning_off", "error", "cancel"),
     ),
     # Drawn requests may ask for any number of tokens: 504 is an answer, too.
     Client("schemathesis", "schema_fuzz.py", ("schemathesis>=4,<5",), ("--timeout", "1")),

@@ -53,6 +53,7 @@ def test_null_is_no_value_of_any_field_that_may_be_left_out() -> None:
 WRITTEN_OUT: list[tuple[str, Json]] = [
     (CHAT, {**SHORT, "functions": None, "function_call": None, "unknown": None, "tools": None}),
     (CHAT, {**SHORT, "functions": [], "stop": None, "modalities": ["text"], "audio": None}),
+    (CHAT, {"messages": HELLO, "max_completion_tokens": -1}),
     (CHAT, {**SHORT, "max_tokens": 3.0, "n": 1.0, "seed": 1.0, "metadata": {}, "store": True}),
     (RESPONSES, {**SHORT_RESPONSE, "input": [{"type": None, "role": "user", "content": "Hi"}]}),
     (RESPONSES, {**SHORT_RESPONSE, "input": "Hi", "text": {"format": None, "verbosity": None}}),
@@ -95,7 +96,7 @@ REFUSED: list[tuple[str, Json, str]] = [
     ),
     (RESPONSES, {"input": None}, "/input"),
     (CHAT, {**SHORT, "modalities": ["text", "audio"]}, "/modalities/1"),
-    (CHAT, {**SHORT, "functions": [{"name": "ping"}]}, "/functions"),
+    (CHAT, {**SHORT, "functions": [{"name": "ping"}], "tools": [{"name": "a"}]}, "/functions"),
 ]
 
 

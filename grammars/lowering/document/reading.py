@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema_rs
 
 from grammars.errors import SchemaError
+from grammars.lowering.document.misplaced import mend_references
 from grammars.lowering.document.references import localize
 from grammars.lowering.document.repairs import repair
 from grammars.schema.nodes import Finding, Json
@@ -27,7 +28,8 @@ def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError 
         it is no JSON Schema, if it is none.
     """
     meant, repaired = repair(source)
-    document = localize(meant)
+    document, found = mend_references(localize(meant))
+    repaired = (*repaired, *found)
     problem = find_problem(document)
     if problem is not None and is_object(document) and "$schema" not in document:
         old = {"$schema": _DRAFT_7, **document}

@@ -18,7 +18,7 @@ def localize(source: Json) -> Json:
     names of its parts; the document itself where it names none, or has references that depend on
     where they are reached from."""
     text = json.dumps(source)
-    if not is_object(source) or not _NAMES.search(text) or _DYNAMIC.search(text):
+    if not is_object(source) or not _NAMES.search(text) or is_dynamic(source):
         return source
     names = _Names(source)
     names.collect(source, "", "")
@@ -26,6 +26,11 @@ def localize(source: Json) -> Json:
     if rewritten == source:
         return source
     return rewritten
+
+
+def is_dynamic(source: Json) -> bool:
+    """True if references of the document depend on where they are reached from."""
+    return _DYNAMIC.search(json.dumps(source)) is not None
 
 
 def stands_alone(root: Json) -> bool:

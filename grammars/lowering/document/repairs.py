@@ -9,28 +9,47 @@ import re
 from collections.abc import Callable
 
 from grammars.lowering.document.references import find_draft
-from grammars.lowering.keywords import TYPES, as_list
+from grammars.lowering.document.spellings import (
+    Note,
+    drop_empty_lists,
+    drop_nulls,
+    drop_wrong_annotations,
+    list_first_items,
+    list_names,
+    mend_pattern,
+    name_parts,
+    name_types,
+    part_types,
+    read_scalars,
+    read_spelling,
+)
+from grammars.lowering.keywords import as_list
 from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 
-_ALIASES = {
-    "dict": "object", "map": "object", "list": "array", "tuple": "array", "str": "string",
-    "int": "integer", "long": "integer", "float": "number", "double": "number", "bool": "boolean",
-    "none": "null",
-}  # fmt: skip
-"""Names of other languages for the types."""
+_LATEST = "https://json-schema.org/draft/2020-12/schema"
 _DIALECTS = {
     "http://json-schema.org/draft-03/schema": "http://json-schema.org/draft-04/schema#",
     "http://json-schema.org/draft-05/schema": "http://json-schema.org/draft-04/schema#",
+    "https://spec.openapis.org/oas/3.1/dialect/base": _LATEST,
+    "http://json-schema.org/schema": _LATEST,
+    "https://json-schema.org/schema": _LATEST,
+    "https://json-schema.org/draft/2020-12": _LATEST,
 }
-"""Drafts that the validator does not know, and those that are read instead."""
-_INTEGER = re.compile("[-+]?[0-9]{1,300}")
-_NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]+)?(e[-+]?[0-9]+)?")
+"""Dialects that the validator does not know, and those that are read instead."""
+_SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
+    drop_nulls,
+    drop_wrong_annotations,
+    read_scalars,
+    list_names,
+    part_types,
+    name_types,
+    name_parts,
+    drop_empty_lists,
+    mend_pattern,
+)
 _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
 """Keywords beside which another type is not enough to admit null."""
-
-Note = Callable[[str, str], None]
-"""Takes the keyword that was repaired, and the reason."""
 
 
 def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
@@ -38,6 +57,8 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
     findings: list[Finding] = []
     draft = find_draft(source)
     has_flags = re.search(r"/draft-0[3-5]/", draft) is not None
+    is_third = "/draft-03/" in draft
+    is_latest = "/2020-12" in draft
 
     def visit(schema: Json, at: str) -> Json:
         if not is_object(schema):
@@ -47,8 +68,12 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         def note(keyword: str, reason: str) -> None:
             findings.append(Finding(at, keyword, reason))
 
-        _drop_nulls(flat, note)
-        _name_types(flat, note)
+        for mend in _SPELLINGS:
+            mend(flat, note)
+        if is_third:
+            _rename_third(flat, note)
+        if is_latest:
+            list_first_items(flat, note)
         _lift_required(flat, note, may_be_empty=not has_flags)
         if not has_flags:
             _apply_flags(flat, note)
@@ -64,36 +89,19 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
     return repaired if findings else source, tuple(findings)
 
 
-def _drop_nulls(flat: dict[str, Json], note: Note) -> None:
-    """A keyword that is null has no effect."""
-    for keyword, value in omit(flat, "const", "default", "example").items():
-        if value is None:
-            del flat[keyword]
-            note(keyword, "null has no effect")
-
-
-def _name_types(flat: dict[str, Json], note: Note) -> None:
-    """Types by their names in other languages, or in capitals."""
-    given = flat.get("type")
-    names = as_list(given)
-    if str not in map(type, names):
-        return
-    known = [_find_type(name) for name in names]
-    if "any" in known:
-        del flat["type"]
-        note("type", "'any' has no effect")
-    elif known != names and all(name in (*TYPES, "integer") for name in known):
-        flat["type"] = known[0]
-        if isinstance(given, list):
-            flat["type"] = list(dict.fromkeys(known))
-        note("type", f"{given!r} is read as {flat['type']!r}")
-
-
-def _find_type(name: Json) -> Json:
-    """The type of JSON Schema that a name of another language stands for; else the name itself."""
-    if not isinstance(name, str):
-        return name
-    return _ALIASES.get(name.lower(), name.lower())
+def _rename_third(flat: dict[str, Json], note: Note) -> None:
+    """What draft 3 calls otherwise: `divisibleBy`, `extends`, `disallow`."""
+    if "divisibleBy" in flat and "multipleOf" not in flat:
+        flat["multipleOf"] = flat.pop("divisibleBy")
+        note("divisibleBy", "read as multipleOf")
+    if "extends" in flat and "allOf" not in flat:
+        flat["allOf"] = as_list(flat.pop("extends"))
+        note("extends", "read as allOf")
+    if "disallow" in flat and "not" not in flat:
+        excluded = {"type": flat.pop("disallow")}
+        part_types(excluded, note)
+        flat["not"] = excluded
+        note("disallow", "read as not")
 
 
 def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> None:
@@ -125,9 +133,10 @@ def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Not
     unflagged: dict[str, Json] = {}
     for key, schema in properties.items():
         unflagged[key] = schema
-        if is_object(schema) and isinstance(schema.get("required"), bool):
+        flag = _read_flag(schema)
+        if flag is not None:
             flagged.append(key)
-            if schema["required"]:
+            if flag:
                 required.append(key)
             unflagged[key] = omit(schema, "required")
     if flagged:
@@ -135,6 +144,14 @@ def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Not
         if required:
             flat["required"] = required
         note("required", f"taken from the properties {', '.join(flagged)}")
+
+
+def _read_flag(schema: Json) -> bool | None:
+    """Whether a property says that it is required; None if it does not say."""
+    flag = schema.get("required") if is_object(schema) else None
+    if isinstance(flag, str):
+        flag = read_spelling(flag, "boolean")
+    return flag if isinstance(flag, bool) else None
 
 
 def _apply_flags(flat: dict[str, Json], note: Note) -> None:
@@ -157,7 +174,7 @@ def _mend_enum(flat: dict[str, Json], note: Note) -> None:
         return
     types = set(map(type, values))
     if kind in ("integer", "number", "boolean") and types == {str}:
-        flat["enum"] = [_read_spelling(text, kind) for text in values]
+        flat["enum"] = [read_spelling(text, kind) for text in values]
         if str in map(type, flat["enum"]):
             del flat["type"]
         note("enum", f"strings beside the type {kind!r} are read as such values")
@@ -167,18 +184,6 @@ def _mend_enum(flat: dict[str, Json], note: Note) -> None:
             flat["items"] = {**items, "enum": values}
             del flat["enum"]
             note("enum", "single items beside the type 'array' are read as its items")
-
-
-def _read_spelling(text: str, kind: str) -> Json:
-    """The value of that type that a string spells; the string itself if it spells none."""
-    plain = text.strip().lower()
-    if kind == "boolean":
-        return {"true": True, "false": False}.get(plain, text)
-    if _INTEGER.fullmatch(plain):
-        return int(plain)
-    if kind == "number" and _NUMBER.fullmatch(plain) and abs(float(plain)) < float("inf"):
-        return float(plain)
-    return text
 
 
 def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:

@@ -35,14 +35,21 @@ class ChatWriter(ReplyWriter):
         compiled: the request that is answered.
         field: where reasoning goes.
         shows_usage: the last chunk has the usage; a whole reply always has it.
+        has_functions: a call is a `function_call`, as in 2023.
     """
 
     end = DONE
 
     def __init__(
-        self, compiled: CompiledRequest, field: ReasoningField, *, shows_usage: bool = True
+        self,
+        compiled: CompiledRequest,
+        field: ReasoningField,
+        *,
+        shows_usage: bool = True,
+        has_functions: bool = False,
     ):
         self._compiled = compiled
+        self._has_functions = has_functions
         self._shows_usage = shows_usage
         self._head: Json = {
             "id": make_id("chatcmpl-"),
@@ -71,13 +78,17 @@ class ChatWriter(ReplyWriter):
             return
         if not isinstance(event, Reply):
             for delta in choice.take(event):
-                yield self._chunk(number, delta, choice.drain_logprobs())
+                shown = _show_function_call(delta) if self._has_functions else delta
+                yield self._chunk(number, shown, choice.drain_logprobs())
             return
         for delta in choice.close():
             yield self._chunk(number, delta)
+        finish: str = event.finish_reason
+        if finish == "tool_calls" and self._has_functions:
+            finish = "function_call"
         self._replies[number] = event
         progress.finish(event)
-        last = self._chunk(number, {}, choice.drain_logprobs(), finish=event.finish_reason)
+        last = self._chunk(number, {}, choice.drain_logprobs(), finish=finish)
         if event.trace is not None:
             last["trace"] = event.trace.to_json()
         if len(self._replies) == len(self._choices) and not self._shows_usage:
@@ -174,6 +185,15 @@ class _ChoiceWriter:
                 pass
 
 
+def _show_function_call(delta: Json) -> Json:
+    """The delta with its call, of which there is one at most, in the form of 2023."""
+    match delta:
+        case {"tool_calls": [{"function": call}]}:
+            return {"function_call": call}
+        case _:
+            return delta
+
+
 def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
     block = compiled.turn.format.reasoning
     if block is None:
@@ -195,7 +215,8 @@ def fold(chunks: Sequence[Json]) -> Json:
             add_delta(choice, added)
     for choice in choices.values():
         message = choice["message"]
-        if "tool_calls" in message and not message.get("content"):
+        has_call = "tool_calls" in message or "function_call" in message
+        if has_call and not message.get("content"):
             message["content"] = None
         for call in message.get("tool_calls", ()):
             del call["index"]  # a field of streams alone

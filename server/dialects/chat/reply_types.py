@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 from server.turns.progress import ReplyTimings
 from server.turns.reply_notes import ReplyNotes
 
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+FinishReason = Literal["stop", "length", "tool_calls", "function_call", "content_filter"]
 
 
 class TokenLogprob(TypedDict):
@@ -66,6 +66,8 @@ class ChatMessage(TypedDict):
     """The reasoning, unless the server was told to put it elsewhere (`--reasoning-field`)."""
     reasoning: NotRequired[str]
     tool_calls: NotRequired[list[ChatToolCall]]
+    function_call: NotRequired[CalledFunction]
+    """The call, where the request has `functions`."""
 
 
 class ChatChoice(TypedDict):
@@ -160,6 +162,8 @@ class ChatDelta(TypedDict):
     reasoning_content: NotRequired[str]
     reasoning: NotRequired[str]
     tool_calls: NotRequired[list[ToolCallDelta]]
+    function_call: NotRequired[FunctionDelta]
+    """A part of the call, where the request has `functions`."""
 
 
 class ChatChunkChoice(TypedDict):

@@ -11,14 +11,16 @@ from pydantic import Field
 
 from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
+from server.dialects.chat.functions import read_function_messages, translate_function_call
 from server.errors import HttpError
 from server.settings import ReasoningField
 from server.turns.common_fields import ReplyChoiceFields
 from server.turns.compiled_request import complete_request
-from server.turns.offered_tools import pack_input, read_offered_tools
+from server.turns.offered_tools import OfferedTools, pack_input, read_offered_tools
 from server.turns.openai_fields import (
     GenerationFields,
     ReasoningOptions,
+    Thinking,
     find_ignored,
     read_reasoning,
 )
@@ -53,6 +55,10 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     tools."""
     tool_choice: str | Json | None = None
     """`auto`, `none`, `required`, or the tool that is to be called."""
+    functions: Objects | None = None
+    """The form of tools of 2023; the reply then has `function_call` in place of `tool_calls`."""
+    function_call: str | Json | None = None
+    """The form of `tool_choice` of 2023: `auto`, `none`, or the function that is to be called."""
     parallel_tool_calls: bool | None = None
     """false: one call at most."""
     max_calls: int | None = Field(None, ge=1)
@@ -61,7 +67,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     """Calls of the same tool with the same arguments in one reply, at most."""
     max_tokens: int | None = Field(None, ge=-1)
     """Tokens of the reply, at most; -1: as many as there is room for."""
-    max_completion_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=-1)
     """OpenAI's newer name of `max_tokens`."""
     logprobs: bool | None = None
     """The reply has the log probability of each token."""
@@ -71,6 +77,10 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     """How hard to think."""
     reasoning: ReasoningOptions | None = None
     """OpenRouter's form of the effort."""
+    thinking: Thinking | None = None
+    """The switch of the APIs of DeepSeek, GLM and Kimi."""
+    enable_thinking: bool | None = None
+    """Qwen's API: false: no reasoning."""
     reasoning_budget: int | None = Field(None, ge=-1)
     """Tokens of reasoning, at most; -1: any number."""
     thinking_budget: int | None = Field(None, ge=-1)
@@ -103,16 +113,16 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             HttpError, Error: something in it cannot be; says where.
         """
         self._check(service)
-        tools = read_offered_tools(self.tools or (), service.settings)
-        choice = tools.translate_choice(self.tool_choice)
+        tools, choice = self._read_tools(service)
         read_policy(choice)  # a mistake in it is reported before one in the tools
-        messages = [_read_message(message, i) for i, message in enumerate(self.messages)]
+        whole = read_function_messages(self.messages)
+        messages = [_read_message(message, i) for i, message in enumerate(whole)]
         messages, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
         job = Job(
             messages=messages,
             tools=tools.functions,
             tool_choice=choice,
-            parallel=self.parallel_tool_calls is not False,
+            parallel=self.parallel_tool_calls is not False and not self.has_functions,
             max_calls=self.max_calls,
             max_identical_calls=self._read_most_identical(),
             max_repetition=self.read_max_repetition(service.settings),
@@ -142,7 +152,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         turn_request = TurnRequest(
             job,
             generation,
-            reasoning=read_reasoning(self.reasoning, self.reasoning_effort, budgets),
+            reasoning=read_reasoning(self._read_switch(), self.reasoning_effort, budgets),
             ignored_fields=self._find_ignored(),
             normalised=normalised,
             tools=tools,
@@ -160,14 +170,37 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         if self.trace and (self.n or 1) > 1:
             message = "a trace covers one reply: leave n out"
             raise HttpError(400, message, "invalid_value", where="/trace")
-        for name in ("functions", "function_call"):
-            if (self.model_extra or {}).get(name):
-                message = f"{name} is not supported any more: use tools and tool_choice"
-                raise HttpError(400, message, "unsupported_field", where=f"/{name}")
+        if self.functions and self.tools:
+            message = "functions and tools are two forms of one thing: leave functions out"
+            raise HttpError(400, message, "invalid_value", where="/functions")
         if self.continue_final_message and self.add_generation_prompt:
             message = "continue_final_message and add_generation_prompt cannot be combined"
             raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
         self.check_answer(settings)
+
+    @property
+    def has_functions(self) -> bool:
+        """True if calls are in the form of 2023."""
+        return bool(self.functions)
+
+    def _read_tools(self, service: Service) -> tuple[OfferedTools, Any]:
+        """The tools, and the choice among them."""
+        if self.functions:
+            tools = read_offered_tools(self.functions, service.settings, where="/functions")
+            choice = self.tool_choice or translate_function_call(self.function_call)
+            return tools, tools.translate_choice(choice)
+        tools = read_offered_tools(self.tools or (), service.settings)
+        return tools, tools.translate_choice(self.tool_choice)
+
+    def _read_switch(self) -> ReasoningOptions:
+        """Whether there is reasoning, in the field that says so."""
+        if self.reasoning is not None:
+            return self.reasoning
+        thinking = self.thinking or Thinking.model_construct()
+        is_enabled = self.enable_thinking
+        if thinking.is_enabled is not None:
+            is_enabled = thinking.is_enabled
+        return ReasoningOptions(enabled=is_enabled, max_tokens=thinking.budget_tokens)
 
     def _find_ignored(self) -> tuple[str, ...]:
         ignored = find_ignored(self.model_extra, HARMLESS)
@@ -193,9 +226,6 @@ def _read_message(message: Json, number: int) -> Json:
     Raises:
         HttpError: a part of it is not text.
     """
-    if message.get("function_call") is not None or message.get("role") == "function":
-        text = "calls and their results in the form of 2023: use tool_calls, and the role tool"
-        raise HttpError(400, text, "unsupported_field", where=f"/messages/{number}")
     content = read_text_parts(message.get("content"), f"/messages/{number}/content")
     read = {**message, "content": content}
     calls = message.get("tool_calls")

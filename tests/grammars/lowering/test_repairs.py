@@ -12,6 +12,7 @@ from grammars.lowering.lower import lower
 
 DRAFT_3 = "http://json-schema.org/draft-03/schema#"
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 
@@ -45,6 +46,53 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"type": "string", "required": True}, {"type": "string"}, ["required"]),
         ({"type": "string", "description": None}, {"type": "string"}, ["description"]),
         ({"items": {"type": "int"}}, {"items": {"type": "integer"}}, ["type"]),
+        ({"type": ["str", "NoneType"]}, {"type": ["string", "null"]}, ["type"]),
+        ({"type": "date"}, {"type": "string", "format": "date"}, ["type"]),
+        ({"type": "datetime", "format": "date"}, {"type": "string", "format": "date"}, ["type"]),
+        ({"type": "string|null"}, {"type": ["string", "null"]}, ["type"]),
+        ({"type": "string, number"}, {"type": ["string", "number"]}, ["type"]),
+        ({"type": "integer?"}, {"type": ["integer", "null"]}, ["type"]),
+        ({"type": "string[]"}, {"type": "array", "items": {"type": "string"}}, ["type"]),
+        ({"type": "<class 'int'>"}, {"type": "integer"}, ["type"]),
+        ({"type": "typing.Optional[typing.List[str]]"},
+         {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}, ["type"]),
+        ({"type": "Union[int, Dict[str, Any]]"},
+         {"anyOf": [{"type": "integer"}, {"type": "object", "additionalProperties": {}}]},
+         ["type"]),
+        ({"type": "array<number>", "minItems": 1},
+         {"type": "array", "items": {"type": "number"}, "minItems": 1}, ["type"]),
+        ({"type": "list[int]", "items": {"minimum": 1}},
+         {"type": "array", "items": {"minimum": 1}}, ["type"]),
+        ({"type": "enum", "enum": ["a"]}, {"enum": ["a"]}, ["type"]),
+        ({"type": ["string", {"minimum": 1}]}, {"anyOf": [{"type": "string"}, {"minimum": 1}]},
+         ["type"]),
+        ({"type": ""}, {}, ["type"]),
+        ({"type": "string", "anyOf": [], "allOf": []}, {"type": "string"}, ["allOf", "anyOf"]),
+        ({"properties": {"a": "string", "b": None}},
+         {"properties": {"a": {"type": "string"}, "b": {}}}, ["properties"]),
+        ({"items": "int"}, {"items": {"type": "integer"}}, ["items"]),
+        ({"anyOf": ["string", {"minimum": 1}]}, {"anyOf": [{"type": "string"}, {"minimum": 1}]},
+         ["anyOf"]),
+        ({"minimum": "0", "maximum": "1.5", "multipleOf": "x"},
+         {"minimum": 0, "maximum": 1.5, "multipleOf": "x"}, ["minimum", "maximum"]),
+        ({"maxLength": "5", "uniqueItems": "true"}, {"maxLength": 5, "uniqueItems": True},
+         ["maxLength", "uniqueItems"]),
+        ({"additionalProperties": "False"}, {"additionalProperties": False},
+         ["additionalProperties"]),
+        ({"properties": {"a": {"required": "true"}}}, {"properties": {"a": {}}, "required": ["a"]},
+         ["required"]),
+        ({"properties": {"a": {}}, "required": "a"}, {"properties": {"a": {}}, "required": ["a"]},
+         ["required"]),
+        ({"dependencies": {"a": "b"}}, {"dependencies": {"a": ["b"]}}, ["dependencies"]),
+        ({"title": 3, "description": ["a"], "examples": "x", "deprecated": "no"}, {},
+         ["title", "description", "examples", "deprecated"]),
+        ({"pattern": r"\A[\A]\Z"}, {"pattern": r"^[\A]$"}, ["pattern"]),
+        ({"pattern": r"/^\d+$/i"}, {"pattern": r"(?i)^\d+$"}, ["pattern"]),
+        ({"$schema": DRAFT_2020, "items": [{}], "additionalItems": False},
+         {"$schema": DRAFT_2020, "prefixItems": [{}], "items": False}, ["items"]),
+        ({"$schema": DRAFT_3, "divisibleBy": 2, "extends": {"minimum": 1}, "disallow": "null"},
+         {"$schema": DRAFT_4, "multipleOf": 2, "allOf": [{"minimum": 1}], "not": {"type": "null"}},
+         ["divisibleBy", "extends", "disallow", "$schema"]),
     ],
 )  # fmt: skip
 def test_what_is_plainly_meant_is_read(schema: Any, meant: Any, keywords: list[str]) -> None:
@@ -116,3 +164,45 @@ def test_rubbish_is_refused_or_read(keyword: str, rubbish: Any) -> None:
     for schema in ({keyword: rubbish}, {"type": "object", keyword: rubbish, "properties": {}}, old):
         with suppress(SchemaError):
             lower(schema, only_object=False)
+
+
+NAMED = {"Item": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "at", "meant"),
+    [
+        ({"properties": {"a": {"$ref": "#/$defs/Item", "$defs": NAMED}}}, "a",
+         "#/properties/a/$defs/Item"),
+        ({"properties": {"a": {"items": {"$ref": "#/definitions/Item"}, "definitions": NAMED}}},
+         "a/items", "#/properties/a/definitions/Item"),
+        ({"properties": {"a": {"$ref": "#/definitions/Item"}}, "$defs": NAMED}, "a",
+         "#/$defs/Item"),
+        ({"properties": {"a": {"$ref": "#/components/schemas/Item"}}, "definitions": NAMED}, "a",
+         "#/definitions/Item"),
+        ({"properties": {"a": {"$ref": "Item"}}, "$defs": NAMED}, "a", "#/$defs/Item"),
+        ({"properties": {"a": {"$ref": "/$defs/Item"}}, "$defs": NAMED}, "a", "#/$defs/Item"),
+    ],
+)  # fmt: skip
+def test_a_reference_that_leads_nowhere_is_mended(schema: Any, at: str, meant: str) -> None:
+    document, findings, problem = read_document(schema)
+    assert problem is None
+    assert [(finding.keyword, finding.reason) for finding in findings] == [
+        ("$ref", f"leads nowhere, read as {meant}")
+    ]
+    part = document["properties"]
+    for step in at.split("/"):
+        part = part[step]
+    assert part["$ref"] == meant
+    lowered = lower({"type": "object", **schema})
+    assert lowered.report.repaired
+
+
+@pytest.mark.parametrize(
+    "reference", ["#Item", "https://a.b/Item", "Other", "#/$defs/Twice", "#/$defs/Item/x"]
+)
+def test_a_reference_that_may_mean_two_things_or_nothing_is_refused(reference: str) -> None:
+    twice = {"$defs": {**NAMED, "Item2": {}}, "definitions": {"Twice": {}}}
+    twice["components"] = {"schemas": {"Twice": {"type": "null"}}}
+    with pytest.raises(SchemaError):
+        lower({"properties": {"a": {"$ref": reference}}, **twice})

@@ -213,7 +213,10 @@ REFUSED: list[tuple[Json, str, str]] = [
         "unknown tool",
     ),
     ({"tools": [{"type": "function"}]}, "/tools/0/name", "no name"),
-    ({"functions": [{"name": "f"}]}, "/functions", "tools"),
+    ({"functions": [{"name": "f"}], "tools": [PING]}, "/functions", "tools"),
+    ({"functions": [{}]}, "/functions/0/name", "no name"),
+    ({"functions": [PING["function"]], "function_call": {"name": "x"}}, "/tool_choice", "unknown"),
+    ({"messages": [{"role": "function", "name": "f", "content": "1"}]}, "/messages/0/name", "f"),
     ({"response_format": {"type": "xml"}}, "/response_format", "not known"),
     ({"chat_template_kwargs": {"messages": 1}}, "/chat_template_kwargs/messages", "may not"),
     ({"continue_final_message": True}, "/messages/0", "assistant"),
@@ -226,6 +229,50 @@ def test_what_is_refused_says_where(plain: httpx.Client, body: Json, where: str,
     assert error["type"] == "invalid_request_error"
     assert error["param"] == where
     assert word in error["message"]
+
+
+def test_functions_of_2023_are_answered_with_a_function_call(painter: httpx.Client) -> None:
+    called = {"name": "paint", "arguments": '{"color": "red", "glossy": false}'}
+    messages = [
+        {"role": "user", "content": "Hi", "name": "user_proxy"},
+        {"role": "assistant", "content": None, "function_call": called},
+        {"role": "function", "name": "paint", "content": "done"},
+        {"role": "user", "content": "Again"},
+    ]
+    body: Json = {"functions": [PAINT["function"]], "function_call": "auto", "messages": messages}
+    whole = ask(painter, **body)
+    assert lasting(fold(chunks_of(painter, **body))) == lasting(whole)
+    (answered,) = whole["choices"]
+    assert answered["finish_reason"] == "function_call"
+    call = answered["message"]["function_call"]
+    assert call["name"] == "paint"
+    assert json.loads(call["arguments"]) == {"color": "red", "glossy": True}
+    assert "tool_calls" not in answered["message"]
+    assert "constrained" not in whole
+
+
+@pytest.mark.parametrize("fields", [{"thinking": {"type": "disabled"}}, {"enable_thinking": False}])
+def test_vendors_switch_reasoning_off_in_their_own_words(
+    thinker: httpx.Client, fields: Json
+) -> None:
+    body = ask(thinker, temperature=0, **fields)
+    assert lasting(body) == lasting(ask(thinker, temperature=0, reasoning_effort="none"))
+    assert lasting(body) != lasting(ask(thinker, temperature=0))
+    assert "ignored_fields" not in body.get("constrained", {})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"guided_choice": ["yes"]},
+        {"guided_regex": "yes"},
+        {"guided_grammar": 'start: "yes"'},
+        {"guided_json": {"const": "yes"}},
+    ],
+)
+def test_the_older_names_of_vllm_constrain_the_reply(plain: httpx.Client, fields: Json) -> None:
+    body = ask(plain, **fields)
+    assert body["choices"][0]["message"]["content"].strip('" \t\r\n') == "yes"
 
 
 @pytest.mark.parametrize("kind", ["image_url", "input_audio", "file"])

@@ -1,0 +1,202 @@
+"""Keywords whose value is of another type than JSON Schema wants, where it is plain what it means:
+numbers, booleans and single names as strings, a type in place of a schema, annotations that are no
+text. Each takes the keywords of one schema, changes them, and notes what it has changed."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from grammars.lowering.document.type_names import find_type, read_type
+from grammars.lowering.keywords import TYPES, as_list
+from grammars.schema.nodes import Json
+from grammars.schema.subschemas import LISTS, is_list, is_object, omit
+
+Note = Callable[[str, str], None]
+"""Takes the keyword that was repaired, and the reason."""
+
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_COUNTS = (
+    "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
+    "minContains", "maxContains",
+)  # fmt: skip
+_FLAGS = (
+    "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems",
+    "uniqueItems", "nullable", "required", "exclusiveMinimum", "exclusiveMaximum",
+)  # fmt: skip
+_ANNOTATIONS: Mapping[str, type] = {
+    "title": str, "description": str, "$comment": str, "examples": list, "deprecated": bool,
+    "readOnly": bool, "writeOnly": bool,
+}  # fmt: skip
+_NAMED_PARTS = ("properties", "patternProperties")
+_SINGLE_PARTS = ("items", "additionalProperties")
+_INTEGER = re.compile("[-+]?[0-9]{1,300}")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]+)?(e[-+]?[0-9]+)?")
+_ANCHORS = {r"\A": "^", r"\Z": "$", r"\z": "$"}
+_BETWEEN_SLASHES = re.compile(r"/(\^.*\$)/([giu]*)", re.DOTALL)
+_PATTERN_PARTS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
+
+
+def drop_nulls(flat: dict[str, Json], note: Note) -> None:
+    """A keyword that is null has no effect."""
+    for keyword, value in omit(flat, "const", "default", "example").items():
+        if value is None:
+            del flat[keyword]
+            note(keyword, "null has no effect")
+
+
+def drop_wrong_annotations(flat: dict[str, Json], note: Note) -> None:
+    """An annotation admits and excludes nothing, whatever it holds."""
+    for keyword, kind in _ANNOTATIONS.items():
+        if keyword in flat and not isinstance(flat[keyword], kind):
+            del flat[keyword]
+            note(keyword, "of another type than JSON Schema wants, left out")
+
+
+def drop_empty_lists(flat: dict[str, Json], note: Note) -> None:
+    """Lists that serialisers write for what is not set."""
+    for keyword in ("allOf", "anyOf", "oneOf", "items", "type"):
+        says_more = keyword in ("allOf", "type") or "type" in flat or "$ref" in flat
+        if flat.get(keyword) in ([], "") and says_more and "additionalItems" not in flat:
+            del flat[keyword]
+            note(keyword, "nothing, and has no effect")
+
+
+def read_scalars(flat: dict[str, Json], note: Note) -> None:
+    """Numbers and booleans that stand in strings."""
+    for keyword in dict.fromkeys((*_NUMBERS, *_COUNTS, *_FLAGS)):
+        given = flat.get(keyword)
+        if isinstance(given, str):
+            read: Json = given
+            if keyword in _FLAGS:
+                read = read_spelling(given, "boolean")
+            if keyword not in _FLAGS or (keyword in _NUMBERS and read == given):
+                read = read_spelling(given, "number" if keyword in _NUMBERS else "integer")
+            if read != given:
+                flat[keyword] = read
+                note(keyword, f"{given!r} is read as {read!r}")
+
+
+def read_spelling(text: str, kind: str) -> Json:
+    """The value of that type that a string spells; the string itself if it spells none."""
+    plain = text.strip().lower()
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(plain, text)
+    if _INTEGER.fullmatch(plain):
+        return int(plain)
+    if kind == "number" and _NUMBER.fullmatch(plain) and abs(float(plain)) < float("inf"):
+        return float(plain)
+    return text
+
+
+def list_names(flat: dict[str, Json], note: Note) -> None:
+    """One name in place of a list: of required keys, and of dependencies as draft 3 has them."""
+    required, properties = flat.get("required"), flat.get("properties")
+    if isinstance(required, str) and is_object(properties) and required in properties:
+        flat["required"] = [required]
+        note("required", "one name is read as a list of it")
+    dependencies = flat.get("dependencies")
+    if is_object(dependencies) and str in map(type, dependencies.values()):
+        listed: dict[str, Json] = {}
+        for key, needed in dependencies.items():
+            listed[key] = [needed] if isinstance(needed, str) else needed
+        flat["dependencies"] = listed
+        note("dependencies", "one name is read as a list of it")
+
+
+def name_types(flat: dict[str, Json], note: Note) -> None:
+    """Types by their names in other languages, in capitals, or in an expression."""
+    given = flat.get("type")
+    names = as_list(given)
+    if given == "enum" and is_list(flat.get("enum")):
+        del flat["type"]
+        note("type", "'enum' is read as the keyword")
+    if str not in map(type, names) or "type" not in flat:
+        return
+    known = [find_type(name) for name in names]
+    if "any" in known:
+        del flat["type"]
+        note("type", "'any' has no effect")
+    elif all(name in (*TYPES, "integer") for name in known):
+        if known != names:
+            flat["type"] = known[0]
+            if isinstance(given, list):
+                flat["type"] = list(dict.fromkeys(known))
+            note("type", f"{given!r} is read as {flat['type']!r}")
+    elif isinstance(given, str):
+        _apply_type(flat, given, note)
+
+
+def _apply_type(flat: dict[str, Json], given: str, note: Note) -> None:
+    """The keywords of a type that is an expression, unless others stand there."""
+    read = read_type(given)
+    if read is None or ("anyOf" in read and "anyOf" in flat):
+        return
+    del flat["type"]
+    for keyword, value in read.items():
+        flat.setdefault(keyword, value)
+    note("type", f"{given!r} is read as {read!r}")
+
+
+def part_types(flat: dict[str, Json], note: Note) -> None:
+    """Schemas in the list of types, as draft 3 has them."""
+    given = flat.get("type")
+    if not is_list(given) or dict not in map(type, given) or "anyOf" in flat:
+        return
+    del flat["type"]
+    flat["anyOf"] = [{"type": part} if isinstance(part, str) else part for part in given]
+    note("type", "schemas among the types are read as anyOf")
+
+
+def name_parts(flat: dict[str, Json], note: Note) -> None:
+    """The name of a type, or null, where a schema has to stand."""
+    for keyword in _NAMED_PARTS:
+        parts = flat.get(keyword)
+        if is_object(parts):
+            read = {key: _read_part(part) for key, part in parts.items()}
+            if read != parts:
+                flat[keyword] = read
+                note(keyword, "names of types are read as schemas")
+    for keyword in sorted(LISTS):
+        parts = flat.get(keyword)
+        if is_list(parts) and str in map(type, parts):
+            flat[keyword] = [_read_part(part) for part in parts]
+            note(keyword, "names of types are read as schemas")
+    for keyword in _SINGLE_PARTS:
+        given = flat.get(keyword)
+        if isinstance(given, str) and _read_part(given) != given:
+            flat[keyword] = _read_part(given)
+            note(keyword, "the name of a type is read as a schema")
+
+
+def _read_part(part: Json) -> Json:
+    if part is None:
+        return {}
+    if not isinstance(part, str):
+        return part
+    read = read_type(part)
+    return part if read is None else read
+
+
+def list_first_items(flat: dict[str, Json], note: Note) -> None:
+    """`items` as a list in draft 2020-12, which calls that `prefixItems`."""
+    if not is_list(flat.get("items")) or "prefixItems" in flat:
+        return
+    flat["prefixItems"] = flat.pop("items")
+    if "additionalItems" in flat:
+        flat["items"] = flat.pop("additionalItems")
+    note("items", "a list, read as prefixItems")
+
+
+def mend_pattern(flat: dict[str, Json], note: Note) -> None:
+    r"""The ends of a text as Python and Perl write them in a pattern, `\A` and `\Z`; a pattern
+    between slashes, as JavaScript writes it, which would match nothing."""
+    pattern = flat.get("pattern")
+    if not isinstance(pattern, str):
+        return
+    mended = _PATTERN_PARTS.sub(lambda part: _ANCHORS.get(part[0], part[0]), pattern)
+    if mended != pattern:
+        note("pattern", r"\A is read as ^, \Z and \z as $")
+    between = _BETWEEN_SLASHES.fullmatch(mended)
+    if between is not None:
+        mended = f"(?i){between[1]}" if "i" in between[2] else between[1]
+        note("pattern", "what stands between the slashes is read as the pattern")
+    flat["pattern"] = mended

@@ -1,0 +1,156 @@
+"""Types by the names that other languages, generators and people give them: `str`, `int64`, `date`,
+`string?`, `string[]`, `List[str]`, `Optional[int]`, `Map<string, number>`."""
+
+import re
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from grammars.lowering.keywords import TYPES
+from grammars.schema.nodes import Json
+
+_NAMES = {
+    "object": "dict map mapping record hash hashmap",
+    "array": "list tuple set sequence iterable vec vector",
+    "string": "str text char",
+    "integer": "int long short int8 int16 int32 int64 uint uint8 uint16 uint32 uint64 bigint",
+    "number": "float double decimal float32 float64",
+    "boolean": "bool",
+    "null": "none nonetype nil",
+}
+_ALIASES = {alias: name for name, aliases in _NAMES.items() for alias in aliases.split()}
+"""Names of other languages for the types."""
+_FORMATS = {
+    "date": "date", "time": "time", "datetime": "date-time", "date-time": "date-time",
+    "timedelta": "duration", "duration": "duration", "uuid": "uuid", "email": "email",
+    "uri": "uri", "url": "uri", "ipv4": "ipv4", "ipv6": "ipv6", "hostname": "hostname",
+}  # fmt: skip
+"""Names for strings of a format."""
+_ANY = frozenset(["any", "unknown"])
+_TOKEN = re.compile(r"\s*(?:<class '([\w.]+)'>|([A-Za-z_][\w.-]*)|(\[\]|[\[\]<>|,?]))")
+_MOST_CHARACTERS = 200
+_PAIRS = {"[": "]", "<": ">"}
+
+Read: TypeAlias = dict[str, Json]
+"""A schema that says no more than a type."""
+
+
+def find_type(name: Json) -> Json:
+    """The type of JSON Schema that a name of another language stands for; else the name itself."""
+    if not isinstance(name, str):
+        return name
+    lower = name.lower()
+    return _ALIASES.get(lower, lower)
+
+
+def read_type(text: str) -> Read | None:
+    """The schema of what a type is called; None where that cannot be read, or in two ways.
+
+    Args:
+        text: the name, or an expression of such names.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        return None
+    try:
+        return _TypeReader(text).read()
+    except _UnreadError:
+        return None
+
+
+class _UnreadError(Exception):
+    """This is no expression of types."""
+
+
+class _TypeReader:
+    """Reads `alternative ("|" alternative)*`, each a name with its parts, `[]` and `?`."""
+
+    def __init__(self, text: str):
+        self._tokens = [*_split(text)]
+        self._at = 0
+
+    def read(self) -> Read:
+        """The whole expression."""
+        schema = self._read_alternatives((",", "|"))
+        if self._at < len(self._tokens):
+            raise _UnreadError
+        return schema
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _take(self) -> str:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _read_alternatives(self, signs: tuple[str, ...] = ("|",)) -> Read:
+        found = [self._read_one()]
+        while self._peek() in signs:
+            self._take()
+            found.append(self._read_one())
+        return _unite(found)
+
+    def _read_one(self) -> Read:
+        schema = self._read_named(self._take())
+        while self._peek() in ("[]", "?"):
+            if self._take() == "?":
+                schema = _unite([schema, {"type": "null"}])
+            else:
+                schema = {"type": "array", "items": schema}
+        return schema
+
+    def _read_named(self, token: str) -> Read:
+        name = token.removeprefix("typing.").lower()
+        parts: list[Read] = []
+        closer = _PAIRS.get(self._peek())
+        if closer is not None:
+            self._take()
+            parts.append(self._read_alternatives())
+            while self._peek() == ",":
+                self._take()
+                parts.append(self._read_alternatives())
+            if self._take() != closer:
+                raise _UnreadError
+        return _apply(name, parts)
+
+
+def _split(text: str) -> Iterator[str]:
+    at = 0
+    text = text.rstrip()
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise _UnreadError
+        yield next(group for group in found.groups() if group)
+        at = found.end()
+
+
+def _apply(name: str, parts: list[Read]) -> Read:
+    """The type of a name, with the types in its brackets."""
+    known = find_type(name)
+    if not parts:
+        if name in _ANY:
+            return {}
+        if name in _FORMATS:
+            return {"type": "string", "format": _FORMATS[name]}
+        if known in (*TYPES, "integer"):
+            return {"type": known}
+    elif name == "union":
+        return _unite(parts)
+    elif name == "optional" and len(parts) == 1:
+        return _unite([*parts, {"type": "null"}])
+    elif known == "array" and name != "tuple" and len(parts) == 1:
+        return {"type": "array", "items": parts[0]}
+    elif known == "object" and len(parts) == 2:
+        return {"type": "object", "additionalProperties": parts[1]}
+    raise _UnreadError
+
+
+def _unite(schemas: list[Read]) -> Read:
+    """What any of these admits."""
+    if len(schemas) == 1:
+        return schemas[0]
+    if {} in schemas:
+        return {}
+    if all(schema.keys() == {"type"} and isinstance(schema["type"], str) for schema in schemas):
+        return {"type": list(dict.fromkeys(schema["type"] for schema in schemas))}
+    return {"anyOf": schemas}

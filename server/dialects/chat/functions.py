@@ -1,0 +1,51 @@
+"""Chat Completions in the form of 2023, which clients and their plugins still write: `functions` in
+place of tools, `function_call` in place of `tool_choice` and of the one call of a message, results
+in messages of the role `function`. Here they become tools, calls and results."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from server.errors import HttpError
+
+Json = dict[str, Any]
+
+
+def translate_function_call(choice: str | Json | None) -> str | Json | None:
+    """The `function_call` of a request as its `tool_choice`."""
+    match choice:
+        case {"name": str(name)}:
+            return {"type": "function", "function": {"name": name}}
+        case _:
+            return choice
+
+
+def read_function_messages(messages: Sequence[Json]) -> list[Json]:
+    """The messages with tool calls, and results that name them.
+
+    Raises:
+        HttpError: there is a result, and no call of that function before it.
+    """
+    read: list[Json] = []
+    called: Json = {}  # the id of the last call of each function
+    for number, message in enumerate(messages):
+        call = message.get("function_call")
+        if message.get("role") == "function":
+            read.append(_read_result(message, called, f"/messages/{number}"))
+        elif isinstance(call, dict) and not message.get("tool_calls"):
+            id = f"call_{number}"
+            called[str(call.get("name"))] = id
+            kept = {key: value for key, value in message.items() if key != "function_call"}
+            kept["tool_calls"] = [{"id": id, "type": "function", "function": call}]
+            read.append(kept)
+        else:
+            read.append(message)
+    return read
+
+
+def _read_result(message: Json, called: Json, where: str) -> Json:
+    """The result of a function as that of its last call."""
+    name = message.get("name")
+    if name not in called:
+        text = f"there is no call of the function {name!r} before its result"
+        raise HttpError(400, text, "invalid_value", where=f"{where}/name")
+    return {**message, "role": "tool", "tool_call_id": called[name]}
