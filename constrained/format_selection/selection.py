@@ -7,10 +7,11 @@ describe the tools, the prompt does so with instructions; see `generic`.
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from constrained.errors import RequestError, TemplateError
 from constrained.format_selection.dialects import DialectTemplate, MessageDialect, find_dialect
@@ -35,6 +36,7 @@ from grammars.infer.turn import find_frame
 from grammars.schema.nodes import Json
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 
+Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
 _PROBE = "probe_of_a_tool"
 _HINT = "Leave the tool format out, or use another one (generic, hermes)"
@@ -315,8 +317,13 @@ class _TemplateFacts:
 
     @cached_property
     def frame(self) -> tuple[str, str]:
-        """What the template writes around every answer, whatever is in it."""
-        return find_frame(ProbedTemplate(self._template.render, self.reasoning_block))
+        """What the template writes around every answer, whatever is in it, where it is not given
+        the tools."""
+
+        def render_plain(messages: Messages, _: object = None, /, **kwargs: Any) -> str:
+            return self._template.render(messages, None, **kwargs)
+
+        return find_frame(ProbedTemplate(render_plain, self.reasoning_block))
 
     @cached_property
     def only_shows_tools(self) -> bool:
