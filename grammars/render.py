@@ -114,6 +114,9 @@ def _reasoning(turn: Turn, format: Format, state: State) -> str:
     if block is None or (state.start is Start.PLAIN and not turn.reasoning):
         return ""
     _refuse_markers(turn.reasoning, format, "/reasoning")
+    if block.pad_close + block.closer.text in turn.reasoning:
+        message = f"the reasoning contains {block.closer.text!r}, which ends it"
+        raise RenderError(message, where="/reasoning")
     opener = block.opener.text + block.pad_open
     if state.start is Start.OPEN:
         opener = state.pad

@@ -336,7 +336,7 @@ def find_meant(slipped: Format, told: str) -> Format | None:
 
 def _list_reasoning_tags(format: Format) -> tuple[str, ...]:
     block = format.reasoning
-    return () if block is None else (block.opener.text, block.closer.text)
+    return () if block is None else block.markers
 
 
 def _plain(format: Format) -> Format:
