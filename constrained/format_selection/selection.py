@@ -133,6 +133,8 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     found = detect_format(template)
     if found.slip:
         return _select_meant(template, found)
+    if _find_facts(template).describes_tools and found.drops_thoughts:
+        return _select_thoughtless(template, found)
     if _find_facts(template).describes_tools:
         return SelectedFormat(template, found.format, found.origin)
     message = "the chat template does not describe the tools"
@@ -143,6 +145,17 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     teacher = GenericTemplate(template, found.format, abilities=abilities)
     if not abilities.calls and _count_examples(teacher) < 1:
         raise DetectError(f"{message}, and changes calls of the format {found.format.name}")
+    return SelectedFormat(teacher, found.format, found.origin, notice=notice)
+
+
+def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFormat:
+    """The format of a template that writes thoughts in no known way: what is taught has none."""
+    abilities = Abilities(tools=True, calls=True, results=True)
+    notice = (
+        f"{template.name}: the chat template writes reasoning in no known way: prompts leave it "
+        "out, and what the model writes of it is content"
+    )
+    teacher = GenericTemplate(template, found.format, abilities=abilities)
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 
 

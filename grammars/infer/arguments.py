@@ -235,4 +235,6 @@ def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str],
         names.pop("integer", None)
     usual = mode(name for kind, name in names.items() if kind != "string")
     kinds = [(kind, name) for kind, name in names.items() if name != usual]
+    if names.get("integer") == usual and "number" in dict(kinds):
+        kinds.append(("integer", usual))  # an integer is a number, too
     return after_key, (*kinds, ("", usual)), after_kind

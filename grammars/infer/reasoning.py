@@ -65,8 +65,8 @@ _OPENED: tuple[tuple[str, str], ...] = (
     (r"<\|(?:start|begin)_(\w+)\|>", r"<|end_\1|>"),
     (r"<\|(?:START|BEGIN)_(\w+)\|>", r"<|END_\1|>"),
 )
-# `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`
-_HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})\w+{_TAG}\s*")
+# `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`; `thoughts<|message|>`
+_HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+{_TAG}\s*")
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
