@@ -17,6 +17,7 @@ from grammars.infer.calls import (
     CallPair,
     CallSample,
     Cut,
+    append_counter,
     build_call,
     cut_call,
     find_counting,
@@ -238,6 +239,8 @@ class _TemplateReader:
         pair = CallPair(two, first_cut, second_cut)
         if (counted := pair.find_counter()) and one[: only.start].endswith(counted):
             pair, only = pair.with_counter(counted), prepend_counter(only, counted)
+        if (counted := pair.find_closing_counter(one[only.end :])) and only.is_whole:
+            pair, only = pair.with_closing_counter(counted), append_counter(only, counted)
         return _ProbedCalls(one, only, two, pair=pair)
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:

@@ -12,6 +12,7 @@ N = TypeVar("N", bound=Node)
 # `<tool_call>`, and Mistral's `[TOOL_CALLS]`.
 TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
 _TOKEN = re.compile(rf"{TAG}|\w+|.", re.DOTALL)
+_NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="`, `<call ` or
 # `<call_` up to the name; a word such as `functools` (Firefunction) or `Action:` (Command R+), long
 # enough to stand for itself; the recipient of a message, `to=functions.`; a run such as `>>>`
@@ -29,6 +30,11 @@ _OPENERS = (
 def tokenise(text: str) -> list[str]:
     """The tags, words and single characters of a text."""
     return _TOKEN.findall(text)
+
+
+def split_numbers(text: str) -> list[str]:
+    """The numbers of a text, and all other characters one by one."""
+    return _NUMBER.findall(text)
 
 
 def common_prefix(*texts: str) -> str:
