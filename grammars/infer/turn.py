@@ -67,7 +67,7 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
         return TurnEnding(
             behind_calls,
             ends=(end,) if end else (),
-            closer=closer if opener else "",
+            closer=closer if opener and closer.strip() else "",
             tail=before.strip() if found else "",
         )
     if not tail.strip() or not rest.strip():  # some write the end when the next message comes
