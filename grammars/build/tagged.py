@@ -12,6 +12,7 @@ from grammars.build.values import Values, admits_empty_text, choose_word, match_
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     ANY_TEXT,
+    EMPTY,
     ZERO,
     Expression,
     Literal,
@@ -82,11 +83,12 @@ class TaggedRules:
 
     def __init__(self, tags: TaggedArguments, values: Values):
         self._tags = tags
-        self._values = _TaggedValues(tags, values)
+        self._values = values
         self._builder = values.builder
         self._order = values.order
-        # Of values that are the same in all tools, by what may follow them: most are plain text.
-        self._known: dict[tuple[Node, Follow], Expression] = {}
+        # Of values that are the same in all tools, by their tags and by what may follow them: most
+        # are plain text.
+        self._known: dict[tuple[TaggedArguments, Node, Follow], Expression] = {}
 
     def arguments(self, schema: Schema) -> Expression:
         """All arguments of a tool, from the first tag to the end tag.
@@ -120,20 +122,26 @@ class TaggedRules:
 
     def _can_write(self, declared: Property, definitions: Definitions) -> bool:
         """Can the argument be written? One that is required has to be."""
-        if self._values.has_value(declared.node, definitions):
+        if self._values_of(declared.key).has_value(declared.node, definitions):
             return True
         if declared.required:
             where = f"/properties/{escape(declared.key)}"
             raise SchemaError("none of its values can be written between tags", where=where)
         return False
 
+    def _values_of(self, key: str = "") -> "_TaggedValues":
+        """The rules of values between the tags of an argument; "": of one that is not declared."""
+        return _TaggedValues(self._tags.of(key), self._values)
+
     def _find_extras(self, node: Object, definitions: Definitions) -> tuple[Extra, ...]:
         """The undeclared arguments that can be written."""
+        if self._tags.close_key is not None:
+            return ()
         declared = [p.key for p in node.properties]
         found: list[Extra] = []
         for extra in node.extras:
             keys = find_extra_keys(self._tags, declared, extra.keys)
-            if not keys.is_empty() and self._values.has_value(extra.node, definitions):
+            if not keys.is_empty() and self._values_of().has_value(extra.node, definitions):
                 found.append(replace(extra, keys=keys))
         return tuple(found)
 
@@ -142,20 +150,22 @@ class TaggedRules:
     ) -> Expression:
         """Another argument, of any that is not there yet; the parameter tells which are."""
         hints: dict[Expression, str] = {}  # of the rules of values, by their bodies
-        known: dict[Node, str] = {}
+        known: dict[tuple[TaggedArguments, Node], str] = {}
 
-        def find_hint(value: Node) -> str:
-            if _is_simple(value) and value in known:
-                return known[value]
-            body = self._write_parametric(value, members, definitions)
+        def find_hint(value: Node, key: str = "") -> str:
+            place = self._tags.of(key), value
+            if _is_simple(value) and place in known:
+                return known[place]
+            body = self._write_parametric(key, value, members, definitions)
             hint = hints.setdefault(body, f"value{len(hints)}")
             if _is_simple(value):
-                known[value] = hint
+                known[place] = hint
             return hint
 
         options: list[tuple[Expression, Condition]] = []
         for i, declared in enumerate(node.properties):
-            value = RuleReference(find_hint(declared.node), members.behind(i))
+            hint = find_hint(declared.node, declared.key)
+            value = RuleReference(hint, members.behind(i))
             options.append((sequence(self._key(declared), value), members.can_add[i]))
         for extra in node.extras:
             key, hint = self._extra_key(extra), find_hint(extra.node)
@@ -168,7 +178,7 @@ class TaggedRules:
         return self._builder.enter(RuleReference(names["more"], ZERO))
 
     def _write_parametric(
-        self, value: Node, members: Unordered, definitions: Definitions
+        self, key: str, value: Node, members: Unordered, definitions: Definitions
     ) -> Expression:
         """What follows a key, by what may follow the value."""
         more = RuleReference("more", KEEP)
@@ -180,23 +190,27 @@ class TaggedRules:
         options: list[tuple[Expression, Condition]] = []
         for follow, condition in follows:
             if condition != NEVER:
-                options.append((self._write_value(value, definitions, follow), condition))
+                written = self._write_value(key, value, definitions, follow)
+                options.append((written, condition))
         return guarded(options)
 
-    def _write_value(self, value: Node, definitions: Definitions, follow: Follow) -> Expression:
+    def _write_value(
+        self, key: str, value: Node, definitions: Definitions, follow: Follow
+    ) -> Expression:
+        values = self._values_of(key)
         if not _is_simple(value):
-            return self._values.write(value, definitions, follow)
-        key = value, follow
-        written = self._known.get(key)
+            return values.write(value, definitions, follow)
+        place = self._tags.of(key), value, follow
+        written = self._known.get(place)
         if written is None:
-            written = self._known[key] = self._values.write(value, definitions, follow)
+            written = self._known[place] = values.write(value, definitions, follow)
         return written
 
     def _write_ordered(self, node: Object, definitions: Definitions) -> Follow:
         """The arguments in schema order."""
         after = self._write_extras(node, definitions) if node.extras else Follow(None, True)
         for declared in reversed(node.properties):
-            value = self._values.write(declared.node, definitions, after)
+            value = self._values_of(declared.key).write(declared.node, definitions, after)
             argument = self._builder.define(sequence(self._key(declared), value), "argument")
             options = [argument]
             if after.more is not None and not declared.required:
@@ -211,7 +225,7 @@ class TaggedRules:
         follow = Follow(RuleReference(name), True)
         options: list[Expression] = []
         for extra in node.extras:
-            value = self._values.write(extra.node, definitions, follow)
+            value = self._values_of().write(extra.node, definitions, follow)
             options.append(sequence(self._extra_key(extra), value))
         self._builder.fill(name, choice(options))
         return follow
@@ -393,10 +407,8 @@ class _TaggedValues:
         """What stands behind a value that tells its own end."""
         tags = self._tags
         options: list[Expression] = []
-        if follow.more is not None:
-            options.append(sequence(self._builder.fixed(tags.close + tags.open), follow.more))
-        if follow.end:
-            options.append(self._builder.fixed(tags.close + tags.end))
+        for behind, more in self._list_behind(follow):
+            options.append(sequence(self._builder.fixed(tags.close + behind), more))
         body = choice(options)
         if isinstance(follow.more, RuleReference) and follow.more.argument is not None:
             return body  # a rule of its own would not know the parameter
@@ -407,17 +419,32 @@ class _TaggedValues:
     ) -> Expression:
         """Raw text up to its terminator, which begins with `close`; two lexemes, because what
         follows differs."""
-        tags = self._tags
         terminated = unlike(self._match_terminator(follow, close))
         raw = self._builder.terminal(intersection(choice(texts), terminated), "RAW")
         options: list[Expression] = []
-        if follow.more is not None:
-            ended = self._end_text(raw, close + tags.open, can_be_empty=can_be_empty)
-            options.append(sequence(ended, follow.more))
-        if follow.end:
-            ended = self._end_text(raw, close + tags.end, can_be_empty=can_be_empty)
-            options.append(ended)
+        for behind, more in self._list_behind(follow):
+            ended = self._end_text(raw, close + behind, can_be_empty=can_be_empty)
+            options.append(sequence(ended, more))
         return choice(options)
+
+    def _list_behind(self, follow: Follow) -> list[tuple[str, Expression]]:
+        """The texts that may stand behind what closes a value, each with what follows it.
+
+        An end that begins as an argument does is told apart only behind that: the lexer would take
+        the shorter text.
+        """
+        tags = self._tags
+        if tags.rest_of_end and not self._builder.begins_with_token(tags.end):
+            options = [] if follow.more is None else [follow.more]
+            if follow.end:
+                options.append(self._builder.fixed(tags.rest_of_end))
+            return [(tags.open, choice(options))]
+        behind: list[tuple[str, Expression]] = []
+        if follow.more is not None:
+            behind.append((tags.open, follow.more))
+        if follow.end:
+            behind.append((tags.end, EMPTY))
+        return behind
 
     def _match_terminator(self, follow: Follow, close: str) -> str:
         """A regular expression for texts up to the terminator of a raw value.

@@ -83,6 +83,7 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
     head, opener, close = _read_tags(write_call, suffix)
     end, rest = _cut_end(suffix[len(close) :])
     before = head.removesuffix(opener)
+    close, found, behind_key = close.partition(KEYS[0])
     values = _Values(write_call, head + KEYS[0], suffix)
     after_key, kinds, after_kind = _name_kinds(values.read_kinds())
     hole = TaggedArguments(
@@ -96,6 +97,7 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
         style=values.read_style(),
         kinds=kinds,
         after_kind=after_kind,
+        close_key=behind_key if found else None,
     )
     empty = _read_empty(write_call({}), before=before, rest=rest)
     if empty != end:

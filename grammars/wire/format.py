@@ -366,7 +366,7 @@ class Format:
         texts = [node.text for node in nodes if isinstance(node, Fixed)]
         if isinstance(hole, TaggedArguments):
             texts += [hole.open, hole.after_key, hole.close, hole.end]
-            texts += [hole.empty or "", hole.after_kind]
+            texts += [hole.empty or "", hole.after_kind, hole.close_key or ""]
             if hole.wrapper is not None:
                 texts += [hole.wrapper.opener, hole.wrapper.closer]
         elif isinstance(hole, PythonArguments):
