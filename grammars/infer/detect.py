@@ -51,12 +51,12 @@ def detect(render_chat: Render) -> Detection:
         return _find_well_formed(render_chat, slip)
     except DetectError as refusal:
         return _find_registered(render_chat, refusal)
-    return Detection(
-        found.format,
-        Origin.INFERRED,
-        found.evidence,
-        drops_thoughts=found.drops_thoughts,
-    )
+    if not found.drops_thoughts:
+        return Detection(found.format, Origin.INFERRED, found.evidence)
+    try:  # a known format may say how thoughts are written
+        return _find_registered(render_chat, DetectError("reasoning is written in no known way"))
+    except DetectError:
+        return Detection(found.format, Origin.INFERRED, found.evidence, drops_thoughts=True)
 
 
 def _find_well_formed(render_chat: Render, slip: SlipError) -> Detection:
