@@ -273,7 +273,9 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
     if not _WORD.search(sign):
         sign = ""
     space = leading_space(behind)
-    if opening is None or not (sign or "\n" in space):
+    # Words in the middle of a line may stand in a thought as well.
+    is_apart = "\n" in space or (bool(sign) and not sign[0].isalnum())
+    if opening is None or not is_apart:
         return None
     opener, pad_open = Marker(opening["opener"]), opening["pad"]
     if not sign:
