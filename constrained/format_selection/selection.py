@@ -98,6 +98,11 @@ def select_format(
         f"{template.name}: {reason}: the generic tool format is used, and explained in the "
         "prompt (--chat-template-file names another template)"
     )
+    if not _find_facts(template).keeps_answers:
+        notice += (
+            "; the template changes the text of answers, calls in it included, and what the model "
+            "writes likewise is not read"
+        )
     teacher = GenericTemplate(template, format)
     return SelectedFormat(teacher, format, Origin.GENERIC, notice=notice)
 
@@ -339,6 +344,20 @@ class _TemplateFacts:
         return find_frame(ProbedTemplate(render_plain, self.reasoning_block))
 
     @cached_property
+    def keeps_answers(self) -> bool:
+        """Is the text of an answer in the prompt as it is? Some templates write it as a string of
+        JSON, or escape it."""
+        text = 'It is "so":\n<b>'
+        messages: list[dict[str, Json]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": text},
+        ]
+        try:
+            return text in self._template.render(messages, add_generation_prompt=False)
+        except TemplateError:
+            return True
+
+    @cached_property
     def only_shows_tools(self) -> bool:
         """True if the prompt names the tools, but calls of the history are not in it in any form,
         not even their names."""
@@ -481,7 +500,7 @@ def _has_headers(format: Format) -> bool:
 
 
 def _marks(block: Reasoning) -> str:
-    return f"{block.opener.text} {block.closer.text}"
+    return " ".join(block.shown)
 
 
 def _check_prompt(teacher: GenericTemplate) -> None:

@@ -87,6 +87,12 @@ class Reasoning:
         return tuple(node.text for node in (self.opener, self.closer) if isinstance(node, Marker))
 
     @property
+    def shown(self) -> tuple[str, str]:
+        """Opener and closer for people to read: white space is quoted."""
+        closer = self.closer.text
+        return self.opener.text, repr(closer) if closer.isspace() else closer
+
+    @property
     def head(self) -> str:
         """What the template writes in front of the text."""
         return self.opener.text + self.pad_open

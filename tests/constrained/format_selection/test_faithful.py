@@ -66,6 +66,7 @@ def open_bench(name: str) -> Bench:
         "chinese_marks",  # words between signs
         "counted_tags",  # the number of a call in its tags
         "typed_param",  # each type by its name
+        "key_tags",  # arguments in tags of their names
         "toml_block",  # thoughts that cannot be read
         "thought_in_call",
     ],
@@ -124,6 +125,10 @@ def test_words_around_every_answer_are_no_content() -> None:
     )
     for trial in islice(list_trials(bench.teaching.format.markers), 0, TRIALS * EVERY, EVERY):
         assert not bench.judge(trial)
+
+
+def test_a_template_that_changes_answers_is_told_of() -> None:
+    assert "the template changes the text of answers" in open_bench("json_turn").teaching.notice
 
 
 def test_what_wraps_answers_is_no_content() -> None:
