@@ -271,8 +271,11 @@ class Bench:
         over = None if text is None else _end_behind_content(text, meant, turn.format.ends)
         if over is not None:
             text, meant = over, Turn(meant.content, meant.reasoning)
-        own = _render(meant, turn)
-        if text is None or own is None:
+        if text is None:
+            return None
+        read = parse(text, turn.format, turn.tools, turn.state)
+        own = _render(meant, turn, default=read.reasoning)
+        if own is None:
             return None
         faults: list[Fault] = []
         choices = ["auto"]
@@ -283,7 +286,6 @@ class Bench:
             taken = _match(text.rstrip(), compiled)
             if taken is not None:
                 faults.append(Fault("refused", trial.kind, text, f"{choice}: behind {taken!r}"))
-        read = parse(text, turn.format, turn.tools, turn.state)
         if difference := _compare(read, meant):
             faults.append(Fault("misread", trial.kind, text, difference))
         if _condense(own, turn) != _condense(text, turn):
@@ -332,10 +334,14 @@ def _end_behind_content(text: str, meant: Turn, ends: Sequence[str]) -> str | No
     return before + found + behind[: min(places)]
 
 
-def _render(meant: Turn, turn: CompiledTurn) -> str | None:
-    """The turn as the renderer writes it; None where it could be read as something else."""
-    if turn.state.start is Start.OPEN and not meant.reasoning:
-        meant = Turn(meant.content, "ok", meant.calls)
+def _render(meant: Turn, turn: CompiledTurn, *, default: str) -> str | None:
+    """The turn as the renderer writes it; None where it could be read as something else.
+
+    Args:
+        default: the thought that stands there where none is meant: some templates write one.
+    """
+    if not meant.reasoning:
+        meant = Turn(meant.content, default, meant.calls)
     if turn.state.start is Start.CLOSED or turn.format.reasoning is None:
         meant = Turn(meant.content, "", meant.calls)
     try:

@@ -114,6 +114,9 @@ def _reasoning(turn: Turn, format: Format, state: State) -> str:
     if block is None or (state.start is Start.PLAIN and not turn.reasoning):
         return ""
     _refuse_markers(turn.reasoning, format, "/reasoning")
+    if block.pad_close + block.closer.text in turn.reasoning:
+        message = f"the reasoning contains {block.closer.text!r}, which ends it"
+        raise RenderError(message, where="/reasoning")
     opener = block.opener.text + block.pad_open
     if state.start is Start.OPEN:
         opener = state.pad
@@ -250,14 +253,25 @@ class _CallWriter:
             read = coerce_members(told, self._tool.schema, tags.style)[0]
         text = ""
         for key, value in arguments.items():
-            self._refuse_tagged(key, raws[key], read[key], tags)
+            self._refuse_undeclared(key, tags)
+            self._refuse_tagged(key, raws[key], read[key], tags.of(key))
             text += tags.open + key + tags.after_key
             if tags.kinds:
                 text += find_kind(tags, value) + tags.after_kind
-            text += raws[key] + tags.close
+            text += raws[key] + tags.of(key).close
         if not raws and tags.empty is not None:
             return tags.empty
         return text + tags.end
+
+    def _refuse_undeclared(self, key: str, tags: TaggedArguments) -> None:
+        """Refuses an argument that the grammar cannot write: no schema declares it, and its closing
+        tag would have its key."""
+        if self._tool is None or tags.close_key is None:
+            return
+        if any(p.key == key for node in self._tool.schema.objects for p in node.properties):
+            return
+        message = f"the key {key!r} is not declared, so its closing tag is not known"
+        raise RenderError(message, where=self._at(key))
 
     def _refuse_tagged(self, key: str, raw: str, read: Json, tags: TaggedArguments) -> None:
         """Refuses an argument whose raw text would not be read back as its value."""

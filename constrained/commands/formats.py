@@ -64,10 +64,11 @@ def _describe(format: "Format") -> dict[str, Any]:
 
 def _show(format: "Format") -> str:
     known = _describe(format)
+    block = ("none",) if format.reasoning is None else format.reasoning.shown
     lines = [
         known["name"],
         f"  markers: {' '.join(known['markers']) or 'none'}",
-        f"  reasoning: {' '.join(known['reasoning'] or ['none'])}",
+        f"  reasoning: {' '.join(block)}",
     ]
     for title, text in (("one call", known["one_call"]), ("two calls", known["two_calls"])):
         if text is not None:

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from constrained.errors import TemplateError
-from constrained.messages import is_text_parts, normalise
+from constrained.messages import REASONING_NAMES, is_text_parts, normalise
 from constrained.template.chat_template import ChatTemplate
 from grammars.errors import RenderError, ToolError
 from grammars.render import join_before, render
@@ -116,6 +116,9 @@ class GenericTemplate(ChatTemplate):
     where the template has no system role (a system message goes there, too). Calls become text of
     their message, and the results that follow a message become one user message.
 
+    Where the format has no reasoning block, thoughts of the history are left out: a template that
+    writes them in its own way would teach the model a form that is read as content.
+
     Args:
         template: what writes the conversation.
         format: the wire format that is taught.
@@ -153,6 +156,8 @@ class GenericTemplate(ChatTemplate):
         """
         with self.failures():
             plain = normalise(messages)
+            if self.format.reasoning is None:
+                plain = list(map(_leave_out_thought, plain))
             if not self._abilities.calls:
                 plain = _write_calls(plain, self.format)
             if not self._abilities.results:
@@ -206,6 +211,10 @@ def describe_several(format: Format) -> str:
     if format.bare:
         instruction += " A call stands alone, without any other text."
     return instruction
+
+
+def _leave_out_thought(message: Message) -> Message:
+    return {name: value for name, value in message.items() if name not in REASONING_NAMES}
 
 
 def _write_calls(messages: Sequence[Message], format: Format) -> list[Message]:

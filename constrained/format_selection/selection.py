@@ -7,10 +7,11 @@ describe the tools, the prompt does so with instructions; see `generic`.
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from constrained.errors import RequestError, TemplateError
 from constrained.format_selection.generic import (
@@ -39,6 +40,7 @@ from grammars.infer.turn import find_frame
 from grammars.schema.nodes import Json
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 
+Messages: TypeAlias = Sequence[Mapping[str, Any]]
 TEMPLATES = 16 * MIB
 _PROBE = "probe_of_a_tool"
 _HINT = "Leave the tool format out, or use another one (generic, hermes)"
@@ -100,6 +102,11 @@ def select_format(
         f"{template.name}: {reason}: the generic tool format is used, and explained in the "
         "prompt (--chat-template-file names another template)"
     )
+    if not _find_facts(template).keeps_answers:
+        notice += (
+            "; the template changes the text of answers, calls in it included, and what the model "
+            "writes likewise is not read"
+        )
     teacher = GenericTemplate(template, format)
     return SelectedFormat(teacher, format, Origin.GENERIC, notice=notice)
 
@@ -135,6 +142,8 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     found = detect_format(template)
     if found.slip:
         return _select_meant(template, found)
+    if _find_facts(template).describes_tools and found.drops_thoughts:
+        return _select_thoughtless(template, found)
     if _find_facts(template).describes_tools:
         return SelectedFormat(template, found.format, found.origin)
     message = "the chat template does not describe the tools"
@@ -145,6 +154,17 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     teacher = GenericTemplate(template, found.format, abilities=abilities)
     if not abilities.calls and _count_examples(teacher) < 1:
         raise DetectError(f"{message}, and changes calls of the format {found.format.name}")
+    return SelectedFormat(teacher, found.format, found.origin, notice=notice)
+
+
+def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFormat:
+    """The format of a template that writes thoughts in no known way: what is taught has none."""
+    abilities = Abilities(tools=True, calls=True, results=True)
+    notice = (
+        f"{template.name}: the chat template writes reasoning in no known way: prompts leave it "
+        "out, and what the model writes of it is content"
+    )
+    teacher = GenericTemplate(template, found.format, abilities=abilities)
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 
 
@@ -321,8 +341,27 @@ class _TemplateFacts:
 
     @cached_property
     def frame(self) -> tuple[str, str]:
-        """What the template writes around every answer, whatever is in it."""
-        return find_frame(ProbedTemplate(self._template.render, self.reasoning_block))
+        """What the template writes around every answer, whatever is in it, where it is not given
+        the tools."""
+
+        def render_plain(messages: Messages, _: object = None, /, **kwargs: Any) -> str:
+            return self._template.render(messages, None, **kwargs)
+
+        return find_frame(ProbedTemplate(render_plain, self.reasoning_block))
+
+    @cached_property
+    def keeps_answers(self) -> bool:
+        """Is the text of an answer in the prompt as it is? Some templates write it as a string of
+        JSON, or escape it."""
+        text = 'It is "so":\n<b>'
+        messages: list[dict[str, Json]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": text},
+        ]
+        try:
+            return text in self._template.render(messages, add_generation_prompt=False)
+        except TemplateError:
+            return True
 
     @cached_property
     def only_shows_tools(self) -> bool:
@@ -467,7 +506,7 @@ def _has_headers(format: Format) -> bool:
 
 
 def _marks(block: Reasoning) -> str:
-    return f"{block.opener.text} {block.closer.text}"
+    return " ".join(block.shown)
 
 
 def _check_prompt(teacher: GenericTemplate) -> None:

@@ -110,9 +110,7 @@ class _Scene:
     def write(self, messages: Messages, *, opened: bool = True) -> Prompt:
         """The prompt for a conversation; `opened`: with the generation prompt."""
         block = self.teaching.format.reasoning
-        keep: list[str] = []
-        if block is not None:
-            keep = [block.opener.text, block.closer.text]
+        keep = () if block is None else block.markers
         return render_prompt(
             self.teaching.template,
             messages,

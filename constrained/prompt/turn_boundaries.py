@@ -85,7 +85,7 @@ class TurnBoundaries:
         block = self.format.reasoning
         tags: tuple[str, ...] = ()
         if block:
-            tags = block.opener.text.strip(), block.closer.text.strip()
+            tags = tuple(map(str.strip, block.markers))
         bare = opened.rstrip()
         for _ in range(MOST_TAGS):
             for tag in tags:

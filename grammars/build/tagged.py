@@ -19,6 +19,7 @@ from grammars.build.values import (
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     ANY_TEXT,
+    EMPTY,
     ZERO,
     Expression,
     Literal,
@@ -89,11 +90,12 @@ class TaggedRules:
 
     def __init__(self, tags: TaggedArguments, values: Values):
         self._tags = tags
-        self._values = _TaggedValues(tags, values)
+        self._values = values
         self._builder = values.builder
         self._order = values.order
         self._texts = frozenset[str]()  # of the tool under way
-        # Of values that are the same in all tools, by what may follow them: most are plain text.
+        # Of values that are the same in all tools, by their tags and by what may follow them: most
+        # are plain text.
         self._known: dict[tuple[_ArgumentValue, Follow], Expression] = {}
 
     def arguments(self, schema: Schema) -> Expression:
@@ -129,7 +131,8 @@ class TaggedRules:
 
     def _can_write(self, declared: Property, definitions: Definitions) -> bool:
         """Can the argument be written? One that is required has to be."""
-        if self._values.has_value(declared.node, definitions):
+        values = _TaggedValues(self._tags.of(declared.key), self._values)
+        if values.has_value(declared.node, definitions):
             return True
         if declared.required:
             where = f"/properties/{escape(declared.key)}"
@@ -138,11 +141,14 @@ class TaggedRules:
 
     def _find_extras(self, node: Object, definitions: Definitions) -> tuple[Extra, ...]:
         """The undeclared arguments that can be written."""
+        if self._tags.close_key is not None:
+            return ()
         declared = [p.key for p in node.properties]
+        values = _TaggedValues(self._tags, self._values)
         found: list[Extra] = []
         for extra in node.extras:
             keys = find_extra_keys(self._tags, declared, extra.keys)
-            if not keys.is_empty() and self._values.has_value(extra.node, definitions):
+            if not keys.is_empty() and values.has_value(extra.node, definitions):
                 found.append(replace(extra, keys=keys))
         return tuple(found)
 
@@ -178,10 +184,11 @@ class TaggedRules:
 
     def _value_of(self, member: Property | Extra) -> "_ArgumentValue":
         """The value of an argument; that of an undeclared one may have any key."""
-        beside_text = bool(self._texts)
         if isinstance(member, Property):
-            beside_text = member.key in self._texts
-        return _ArgumentValue(member.node, beside_text)
+            tags, beside_text = self._tags.of(member.key), member.key in self._texts
+        else:
+            tags, beside_text = self._tags, bool(self._texts)
+        return _ArgumentValue(tags, member.node, beside_text)
 
     def _write_parametric(
         self, value: "_ArgumentValue", members: Unordered, definitions: Definitions
@@ -203,18 +210,23 @@ class TaggedRules:
         self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
     ) -> Expression:
         if not value.is_simple:
-            return self._values.write(value, definitions, follow)
+            return self._write_new_value(value, definitions, follow)
         key = value, follow
         written = self._known.get(key)
         if written is None:
-            written = self._known[key] = self._values.write(value, definitions, follow)
+            written = self._known[key] = self._write_new_value(value, definitions, follow)
         return written
+
+    def _write_new_value(
+        self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
+    ) -> Expression:
+        return _TaggedValues(value.tags, self._values).write(value, definitions, follow)
 
     def _write_ordered(self, node: Object, definitions: Definitions) -> Follow:
         """The arguments in schema order."""
         after = self._write_extras(node, definitions) if node.extras else Follow(None, True)
         for declared in reversed(node.properties):
-            value = self._values.write(self._value_of(declared), definitions, after)
+            value = self._write_new_value(self._value_of(declared), definitions, after)
             argument = self._builder.define(sequence(self._key(declared), value), "argument")
             options = [argument]
             if after.more is not None and not declared.required:
@@ -229,7 +241,7 @@ class TaggedRules:
         follow = Follow(RuleReference(name), True)
         options: list[Expression] = []
         for extra in node.extras:
-            value = self._values.write(self._value_of(extra), definitions, follow)
+            value = self._write_new_value(self._value_of(extra), definitions, follow)
             options.append(sequence(self._extra_key(extra), value))
         self._builder.fill(name, choice(options))
         return follow
@@ -419,10 +431,8 @@ class _TaggedValues:
         """What stands behind a value that tells its own end."""
         tags = self._tags
         options: list[Expression] = []
-        if follow.more is not None:
-            options.append(sequence(self._builder.fixed(tags.close + tags.open), follow.more))
-        if follow.end:
-            options.append(self._builder.fixed(tags.close + tags.end))
+        for behind, more in self._list_behind(follow):
+            options.append(sequence(self._builder.fixed(tags.close + behind), more))
         body = choice(options)
         if isinstance(follow.more, RuleReference) and follow.more.argument is not None:
             return body  # a rule of its own would not know the parameter
@@ -433,17 +443,32 @@ class _TaggedValues:
     ) -> Expression:
         """Raw text up to its terminator, which begins with `close`; two lexemes, because what
         follows differs."""
-        tags = self._tags
         terminated = unlike(self._match_terminator(follow, close))
         raw = self._builder.terminal(intersection(choice(texts), terminated), "RAW")
         options: list[Expression] = []
-        if follow.more is not None:
-            ended = self._end_text(raw, close + tags.open, can_be_empty=can_be_empty)
-            options.append(sequence(ended, follow.more))
-        if follow.end:
-            ended = self._end_text(raw, close + tags.end, can_be_empty=can_be_empty)
-            options.append(ended)
+        for behind, more in self._list_behind(follow):
+            ended = self._end_text(raw, close + behind, can_be_empty=can_be_empty)
+            options.append(sequence(ended, more))
         return choice(options)
+
+    def _list_behind(self, follow: Follow) -> list[tuple[str, Expression]]:
+        """The texts that may stand behind what closes a value, each with what follows it.
+
+        An end that begins as an argument does is told apart only behind that: the lexer would take
+        the shorter text.
+        """
+        tags = self._tags
+        if tags.rest_of_end and not self._builder.begins_with_token(tags.end):
+            options = [] if follow.more is None else [follow.more]
+            if follow.end:
+                options.append(self._builder.fixed(tags.rest_of_end))
+            return [(tags.open, choice(options))]
+        behind: list[tuple[str, Expression]] = []
+        if follow.more is not None:
+            behind.append((tags.open, follow.more))
+        if follow.end:
+            behind.append((tags.end, EMPTY))
+        return behind
 
     def _match_terminator(self, follow: Follow, close: str) -> str:
         """A regular expression for texts up to the terminator of a raw value.
@@ -476,11 +501,13 @@ class _ArgumentValue:
     """The value of an argument.
 
     Args:
+        tags: that it stands between.
         node: what it may be.
         beside_text: it may be text in another object that the schema admits, and the lexer cannot
             tell yet which of them is written.
     """
 
+    tags: TaggedArguments
     node: Node
     beside_text: bool
 

@@ -83,6 +83,7 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
     head, opener, close = _read_tags(write_call, suffix)
     end, rest = _cut_end(suffix[len(close) :])
     before = head.removesuffix(opener)
+    close, found, behind_key = close.partition(KEYS[0])
     values = _Values(write_call, head + KEYS[0], suffix)
     after_key, kinds, after_kind = _name_kinds(values.read_kinds())
     hole = TaggedArguments(
@@ -96,6 +97,7 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
         style=values.read_style(),
         kinds=kinds,
         after_kind=after_kind,
+        close_key=behind_key if found else None,
     )
     empty = _read_empty(write_call({}), before=before, rest=rest)
     if empty != end:
@@ -235,4 +237,6 @@ def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str],
         names.pop("integer", None)
     usual = mode(name for kind, name in names.items() if kind != "string")
     kinds = [(kind, name) for kind, name in names.items() if name != usual]
+    if names.get("integer") == usual and "number" in dict(kinds):
+        kinds.append(("integer", usual))  # an integer is a number, too
     return after_key, (*kinds, ("", usual)), after_kind

@@ -34,6 +34,7 @@ from grammars.infer.text import (
     find_tag,
     make_nodes,
     merge_literals,
+    split_numbers,
     tokenise,
 )
 from grammars.render import render
@@ -78,6 +79,11 @@ class Cut:
     def arguments(self) -> Piece:
         """The piece that holds the arguments."""
         return next(piece for piece in self.pieces if piece.kind in _WITH_ARGUMENTS)
+
+    @property
+    def is_whole(self) -> bool:
+        """Do the arguments tell their own end?"""
+        return self.arguments.kind != "tagged"
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -133,8 +139,8 @@ class CallPair:
     def find_counter(self) -> str:
         """What stands in front of the first hole of the first call, from a number on that is one
         higher in the second call; "" if there is none."""
-        head = tokenise(self.text[: self.first.start])
-        amid = tokenise(self.amid)
+        head = split_numbers(self.text[: self.first.start])
+        amid = split_numbers(self.amid)
         counted = ""
         while head and amid:
             one, two = head.pop(), amid.pop()
@@ -146,14 +152,50 @@ class CallPair:
     def with_counter(self, counted: str) -> "CallPair":
         """The same, where calls begin with that number."""
         first = prepend_counter(self.first, counted)
-        number = tokenise(counted)[0]
+        number = split_numbers(counted)[0]
         second = counted.replace(number, str(int(number) + 1), 1)
         return replace(self, first=first, second=prepend_counter(self.second, second))
+
+    def find_closing_counter(self, behind: str) -> str:
+        """What stands behind the last hole of the first call, up to a number that is one higher in
+        the second call; "" if there is none.
+
+        Args:
+            behind: the same of a call by itself, and what follows it.
+        """
+        counted = ""
+        last = split_numbers(self.text[self.second.end :])
+        for one, two in zip(split_numbers(behind), last, strict=False):
+            counted += one
+            if one != two:
+                is_number = _follows(one, two) and self.amid.startswith(counted)
+                return counted if is_number else ""
+        return ""
+
+    def with_closing_counter(self, counted: str) -> "CallPair":
+        """The same, where calls end with that number."""
+        number = split_numbers(counted)[-1]
+        second = counted.removesuffix(number) + str(int(number) + 1)
+        return replace(
+            self,
+            first=append_counter(self.first, counted),
+            second=append_counter(self.second, second),
+        )
+
+
+def append_counter(cut: Cut, counted: str) -> Cut:
+    """The call up to a number behind it, with which this text ends."""
+    number = split_numbers(counted)[-1]
+    pieces = [*cut.pieces]
+    if text := counted.removesuffix(number):
+        pieces.append(Piece("text", text))
+    pieces.append(Piece("index", number))
+    return replace(cut, end=cut.end + len(counted), pieces=tuple(pieces))
 
 
 def prepend_counter(cut: Cut, counted: str) -> Cut:
     """The call from a number in front of it on, with which this text begins."""
-    number = tokenise(counted)[0]
+    number = split_numbers(counted)[0]
     pieces = [Piece("index", number)]
     if rest := counted.removeprefix(number):
         pieces.append(Piece("text", rest))
@@ -315,7 +357,7 @@ def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Pie
 
 def _cut_counters(first: str, second: str) -> Iterator[Piece]:
     """The pieces of the first text, where both differ only in numbers that follow each other."""
-    one, two = tokenise(first), tokenise(second)
+    one, two = split_numbers(first), split_numbers(second)
     if len(one) != len(two):
         raise DetectError(f"two calls differ in {first!r} and {second!r}")
     fixed = ""

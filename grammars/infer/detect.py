@@ -28,12 +28,15 @@ class Detection:
 
     Args:
         slip: what is malformed in the calls that the template itself writes; "" if nothing is.
+        drops_thoughts: thoughts of the history have to be left out of prompts, for the template
+            writes them in no known way.
     """
 
     format: Format
     origin: Origin
     evidence: tuple[Evidence, ...]
     slip: str = ""
+    drops_thoughts: bool = False
 
 
 def detect(render_chat: Render) -> Detection:
@@ -48,7 +51,12 @@ def detect(render_chat: Render) -> Detection:
         return _find_well_formed(render_chat, slip)
     except DetectError as refusal:
         return _find_registered(render_chat, refusal)
-    return Detection(found.format, Origin.INFERRED, found.evidence)
+    if not found.drops_thoughts:
+        return Detection(found.format, Origin.INFERRED, found.evidence)
+    try:  # a known format may say how thoughts are written
+        return _find_registered(render_chat, DetectError("reasoning is written in no known way"))
+    except DetectError:
+        return Detection(found.format, Origin.INFERRED, found.evidence, drops_thoughts=True)
 
 
 def _find_well_formed(render_chat: Render, slip: SlipError) -> Detection:

@@ -17,6 +17,7 @@ from grammars.infer.calls import (
     CallPair,
     CallSample,
     Cut,
+    append_counter,
     build_call,
     cut_call,
     find_counting,
@@ -48,7 +49,7 @@ from grammars.infer.verify import (
     Tails,
     compare_reasoning,
     find_slip,
-    refuse_reasoning,
+    find_unread_thought,
     verify,
 )
 from grammars.spelling.keyword_arguments import spell_fixed
@@ -85,10 +86,16 @@ class SlipError(DetectError):
 
 @dataclass(frozen=True)
 class Inference:
-    """A format, and why it is that."""
+    """A format, and why it is that.
+
+    Args:
+        drops_thoughts: the template writes thoughts in no known way: the format has none, and
+            prompts have to leave them out.
+    """
 
     format: Format
     evidence: tuple[Evidence, ...]
+    drops_thoughts: bool = False
 
 
 def infer(render_chat: Render) -> Inference:
@@ -191,9 +198,11 @@ class _TemplateReader:
         evidence += try_behind_prompt(chat, format)
         if chat.reasoning:
             evidence += compare_reasoning(chat, format, tails, mixed=is_mixed)
-        else:
-            refuse_reasoning(chat)
-        return Inference(format, tuple(evidence))
+        unread = "" if chat.reasoning else find_unread_thought(chat)
+        if unread:
+            conclusion = "reasoning is written in no known way"
+            evidence.append(Evidence("reasoning", unread, conclusion))
+        return Inference(format, tuple(evidence), drops_thoughts=bool(unread))
 
     def _find_gap(self, layout: CallLayout) -> str | None:
         """The white space with which calls go on, where each has the header of a message and the
@@ -230,6 +239,8 @@ class _TemplateReader:
         pair = CallPair(two, first_cut, second_cut)
         if (counted := pair.find_counter()) and one[: only.start].endswith(counted):
             pair, only = pair.with_counter(counted), prepend_counter(only, counted)
+        if (counted := pair.find_closing_counter(one[only.end :])) and only.is_whole:
+            pair, only = pair.with_closing_counter(counted), append_counter(only, counted)
         return _ProbedCalls(one, only, two, pair=pair)
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:

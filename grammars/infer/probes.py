@@ -204,6 +204,9 @@ class ProbedTemplate:
                 thought, closed, rest = body.partition(block.closer.text)
                 # One template opens the block in front of content, and never closes it.
                 body = rest if closed else thought.removeprefix(block.opener.text)
+            elif self.header.rstrip().endswith(block.opener.text):
+                thought, closed, rest = body.partition(block.closer.text)
+                body = rest if closed else thought
             else:
                 body = body.removeprefix(block.closer.text)
         return body.lstrip()

@@ -14,11 +14,19 @@ from typing import Any
 
 from grammars.errors import Error
 from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
-from grammars.infer.text import leading_space
+from grammars.infer.text import common_prefix, find_tag, leading_space
 from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Start, State, ToolCall
-from grammars.wire.format import Fixed, Format, Marker, Node, Reasoning, count_common
+from grammars.wire.format import (
+    Fixed,
+    Format,
+    Literal,
+    Marker,
+    Node,
+    Reasoning,
+    count_common,
+)
 
 _THOUGHT = "PROBE-THOUGHT"
 _QUESTION: dict[str, Json] = {"role": "user", "content": USER}
@@ -57,11 +65,18 @@ _OPENED: tuple[tuple[str, str], ...] = (
     (r"<\|(?:start|begin)_(\w+)\|>", r"<|end_\1|>"),
     (r"<\|(?:START|BEGIN)_(\w+)\|>", r"<|END_\1|>"),
 )
-# `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`
-_HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})\w+{_TAG}\s*")
+# `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`; `thoughts<|message|>`
+_HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+{_TAG}\s*")
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+# `Thought:`, `Réflexion :`, `**Thinking**`, `【思考】`
+_SIGN, _FIRST_SIGN = r"[^\w\s\"'`{}<>]", r"[^\w\s\"'`{}<>\])】〕》」』»]"
+_WORD_OPENER = re.compile(
+    rf"(?P<opener>{_FIRST_SIGN}{{0,4}}[^\W\d_][\w' ]{{1,30}}{_SIGN}{{1,4}})(?P<pad>\s*)$"
+)
 
 
 def find_reasoning(render_chat: Render) -> Reasoning | None:
@@ -74,7 +89,12 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     for surroundings in template.find_thoughts():
         if block := _read_block(surroundings):
             return block
-    return template.find_continued() or template.find_opened() or template.find_known()
+    return (
+        template.find_continued()
+        or template.find_worded()
+        or template.find_opened()
+        or template.find_known()
+    )
 
 
 def _show_thought(text: str) -> list[dict[str, Any]]:
@@ -129,13 +149,34 @@ class _Template:
     def find_thoughts(self) -> Iterator[_Surroundings]:
         """The text around a thought, for every way to pass one that the template reads."""
         for kwargs in (_ON, {}):
+            for message in _messages():
+                yield from self._surround(message, kwargs)
+
+    def _surround(
+        self, message: Mapping[str, Any], kwargs: Mapping[str, Any]
+    ) -> Iterator[_Surroundings]:
+        """The text around the thought of a message, if it is written."""
+        head, thought, tail = self.render(message, **kwargs).partition(_THOUGHT)
+        if thought:
             plain = self.render({"role": "assistant", "content": TEXT}, **kwargs)
             of_user, of_assistant = plain.partition(USER)[0], plain.partition(TEXT)[0]
-            for message in _messages():
-                head, thought, tail = self.render(message, **kwargs).partition(_THOUGHT)
-                if thought:
-                    headers = (of_user.rstrip(), of_assistant.rstrip())
-                    yield _Surroundings(head, tail, headers)
+            yield _Surroundings(head, tail, headers=(of_user.rstrip(), of_assistant.rstrip()))
+
+    def find_worded(self) -> Reasoning | None:
+        """The block that a word opens at the head of a turn: `Thought: ` up to the end of the line.
+
+        It closes with what content and calls have in common behind it.
+        """
+        for kwargs in (_ON, {}):
+            prompt = self.render(opening=True, **kwargs)
+            for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
+                places = [
+                    *self._surround({"role": "assistant", **full}, kwargs),
+                    *self._surround({"role": "assistant", **empty, "tool_calls": [_CALL]}, kwargs),
+                ]
+                if places and (block := _read_worded(places, prompt)):
+                    return block
+        return None
 
     def find_continued(self) -> Reasoning | None:
         """The block that goes on with the header of the prompt, and ends with that header again:
@@ -218,6 +259,46 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
         pad_close=leading_space(surroundings.tail),
         after=leading_space(tail[closing.end() :]),
     )
+
+
+def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | None:
+    """The block around a thought in turns of several kinds, that a word opens; None if none does.
+
+    A closer without a word of its own is but the line break: it means nothing elsewhere, and a
+    thought ends with the first one.
+    """
+    opening = _find_word_opener(places, prompt)
+    behind = common_prefix(*(place.tail for place in places))
+    sign = behind.strip() if len(places) > 1 else ""
+    if not _WORD.search(sign):
+        sign = ""
+    space = leading_space(behind)
+    # Words in the middle of a line may stand in a thought as well.
+    is_apart = "\n" in space or (bool(sign) and not sign[0].isalnum())
+    if opening is None or not is_apart:
+        return None
+    opener, pad_open = Marker(opening["opener"]), opening["pad"]
+    if not sign:
+        return Reasoning(opener, Literal(space), pad_open=pad_open)
+    after = behind[len(behind.rstrip()) :]
+    return Reasoning(opener, Marker(sign), pad_open=pad_open, pad_close=space, after=after)
+
+
+def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[str] | None:
+    """What opens the block behind the generation prompt, or at the end of it; None where that is no
+    word, opens messages of any kind, or differs."""
+    head = places[0].head
+    if any(place.head != head for place in places):
+        return None
+    lead = head.removeprefix(prompt)
+    if lead == head or not lead.strip():
+        opening = _WORD_OPENER.search(head)
+    else:
+        opening = _WORD_OPENER.fullmatch(lead.lstrip())
+    headers = places[0].headers
+    if opening is None or find_tag(opening["opener"]):
+        return None
+    return None if any(header.endswith(opening["opener"]) for header in headers) else opening
 
 
 def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
@@ -307,7 +388,7 @@ def find_prompt(with_prompt: str, without_prompt: str) -> str:
 def _find_end(prompt: str, block: Reasoning) -> str:
     """The marker at the end of a template that opens the turn whether it is asked to or not."""
     end = prompt.rstrip()
-    for marker in (block.opener.text, block.closer.text):
+    for marker in block.markers:
         if end.endswith(marker):
             return prompt[len(end) - len(marker) :]
     return ""
@@ -318,7 +399,7 @@ def _find_block(prompt: str, block: Reasoning) -> State:
     if opened > closed:
         written = prompt[opened + len(block.opener.text) :]
         return State(Start.OPEN, _find_missing(block.pad_open, written))
-    if closed >= 0:
+    if closed >= 0 and (opened >= 0 or isinstance(block.closer, Marker)):
         written = prompt[closed + len(block.closer.text) :]
         return State(Start.CLOSED, _find_missing(block.after, written))
     return State()

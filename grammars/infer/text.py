@@ -12,21 +12,29 @@ N = TypeVar("N", bound=Node)
 # `<tool_call>`, and Mistral's `[TOOL_CALLS]`.
 TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
 _TOKEN = re.compile(rf"{TAG}|\w+|.", re.DOTALL)
-# What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="`, `<call ` up to
-# the name; a word such as `functools` (Firefunction) or `Action:` (Command R+), long enough to
-# stand for itself; the recipient of a message, `to=functions.`; a run such as `>>>` (Functionary
-# 3.2).
+_NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
+# What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="`, `<call ` or
+# `<call_` up to the name; a word such as `functools` (Firefunction) or `Action:` (Command R+), long
+# enough to stand for itself; the recipient of a message, `to=functions.`; a run such as `>>>`
+# (Functionary 3.2), with the word behind it, for "```" opens other text as well; a word between
+# signs, `[[call]]`, or behind one, `(call `.
 _OPENERS = (
-    r"<[^<>\s=:]+(?:[=:]|\s(?:[\w-]+=[\"']?)?)$",
-    r"[^\W\d_]\w{3,}(?::|(?![\w=.]))",
+    r"<[^<>\s=:]+(?:[=:_]|\s(?:[\w-]+=[\"']?)?)$",
+    r"[^\W\d_]\w{3,}(?:\s?[:：]|(?![\w=.]))",
     r"[^\W\d_]\w+=(?:\w+[.:/])?$",
-    r"([^\w\s\"'{}\[\]()])\1{2,}",
+    r"([^\w\s\"'{}\[\]()])\1{2,}\w*",
+    r"[^\w\s\"'{}]{1,4}[^\W\d_]\w+(?:[^\w\s\"'{}]{1,4}|\s)",
 )
 
 
 def tokenise(text: str) -> list[str]:
     """The tags, words and single characters of a text."""
     return _TOKEN.findall(text)
+
+
+def split_numbers(text: str) -> list[str]:
+    """The numbers of a text, and all other characters one by one."""
+    return _NUMBER.findall(text)
 
 
 def common_prefix(*texts: str) -> str:

@@ -1,12 +1,10 @@
 """The fixed texts around content, and those that end a turn."""
 
-import re
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.infer.probes import TEXT, ProbedTemplate
 from grammars.infer.text import (
-    TAG,
     common_prefix,
     common_suffix,
     find_tag,
@@ -17,8 +15,7 @@ from grammars.infer.text import (
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Content, ContentPlace
 
-# The recipient of a message, or a tag and its channel, in front of the tag that ends its header.
-_HEADER_WORD = re.compile(rf"^(?:\w+[=:][\w.]+|(?:{TAG})\w+)(?=(?:{TAG})$)")
+_HARD_TEXT = 'PROBE "quoted" \\ <b>\n\n- ü'
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
         return TurnEnding(
             behind_calls,
             ends=(end,) if end else (),
-            closer=closer if opener else "",
+            closer=closer if opener and closer.strip() else "",
             tail=before.strip() if found else "",
         )
     if not tail.strip() or not rest.strip():  # some write the end when the next message comes
@@ -200,19 +197,25 @@ def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str)
 
 def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
     """What a template writes around every answer: what opens it behind the generation prompt, and
-    what closes it in front of the end of turn; "" for what is not there, or is more than tags, with
-    a word of a header in front (` to=user<|message|>`, `<|channel|>final<|message|>`)."""
-    prompt, answer = chat.ask(opening=True), chat.answer(Turn(TEXT))
-    if not prompt or not answer or not answer.startswith(prompt):
+    what closes it in front of the end of turn; "" for what is not there.
+
+    Both are "" where the text of an answer is not written as it is.
+    """
+    frames = {_read_frame(chat, text) for text in (TEXT, _HARD_TEXT)}
+    return frames.pop() if len(frames) == 1 else ("", "")
+
+
+def _read_frame(chat: ProbedTemplate, answer: str) -> tuple[str, str]:
+    """What stands around this answer."""
+    prompt, written = chat.ask(opening=True), chat.answer(Turn(answer))
+    if not prompt or not written or not written.startswith(prompt):
         return "", ""
-    opener, _, tail = chat.strip(answer.removeprefix(prompt)).partition(TEXT)
+    opener, found, tail = chat.strip(written.removeprefix(prompt)).partition(answer)
+    if not found:
+        return "", ""
     end = find_end(chat, tail)
     closer = tail.rpartition(end)[0] if end else ""
-    opener, closer = opener.strip(), closer.strip()
-    tags = _HEADER_WORD.sub("", opener)
-    if tags != "".join(find_tags(tags)) or closer != "".join(find_tags(closer)):
-        return "", ""
-    return opener, closer
+    return opener.strip(), closer.strip()
 
 
 def infer_mixed(

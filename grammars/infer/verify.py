@@ -138,17 +138,15 @@ def _refuse_other_rest(probe: str, rest: str, written: str, turn: Turn) -> None:
         raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
 
 
-def refuse_reasoning(chat: ProbedTemplate) -> None:
-    """Refuses a template that writes thoughts, of which no block was found.
-
-    Raises:
-        DetectError: it does.
-    """
+def find_unread_thought(chat: ProbedTemplate) -> str:
+    """A turn with a thought that the template writes, where no reasoning block was found; "" if it
+    writes none."""
     call = chat.calls({KEYS[0]: "x"})
     for turn in (Turn("It is so.", "I think."), Turn("", "I think.", call)):
         text = chat.answer(turn) or ""
         if turn.reasoning in text:
-            raise DetectError(f"reasoning is written in no known way: {text[-200:]!r}")
+            return text
+    return ""
 
 
 def _describe(probe: str, text: str, written: str) -> str:
@@ -336,7 +334,7 @@ def find_meant(slipped: Format, told: str) -> Format | None:
 
 def _list_reasoning_tags(format: Format) -> tuple[str, ...]:
     block = format.reasoning
-    return () if block is None else (block.opener.text, block.closer.text)
+    return () if block is None else block.markers
 
 
 def _plain(format: Format) -> Format:

@@ -304,7 +304,9 @@ class CallReader:
         pad = tags.open[len(tags.open.rstrip()) :]
         empty = tags.end if tags.empty is None else tags.empty
         yield from self._buffer.space()
-        stop = yield from self._buffer.literal(opener, tags.end.strip(), empty.strip())
+        # The longest first: the end may begin as an argument does.
+        options = sorted((opener, tags.end.strip(), empty.strip()), key=len, reverse=True)
+        stop = yield from self._buffer.literal(*options)
         has_more = stop == opener
         yield from self._buffer.skip(pad)
         while has_more:
@@ -315,7 +317,7 @@ class CallReader:
             writer.open(key, is_text)
             if not is_wrapped:
                 yield from self._container(tags.style, writer)
-            stops = self._terminators(tags, is_wrapped=is_wrapped)
+            stops = self._terminators(tags.of(key), is_wrapped=is_wrapped)
             found = yield from self._buffer.until(stops, writer.feed)
             if found is None:
                 raise CutError
@@ -324,6 +326,8 @@ class CallReader:
                 raw = Told(raw, is_text, tags.style)
             raws[key] = raws.get(key) or raw
             has_more = found.rstrip().endswith(opener)
+            if has_more and tags.rest_of_end:
+                has_more = not (yield from self._buffer.accept(tags.rest_of_end, after_space=False))
             if not found.endswith(pad):  # in recovery
                 yield from self._buffer.skip(pad)
         self._type(raws, tool, tags.style, parts)

@@ -520,7 +520,11 @@ class Parser:
         if not format.opening:
             if self._recover and opener:
                 yield from self._bare_objects()  # several objects between one pair of tags
-            between = format.between.strip()
+            between, closing = format.between.strip(), spell_fixed(format.closing).strip()
+            if closing and (yield from self._accept_closing(closing)):
+                return True
+            if closing:
+                self._cut_behind_call(closing)
             if between and not (yield from self._buffer.accept(between)):  # a header for each call
                 self._cut_behind_call(between)
             return True

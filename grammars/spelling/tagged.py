@@ -34,7 +34,8 @@ def find_extra_keys(tags: TaggedArguments, declared: Sequence[str], keys: Texts)
 
 def is_key(key: str, tags: TaggedArguments) -> bool:
     """Can a key stand between these tags?"""
-    return is_taggable(key) and not any(c in key for c in read_stops(tags))
+    is_end = bool(tags.rest_of_end) and key.startswith(tags.rest_of_end[0])
+    return is_taggable(key) and not is_end and not any(c in key for c in read_stops(tags))
 
 
 def read_stops(tags: TaggedArguments) -> str:

@@ -68,17 +68,29 @@ class Reasoning:
     The pads and `after` are white space that the template writes; a model may leave it out.
 
     Args:
+        closer: a literal, such as a line break, ends the block and means nothing anywhere else.
         starts_closed: a turn without reasoning may begin with the closer.
         next_opener: the end of the closer, where that is the beginning of the next message.
     """
 
     opener: Marker
-    closer: Marker
+    closer: Fixed
     pad_open: str = ""
     pad_close: str = ""
     after: str = ""
     starts_closed: bool = False
     next_opener: str = ""
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The texts of opener and closer that are markers, which nothing but the block has."""
+        return tuple(node.text for node in (self.opener, self.closer) if isinstance(node, Marker))
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Opener and closer for people to read: white space is quoted."""
+        closer = self.closer.text
+        return self.opener.text, repr(closer) if closer.isspace() else closer
 
     @property
     def head(self) -> str:
@@ -313,9 +325,10 @@ class Format:
     def markers(self) -> tuple[str, ...]:
         """Texts of all markers, those of the calls first, without repetition."""
         nodes: list[Node] = [*self.opening, *self.call, *self.closing]
+        texts = [node.text for node in nodes if isinstance(node, Marker)]
         if self.reasoning is not None:
-            nodes += [self.reasoning.opener, self.reasoning.closer]
-        return _unique(node.text for node in nodes if isinstance(node, Marker))
+            texts += self.reasoning.markers
+        return _unique(texts)
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -359,7 +372,7 @@ class Format:
         texts = [node.text for node in nodes if isinstance(node, Fixed)]
         if isinstance(hole, TaggedArguments):
             texts += [hole.open, hole.after_key, hole.close, hole.end]
-            texts += [hole.empty or "", hole.after_kind]
+            texts += [hole.empty or "", hole.after_kind, hole.close_key or ""]
             if hole.wrapper is not None:
                 texts += [hole.wrapper.opener, hole.wrapper.closer]
         elif isinstance(hole, KeywordArguments):
@@ -369,7 +382,7 @@ class Format:
         for content in self.contents:
             texts += [content.opener, content.closer]
         if self.reasoning is not None:
-            texts += [self.reasoning.opener.text, self.reasoning.closer.text]
+            texts += self.reasoning.markers
         if not hole.style.escapes:
             texts += hole.style.quotes
         texts += [self.between, self.head, self.tail, self.before if self.before.strip() else ""]

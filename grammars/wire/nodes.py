@@ -147,6 +147,9 @@ class TaggedArguments:
     closer of that followed by these.
 
     Args:
+        close_key: what stands behind the key where `close` is followed by it (`</city>`). Then only
+            keys that the schema declares can be written: no grammar without context could compare
+            the two. None: no key stands there.
         true, false, null: the accepted spellings, the template's own first.
         empty: what stands in place of `end` where there are no arguments; None: `end`.
         kinds: types of JSON Schema, each with the name that is written for it, `""` for all others;
@@ -167,6 +170,19 @@ class TaggedArguments:
     kinds: tuple[tuple[str, str], ...] = ()
     after_kind: str = ""
     wrapper: TextWrapper | None = None
+    close_key: str | None = None
+
+    def of(self, key: str) -> "TaggedArguments":
+        """The tags of one argument: what closes it is a fixed text."""
+        if self.close_key is None:
+            return self
+        return replace(self, close=self.close + key + self.close_key, close_key=None)
+
+    @property
+    def rest_of_end(self) -> str:
+        """What tells the end from another argument, where it begins as one does (`<` of `</call>`);
+        "" where it does not."""
+        return self.end.removeprefix(self.open) if self.end.startswith(self.open) else ""
 
 
 PYTHON = JsonStyle(

@@ -16,6 +16,7 @@ from grammars.render import render
 from grammars.turn import Choice, JsonAnswer, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
+    CallIndex,
     Content,
     Format,
     JsonArguments,
@@ -330,6 +331,37 @@ NAME_CLOSES = Format(
     opening=(Marker("<calls>"),),
     closing=(Literal("\n"), Marker("</calls>")),
 )
+KEY_TAGS = Format(
+    "tags of the keys",
+    (
+        Marker("<call>"),
+        Name(),
+        Literal("\n"),
+        TaggedArguments(open="<", after_key=">", close="</", close_key=">\n", end="</call>"),
+    ),
+    between="\n",
+)
+COUNTED_TAGS = Format(
+    "tags with the number of the call",
+    (
+        Marker("<call_"),
+        CallIndex(first=1, id="", anew=True),
+        Literal(">"),
+        JsonCall(),
+        Literal("</call_"),
+        CallIndex(first=1, id="", anew=True),
+        Literal(">"),
+    ),
+)
+WORDS = Format(
+    "words, and thoughts that end with their line",
+    (Marker("Action:"), Literal(" "), Name(), Literal("\nAction Input: "), JsonArguments()),
+    closing=(Literal("\nPAUSE"),),
+    reasoning=Reasoning(Marker("Thought:"), Literal("\n"), pad_open=" "),
+    contents=(Content("Answer: "),),
+    before="\n",
+    between="\n",
+)
 FORMATS = {
     format.name: format
     for format in (
@@ -366,6 +398,9 @@ FORMATS = {
         RULED,
         ID_LAST,
         NAME_CLOSES,
+        KEY_TAGS,
+        COUNTED_TAGS,
+        WORDS,
     )
 }
 EACH = pytest.mark.parametrize("name", FORMATS)

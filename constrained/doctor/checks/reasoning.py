@@ -28,7 +28,7 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
         yield Verdict(Level.OK, "the template knows no reasoning block")
     else:
         markers = [block.opener.text, block.closer.text]
-        text = f"reasoning stands between {markers[0]} and {markers[1]}"
+        text = f"reasoning stands between {' and '.join(block.shown)}"
         yield Verdict(Level.OK, text, facts={"markers": markers})
         start = switches.default.start
         facts: dict[str, Any] = {"start": start.value, "prompt": switches.prompt}

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.faithful import Bench, list_trials
+from benchmarks.faithful import TOOLS, Bench, list_trials
+from grammars.errors import RenderError
 from grammars.infer.detect import Origin
 from grammars.parse.parser import parse
+from grammars.render import render
+from grammars.turn import Turn
 
 FOLDER = Path(__file__).parents[2] / "data" / "invented"
 TRIALS = 9  # of each template
@@ -56,6 +59,16 @@ def open_bench(name: str) -> Bench:
         "id_behind",  # which nothing ends
         "name_closes",  # a tag of the name of the call around its arguments
         "needs_system",  # without which it refuses every conversation
+        "thought_in_words",  # a thought that ends with its line
+        "react_final_answer",  # a thought in every turn, content behind words
+        "react_pause",  # a word behind all calls
+        "french_words",
+        "chinese_marks",  # words between signs
+        "counted_tags",  # the number of a call in its tags
+        "typed_param",  # each type by its name
+        "key_tags",  # arguments in tags of their names
+        "toml_block",  # thoughts that cannot be read
+        "thought_in_call",
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
@@ -74,13 +87,48 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         ("name_as_tag", "one call is not written as the first, or the last, of two calls"),
         ("trims_strings", "with a text with white space around it"),
         ("two_thoughts", "with reasoning and a call it writes"),
-        ("thought_in_words", "reasoning is written in no known way"),
+        ("counted_brackets", "one call is not written as the first, or the last, of two calls"),
     ],
 )
 def test_what_no_format_says_is_explained(name: str, reason: str) -> None:
     selected = open_bench(name).teaching
     assert selected.origin is Origin.GENERIC
     assert reason in selected.notice
+
+
+@pytest.mark.parametrize("name", ["toml_block", "thought_in_call"])
+def test_thoughts_that_cannot_be_read_are_left_out_of_prompts(name: str) -> None:
+    teaching = open_bench(name).teaching
+    assert teaching.format.reasoning is None
+    assert "reasoning in no known way" in teaching.notice
+    thoughtful = {"role": "assistant", "content": "", "reasoning_content": "A thought"}
+    call = {"type": "function", "function": {"name": TOOLS[3]["function"]["name"], "arguments": {}}}
+    messages = [{"role": "user", "content": "Go"}, {**thoughtful, "tool_calls": [call]}]
+    assert "A thought" not in teaching.template.render(messages, TOOLS)
+    assert "ping" in teaching.template.render(messages)
+
+
+def test_a_thought_that_its_line_ends_has_no_other_line() -> None:
+    format = open_bench("thought_in_words").teaching.format
+    read = parse("Thought: I look.\nIt is so.\nThat is all.", format)
+    assert (read.reasoning, read.content) == ("I look.", "It is so.\nThat is all.")
+    with pytest.raises(RenderError):
+        render(Turn("It is so.", "I look.\nI see."), format)
+
+
+def test_words_around_every_answer_are_no_content() -> None:
+    bench = open_bench("plan_say_do")
+    assert bench.teaching.origin is Origin.GENERIC
+    assert (bench.teaching.format.head, bench.teaching.format.tail) == (
+        "<say>",
+        "</say>\n<do></do>",
+    )
+    for trial in islice(list_trials(bench.teaching.format.markers), 0, TRIALS * EVERY, EVERY):
+        assert not bench.judge(trial)
+
+
+def test_a_template_that_changes_answers_is_told_of() -> None:
+    assert "the template changes the text of answers" in open_bench("json_turn").teaching.notice
 
 
 def test_what_wraps_answers_is_no_content() -> None:
