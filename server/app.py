@@ -38,10 +38,11 @@ from server.http import model_routes, status
 from server.http.body import describe_mistakes
 from server.http.dialect import Dialect, find_dialect
 from server.http.gate import OPEN, Gate
+from server.http.leases import Leases
 from server.http.openapi import complete_document
+from server.mcp.hosted_tools import McpServerPool
 from server.metrics import Counters
 from server.models.embedding_service import EmbeddingService
-from server.models.leases import ModelLeases
 from server.models.served_models import ModelBounds, ServedModels
 from server.models.source import ModelSource
 from server.observe.telemetry import Telemetry, find_tracer
@@ -81,6 +82,7 @@ def make_app(
     address: str = "",
     store: SharedStore | None = None,
     embedding: EmbeddingService | None = None,
+    mcp: McpServerPool | None = None,
 ) -> FastAPI:
     """The application of one model, or of several.
 
@@ -95,6 +97,7 @@ def make_app(
         store: what several servers share, and what outlives this one; None: nothing. The
             application closes it.
         embedding: the model for embeddings; None: there is none.
+        mcp: the MCP servers whose tools requests may want; None: there are none.
 
     Raises:
         RequestError: it has the name of another model.
@@ -128,10 +131,14 @@ def make_app(
         models.start(stop)
         if embedding is not None:
             embedding.start(stop)
+        if mcp is not None:
+            await _start_servers(mcp, stop)
         await app.state.batches.resume()
         yield
         await app.state.batches.stop()
         await models.close()
+        if mcp is not None:
+            await mcp.close()
         if embedding is not None:
             await asyncio.to_thread(embedding.close)
         if traces is not None:
@@ -150,6 +157,7 @@ def make_app(
     app.state.settings = settings
     app.state.counters = counters
     app.state.embeddings = embedding
+    app.state.mcp = mcp
     if store is not None:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     app.state.batches = BatchRunner(make_routes(app.state), models, settings)
@@ -160,7 +168,7 @@ def make_app(
     app.include_router(playground.router)
     _add_errors(app)
     complete_document(app, settings, OPEN)
-    app.add_middleware(ModelLeases, models=models)
+    app.add_middleware(Leases)
     app.add_middleware(Gate, dialects=DIALECTS, settings=settings, counters=counters)
     if settings.cors_origins:
         app.add_middleware(
@@ -170,6 +178,20 @@ def make_app(
             allow_headers=["*"],
         )
     return app
+
+
+async def _start_servers(mcp: McpServerPool, stop: Callable[[Exception], None] | None) -> None:
+    """Connects to MCP servers.
+
+    Raises:
+        Error: one cannot be reached, and nobody else is told.
+    """
+    try:
+        await mcp.start()
+    except Error as error:
+        if stop is None:
+            raise
+        stop(error)
 
 
 def make_routes(state: State) -> FastAPI:
@@ -182,7 +204,7 @@ def make_routes(state: State) -> FastAPI:
     routes.state = state
     _add_dialects(routes)
     _add_errors(routes)
-    routes.add_middleware(ModelLeases, models=state.models)
+    routes.add_middleware(Leases)
     return routes
 
 

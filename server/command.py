@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from constrained import embedded
 from constrained.commands import options as shared
 from constrained.commands.configuration import Parsed
+from constrained.commands.mcp import connection as mcp_options
 from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
 from constrained.deadline import check_timeout
 from constrained.engine.host import available_memory, bound_heap, keep_returning
@@ -32,6 +33,7 @@ from server.settings import ReasoningField, Settings
 if TYPE_CHECKING:
     from constrained.model.model import Model
     from constrained.model_files.hub_cache import CachedModel
+    from server.mcp.hosted_tools import McpServerPool
     from server.models.source import ModelSource
     from server.store.shared_store import SharedStore
 
@@ -95,6 +97,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     )
     add("-a", "--alias", metavar="NAME", help=help)
     _add_models(parser.add_argument_group("several models").add_argument)
+    mcp_options.add_options(parser, approve=False)
+    _add_tool_limits(parser.add_argument_group("calls that the server carries out").add_argument)
     add_embedding_options(parser.add_argument_group("embeddings").add_argument)
     help = "field for reasoning in Chat Completions; default: reasoning_content"
     fields = tuple(ReasoningField)
@@ -156,6 +160,18 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--otel", action="store_true", help=help)
     add("-v", "--verbose", action="store_true", help="same as --log-level debug")
     _add_without_effect(parser)
+
+
+def _add_tool_limits(add: Callable[..., Any]) -> None:
+    """Limits of one reply, in which the server carries calls out."""
+    help = f"maximum number of turns in one reply; default: {Settings.max_tool_steps}"
+    add("--tool-steps", type=int, default=Settings.max_tool_steps, metavar="N", help=help)
+    seconds = Settings.max_tool_seconds
+    help = f"time after which the model has to answer; default: {seconds:.0f}"
+    add("--tool-seconds", type=float, default=seconds, metavar="SECONDS", help=help)
+    size = Settings.max_tool_output >> 10
+    help = f"maximum length of a result, in 1,024 characters; the rest is cut; default: {size}"
+    add("--tool-output", type=int, default=size, metavar="N", help=help)
 
 
 def _add_models(add: Callable[..., Any]) -> None:
@@ -298,6 +314,7 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
 
     sources = find_models(options)
     embedding = find_embedding_service(options, settings)
+    mcp = find_servers(options)
     listening = open_socket(options.host, options.port)
     address = f"http://{write_address(options.host, listening.getsockname()[1])}"
     LOG.info("listening on %s%s", address, _describe_start(sources))
@@ -314,6 +331,7 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         address=address,
         store=find_store(options),
         embedding=embedding,
+        mcp=mcp,
     )
 
     def drain() -> None:
@@ -350,6 +368,20 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
     from server.store.store_address import open_store
 
     return open_store(options.store)
+
+
+def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
+    """The MCP servers that the options name; None: none.
+
+    Raises:
+        RequestError: one is none, or the package `mcp` is not installed.
+    """
+    if not mcp_options.has_servers(options):
+        return None
+    servers = mcp_options.read_servers(options)
+    from server.mcp.mcp_pool import McpPool
+
+    return McpPool(servers, options.mcp_timeout)
 
 
 def find_models(options: argparse.Namespace) -> "list[ModelSource]":
@@ -462,6 +494,9 @@ def read_settings(options: argparse.Namespace) -> Settings:
         max_choices=options.max_choices,
         max_repetition=_read_unbounded(options.max_repetition),
         max_repetition_limit=_read_unbounded(options.max_repetition_limit),
+        max_tool_steps=options.tool_steps,
+        max_tool_seconds=options.tool_seconds,
+        max_tool_output=options.tool_output << 10,
         max_schema=options.max_schema << 10,
         max_template_kwargs=options.max_template_kwargs << 10,
         max_file=options.max_file << 20,

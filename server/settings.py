@@ -85,6 +85,12 @@ class Settings:
     any number."""
     max_repetition_limit: int | None = None
     """The largest `max_repetition` of a request; None: any, also none."""
+    max_tool_steps: int = 16
+    """Turns of one reply, where the server carries calls out; the last of them is an answer."""
+    max_tool_seconds: float = 600.0
+    """Of one reply, where the server carries calls out; then the model has to answer."""
+    max_tool_output: int = 256 << 10
+    """Characters of a result that the model reads, of calls that the server carries out."""
     max_stored: int = 1000
     """Responses that are kept for `previous_response_id`."""
     max_stored_bytes: int = 256 * MIB
@@ -145,6 +151,9 @@ class Settings:
             "max_choices",
             "max_repetition",
             "max_repetition_limit",
+            "max_tool_steps",
+            "max_tool_seconds",
+            "max_tool_output",
             "max_stored",
             "max_stored_bytes",
             "max_file",

@@ -85,6 +85,9 @@ class AgentLoop:
         limits: of the run.
         search: of further tools, which can be called once they are found.
         clock: in seconds.
+        partial: calls that have a function are executed also where others of their turn are left to
+            the caller. Otherwise all calls of such a turn are.
+        final_answer: the last of `max_steps` turns is an answer, without calls.
 
     Attributes:
         shown: the tools that are given, as they are now.
@@ -104,8 +107,11 @@ class AgentLoop:
         limits: RunLimits,
         search: ToolSearch | None = None,
         clock: Clock = time.monotonic,
+        partial: bool = False,
+        final_answer: bool = False,
     ):
         self._source, self._limits, self._search = tools, limits, search
+        self._partial, self._final_answer = partial, final_answer
         self._given_hidden: Sequence[Any] = options.get("hidden_tools", ())
         self._hidden = _isolate_all(self._given_hidden, limits.isolate)
         self._found: list[Any] = []
@@ -171,6 +177,11 @@ class AgentLoop:
                 found.append(OpenCall(number, call, tool))
         return found
 
+    @property
+    def refused(self) -> list[tuple[int, CallResult]]:
+        """The calls of this turn that are not executed: their numbers, and why."""
+        return [(number, answer) for number, answer in enumerate(self._answers) if answer]
+
     def find_function(self, call: ToolCall) -> FunctionTool | None:
         """The tool of a call, if it has a function."""
         tool = find_tool(call.name, [*self.callable_tools, *self._gone])
@@ -218,6 +229,8 @@ class AgentLoop:
         spent = self._limits.budget.find_spent(self._spent)
         if spent is not None and self._last_turn is None:
             self._last_turn = _LastTurn(Reason.BUDGET, f"{spent} is spent")
+        if self._final_answer and self.step == self._limits.max_steps - 1 and not self._last_turn:
+            self._last_turn = _LastTurn(Reason.MAX_STEPS, f"turn {self.step + 1} is the last one")
         if self._last_turn is not None:
             self.options["tool_choice"] = "none"
         if self._search is not None:
@@ -270,6 +283,9 @@ class AgentLoop:
                 self.detail = self._explain_repetition(reply.barred_calls[0])
         elif not all(map(self.find_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
+            if self._partial:
+                self._answers = self.judge(reply.calls, begun)
+                self._note_refusals(reply.calls)
         else:
             self._answers = self.judge(reply.calls, begun)
             self._note_refusals(reply.calls)
@@ -282,6 +298,9 @@ class AgentLoop:
         answers: list[CallResult | None] = []
         spent = self._spent
         for number, call in enumerate(calls):
+            if self._partial and self.find_function(call) is None:
+                answers.append(None)  # the caller decides about it
+                continue
             cost = self._price(call)
             answer = None
             if number not in begun:
@@ -344,7 +363,9 @@ class AgentLoop:
         """Takes the results of the open calls; the model reads those of all calls of the turn."""
         executed = iter(results)
         calls = self._context.messages[-1].get("tool_calls", ())
-        for call, known in zip(calls, self._answers, strict=False):
+        for number, (call, known) in enumerate(zip(calls, self._answers, strict=False)):
+            if known is None and self.find_function(self._replies[-1].calls[number]) is None:
+                continue  # it is left to the caller
             answer = known or next(executed)
             self._note(answer)
             self._results.append(answer)

@@ -15,6 +15,8 @@ from constrained.tools.search import ToolSearch, read_search
 from grammars.turn import ToolCall
 
 OnInterrupted: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
+OnResult: TypeAlias = Callable[[CallPlace, CallResult], None]
+"""Gets to know what became of a call, as soon as that is known."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class RunSettings:
         on_interrupted: see `RunOptions`.
         search: see `search_tools` of `RunOptions`.
         journal: keeps what happens.
+        on_result: see `OnResult`; None: nobody wants to know.
     """
 
     limits: RunLimits = field(default_factory=RunLimits)
@@ -36,6 +39,7 @@ class RunSettings:
     on_interrupted: OnInterrupted | None = None
     search: ToolSearch | None = None
     journal: Journal = field(default_factory=NoJournal)
+    on_result: OnResult | None = None
 
     def make_loop(
         self,
@@ -200,6 +204,8 @@ class _Turn:
     async def execute(self) -> None:
         """Executes the calls of the turn that are open."""
         calls = self._loop.open
+        for number, answer in self._loop.refused:
+            self._tell(self._find_place(number, answer.call), answer)
         for open_call in calls:
             if open_call.number not in self._verdicts:
                 await self._decide(open_call.number, open_call.call)
@@ -228,12 +234,16 @@ class _Turn:
         """The result of a call."""
         number, call = open_call.number, open_call.call
         place = self._find_place(number, call)
-        known = self._journal.find_result(place)
-        if known is not None:
-            return known
-        result = await self._perform(open_call, place)
-        self._journal.note_result(place, result)
+        result = self._journal.find_result(place)
+        if result is None:
+            result = await self._perform(open_call, place)
+            self._journal.note_result(place, result)
+        self._tell(place, result)
         return result
+
+    def _tell(self, place: CallPlace, result: CallResult) -> None:
+        if self._settings.on_result is not None:
+            self._settings.on_result(place, result)
 
     async def _perform(self, open_call: OpenCall, place: CallPlace) -> CallResult:
         verdict = self._verdicts[open_call.number]

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
-from constrained.mcp.server import McpServer, McpSources, ServerAddress, ServerCommand
+from constrained.mcp.server import (
+    HttpTransport,
+    McpServer,
+    McpSources,
+    ServerAddress,
+    ServerCommand,
+)
 from grammars.schema.subschemas import escape as escape_pointer
 
 SERVERS = ("mcpServers", "servers")
@@ -23,6 +29,12 @@ REFUSED = {
     "headersHelper": "write the headers into `headers`, with ${VARIABLE} for what is secret",
 }
 """Fields without which a server would run otherwise than its file asks for; what to do instead."""
+TRANSPORTS = {
+    "sse": HttpTransport.SSE,
+    "streamable-http": HttpTransport.STREAMABLE,
+    "streamableHttp": HttpTransport.STREAMABLE,
+}
+"""Types that say which transport; behind `http`, as in VS Code, it may be either."""
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 """A variable: ${NAME} and ${NAME:-default}, or ${env:NAME} and ${input:ID} of VS Code."""
 
@@ -80,13 +92,10 @@ class ConfigReader:
         match kind:
             case "stdio" | "local":
                 known = COMMAND_FIELDS
-            case "http" | "streamable-http" | "streamableHttp" | "remote":
+            case "http" | "streamable-http" | "streamableHttp" | "remote" | "sse":
                 known = ADDRESS_FIELDS
-            case "sse":
-                hint = "Use its address of streamable HTTP"
-                raise self._error(f"{where}/type", "the transport sse was given up by MCP", hint)
             case _:
-                raise self._error(f"{where}/type", f"{kind!r} is neither stdio nor http")
+                raise self._error(f"{where}/type", f"{kind!r} is neither stdio nor http nor sse")
         for key in entry.keys() - known - COMMON_FIELDS:
             self._notes.append(f"{self._name}: {where}/{key} is ignored")
         if known is ADDRESS_FIELDS:
@@ -94,7 +103,7 @@ class ConfigReader:
             if not re.match(r"https?://", url):
                 raise self._error(f"{where}/url", f"{url!r} is no http:// or https:// address")
             headers = self._read_texts(entry.get("headers"), f"{where}/headers")
-            return ServerAddress(url, headers, name)
+            return ServerAddress(url, headers, name, TRANSPORTS.get(kind, HttpTransport.ANY))
         args = entry.get("args", [])
         if not isinstance(args, list):
             raise self._error(f"{where}/args", "the arguments have to be a list")

@@ -10,13 +10,14 @@ from typing import IO, Any, TypeVar
 
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters, stdio_client, types
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
 from constrained.errors import Error, RequestError
 from constrained.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.mcp.results import McpResult
-from constrained.mcp.server import McpServer, ServerCommand
+from constrained.mcp.server import HttpTransport, McpServer, ServerAddress, ServerCommand
 from constrained.mcp.watched_transport import notice_end
 
 T = TypeVar("T")
@@ -82,6 +83,11 @@ class McpConnection:
         """The name of the server: as it was given, or else as the server calls itself."""
         return self._name or str(self._server)
 
+    @property
+    def is_lost(self) -> bool:
+        """True if the server has ended and is not started any more."""
+        return self._client is None and not self._may_reopen
+
     async def open(self) -> None:
         """Starts the server, or connects to it.
 
@@ -136,22 +142,71 @@ class McpConnection:
                 command=server.command, args=[*server.args], env=dict(server.env), cwd=server.cwd
             )
             transport = stdio_client(parameters, errlog=log)  # type: ignore[arg-type]
-        else:
-            # What is read may come late: calls have a deadline of their own.
-            wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
-            http = httpx2.AsyncClient(headers=dict(server.headers), timeout=wait)
-            await stack.enter_async_context(http)
-            transport = streamable_http_client(server.url, http_client=http)
+            return await self._open_client(stack, transport, end)
+        if server.transport is HttpTransport.SSE:
+            return await self._open_client(stack, self._make_sse(server), end)
+        if server.transport is HttpTransport.STREAMABLE:
+            return await self._open_client(stack, self._make_streamable(server), end)
+        try:
+            return await self._open_client(stack, self._make_streamable(server), end)
+        except Exception as failure:
+            if not isinstance(_find_cause(failure), MCPError | httpx2.HTTPStatusError):
+                raise  # nobody listens, or does not answer
+            try:  # as MCP has it: a server of 2024 refuses what it is asked
+                return await self._open_client(stack, self._make_sse(server), end)
+            except Exception as other:
+                raise failure from other
+
+    @asynccontextmanager
+    async def _make_streamable(self, server: ServerAddress) -> AsyncIterator[Any]:
+        async with (
+            self._make_http(dict(server.headers)) as http,
+            streamable_http_client(server.url, http_client=http) as streams,
+        ):
+            yield streams
+
+    def _make_sse(self, server: ServerAddress) -> Any:
+        return sse_client(
+            server.url, headers=dict(server.headers), httpx_client_factory=self._make_http
+        )
+
+    def _make_http(
+        self,
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        """A client of HTTP, with timeouts of ours: what is read may come late, as calls have a
+        deadline of their own."""
+        wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
+        return httpx2.AsyncClient(headers=headers, auth=auth, timeout=wait)
+
+    async def _open_client(
+        self, stack: AsyncExitStack, transport: Any, end: asyncio.Event
+    ) -> Client:
+        """A client that is ready; its end sets `end`, and not that of one that never was."""
+        state = _ClientState()
+
+        def leave() -> None:
+            state.has_ended = True
+            if state.is_ready:
+                self._leave(end)
+
         client = Client(
-            notice_end(transport, lambda: self._leave(end)),
+            notice_end(transport, leave),
             elicitation_callback=self._elicit,
             message_handler=self._take_message,
             cache=None,
         )
-        await stack.enter_async_context(client)
-        if self._name is None and client.server_info is not None:
-            self._name = client.server_info.name
-        await self._list_tools(client)
+        async with AsyncExitStack() as attempt:
+            await attempt.enter_async_context(client)
+            if self._name is None and client.server_info is not None:
+                self._name = client.server_info.name
+            await self._list_tools(client)
+            stack.push_async_exit(attempt.pop_all())
+        state.is_ready = True
+        if state.has_ended:
+            self._leave(end)
         return client
 
     async def _list_tools(self, client: Client) -> None:
@@ -287,9 +342,7 @@ class McpConnection:
         return McpError(f"{message} is not known{more}")
 
     def _explain_start(self, error: Exception, printed: str) -> McpError:
-        cause: BaseException = error
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
+        cause = _find_cause(error)
         text = str(cause) or type(cause).__name__
         if isinstance(cause, TimeoutError):
             text = f"it was not ready within {self._settings.connect_timeout:g} s"
@@ -298,6 +351,21 @@ class McpConnection:
         if printed:
             text += f". It has printed: {printed}"
         return McpError(f"the MCP server {self.name} cannot be reached: {text}")
+
+
+@dataclass
+class _ClientState:
+    """Whether a client is ready, and whether its connection has ended."""
+
+    is_ready: bool = False
+    has_ended: bool = False
+
+
+def _find_cause(error: BaseException) -> BaseException:
+    """The first error of a group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> list[Any]:

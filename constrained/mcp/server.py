@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
 
 
@@ -28,19 +29,35 @@ class ServerCommand:
         return self.name or shlex.join([self.command, *self.args])
 
 
+class HttpTransport(StrEnum):
+    """How a server is spoken to over HTTP.
+
+    Attributes:
+        ANY: streamable HTTP, or SSE if the server does not know it.
+        STREAMABLE: streamable HTTP.
+        SSE: the transport of 2024: a stream of events, and an address to post to.
+    """
+
+    ANY = "any"
+    STREAMABLE = "http"
+    SSE = "sse"
+
+
 @dataclass(frozen=True)
 class ServerAddress:
-    """A server that listens at an address (streamable HTTP).
+    """A server that listens at an address.
 
     Args:
         url: the address.
         headers: sent with each request.
         name: default: what the server calls itself.
+        transport: see `HttpTransport`.
     """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     name: str | None = None
+    transport: HttpTransport = HttpTransport.ANY
 
     def __str__(self) -> str:
         return self.name or self.url

@@ -41,6 +41,23 @@ class McpOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class McpTool:
+    """A tool of a server.
+
+    Args:
+        server: the name of the server.
+        name: that the server calls it by.
+        listed: the tool as JSON, as the server lists it.
+        function: the same for a run, under the name that the model sees.
+    """
+
+    server: str
+    name: str
+    listed: Mapping[str, Any]
+    function: FunctionTool
+
+
+@dataclass(frozen=True)
 class McpResource:
     """A resource of a server, to be read with `read_resource`."""
 
@@ -180,6 +197,22 @@ class McpServers:
     def names(self) -> list[str]:
         """The names of the servers."""
         return [connection.name for connection in self._connections]
+
+    @property
+    def is_lost(self) -> bool:
+        """True if a server has ended and is not started any more."""
+        return any(connection.is_lost for connection in self._connections)
+
+    def list_tools(self) -> list[McpTool]:
+        """The tools of all servers, as they are now, with whose they are; without those that
+        `resource_tools` adds."""
+        functions = iter(self.tools())
+        listed: list[McpTool] = []
+        for connection, tools in zip(self._connections, self._listed, strict=True):
+            for tool in tools:
+                form = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+                listed.append(McpTool(connection.name, tool.name, form, next(functions)))
+        return listed
 
     def tools(self) -> list[FunctionTool]:
         """The tools of all servers, as they are now.

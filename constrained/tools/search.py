@@ -104,9 +104,19 @@ class ToolSearch:
         Raises:
             ToolError: `rank` named a tool that does not exist.
         """
+        return self.describe(self.find(query))
+
+    def describe(self, names: Sequence[str]) -> dict[str, Any]:
+        """Returns what the model reads as the result of a search that has found these.
+
+        Args:
+            names: of tools to search; others are left out.
+        """
         found: list[dict[str, Any]] = []
         refused: dict[str, str] = {}
-        for name in self.find(query):
+        for name in names:
+            if name not in self._entries:
+                continue
             try:
                 found.append(_describe(self._entries[name]))
             except SchemaError as error:
@@ -136,6 +146,14 @@ class ToolSearch:
                 hint = "Return names of the tools to search"
                 raise ToolError(f"rank named {name!r}, which is no tool", hint=hint)
         return ranked
+
+    def find_entry(self, name: str) -> Entry:
+        """Returns a tool to search as it was given.
+
+        Args:
+            name: of one of `tools`.
+        """
+        return self._entries[name]
 
     def check_names(self, others: Sequence[str]) -> None:
         """Refuses other tools of a name that one of these has.

@@ -12,7 +12,7 @@ from constrained.errors import RequestError
 from server import command as serve_command
 from server.command import SEQUENCES, read_settings
 
-ALONE = ("models_dir", "models_preset", "batch_dir")
+ALONE = ("models_dir", "models_preset", "batch_dir", "mcp", "mcp_config")
 """Options of `serve` that a cluster does not have."""
 
 

@@ -5,7 +5,7 @@ the two cannot differ.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import Request
 from fastapi.responses import Response
@@ -13,9 +13,31 @@ from fastapi.responses import Response
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
 from server.http.sse import COMMENT, EventStream, encode_event, encode_json, keep_alive
-from server.turns.active_request import ActiveRequest, TurnEvent
+from server.turns.active_request import TurnEvent
+from server.turns.compiled_request import CompiledRequest
 
 Json = dict[str, Any]
+
+
+class Underway(Protocol):
+    """A request under way: one turn or more (`ActiveRequest`, `ActiveRun`)."""
+
+    @property
+    def compiled(self) -> CompiledRequest:
+        """The request, with prompt and grammar."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Waits until there is an event, at most so long."""
+        ...
+
+    def follow(self) -> AsyncIterator[tuple[int, TurnEvent]]:
+        """The events, each with the number of its choice."""
+        ...
+
+    def cancel(self) -> None:
+        """Ends it; does nothing if it is over."""
+        ...
 
 
 class ReplyWriter:
@@ -60,7 +82,7 @@ class ReplyWriter:
 
 
 async def answer(
-    request: Request, active: ActiveRequest, writer: ReplyWriter, *, is_streamed: bool
+    request: Request, active: Underway, writer: ReplyWriter, *, is_streamed: bool
 ) -> Response:
     """The reply to a request under way.
 
@@ -85,7 +107,7 @@ async def answer(
     )
 
 
-async def _wait_for_start(request: Request, active: ActiveRequest, seconds: float) -> None:
+async def _wait_for_start(request: Request, active: Underway, seconds: float) -> None:
     """Waits with the status of a stream until there is something to stream, or until a ping is due:
     what is refused until then is refused with its own status."""
     try:
@@ -95,7 +117,7 @@ async def _wait_for_start(request: Request, active: ActiveRequest, seconds: floa
         raise
 
 
-async def _write(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[Json]:
+async def _write(active: Underway, writer: ReplyWriter) -> AsyncIterator[Json]:
     for chunk in writer.open():
         writer.before_sending(chunk)
         yield chunk
@@ -108,11 +130,11 @@ async def _write(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[Js
         yield chunk
 
 
-async def _collect(active: ActiveRequest, writer: ReplyWriter) -> list[Json]:
+async def _collect(active: Underway, writer: ReplyWriter) -> list[Json]:
     return [chunk async for chunk in _write(active, writer)]
 
 
-async def _stream(active: ActiveRequest, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
+async def _stream(active: Underway, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
     try:
         async for chunk in _write(active, writer):
             yield writer.encode(chunk)

@@ -1,14 +1,15 @@
 """Shared by the paths of all dialects: the models that are served, and whose is what they keep."""
 
 import hashlib
+from functools import partial
 
 from fastapi import Request
 
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.gate import find_key
+from server.http.leases import hold
 from server.models.embedding_service import EmbeddingService
-from server.models.leases import hold
 from server.models.served_models import ServedModels
 from server.turns.service import Service
 
@@ -36,7 +37,7 @@ async def find_named_service(request: Request, name: str | None) -> Service:
     """
     models: ServedModels = request.app.state.models
     model = await wait_for_client(request, models.acquire(name))
-    hold(request.scope, model)
+    hold(request.scope, partial(models.release, model))
     assert model.service is not None, "who has acquired it keeps it loaded"
     return model.service
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
+from constrained.agent.outcome import CallResult
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import StreamEvent
 from constrained.engine.sampling import SEEDS, Sampling
@@ -29,8 +30,27 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 
 LOG = logging.getLogger("constrained.server")
 MOSTLY = 0.9  # of a prompt that was in the cache: nothing worth a warning was lost
-TurnEvent: TypeAlias = StreamEvent | Reply
-"""An event of a turn; the reply comes last."""
+
+
+@dataclass(frozen=True)
+class TurnStarted:
+    """A turn of a run begins; the events behind this one are of it."""
+
+    compiled: CompiledRequest
+
+
+@dataclass(frozen=True)
+class CallAnswered:
+    """What became of a call of a turn that this server has carried out, and its number there. Calls
+    that are left to the client are not answered."""
+
+    index: int
+    result: CallResult
+
+
+TurnEvent: TypeAlias = StreamEvent | TurnStarted | CallAnswered | Reply
+"""An event of a turn, or of a run of several (`server.runs`); the reply comes last. That of a run
+is the reply of its last turn, with the usage of all."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 Functions stay as they are. The tools of a namespace (Responses) get its name in front of theirs.
 A custom tool takes a text: it is offered as a function with that text for its one argument, held to
-the format of the tool. What only OpenAI itself or a client's own machinery can run, such as
-`web_search`, is left out, and the reply names it.
+the format of the tool. Tools of MCP servers are run here, see `server.mcp`. What only OpenAI itself
+or a client's own machinery can run, such as `web_search`, is left out, and the reply names it.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from constrained.errors import Error
+from constrained.tools.functions import FunctionTool
+from constrained.tools.search import ToolSearch
 from grammars.errors import SchemaError
 from grammars.regex.lark_texts import express_lark
 from server.errors import HttpError
@@ -21,6 +23,8 @@ from server.turns.request_checks import check_size
 Json = dict[str, Any]
 INPUT = "input"
 """The argument that has the text of a custom tool."""
+MOST_FOUND = 5
+"""Tools that a search finds that is carried out here."""
 JOINT = "__"  # between a namespace and the name of a tool
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
 _FORCING = ("auto", "none", "any", "required")
@@ -34,13 +38,18 @@ class ToolForm:
         name: the client's.
         namespace: that it stands in; None: in none.
         is_custom: it takes a text, and no arguments.
-        is_search: it searches for further tools, and the client carries it out.
+        is_search: it searches for further tools.
+        server: the label of the MCP server whose tool it is; None: it is of none.
+        runs_here: this server carries its calls out, and not the client. The calls of a tool of an
+            MCP server that do not run here wait for the client's approval.
     """
 
     name: str
     namespace: str | None = None
     is_custom: bool = False
     is_search: bool = False
+    server: str | None = None
+    runs_here: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,8 @@ class OfferedTools:
         places: JSON pointers to each of the functions in the request.
         hidden: functions that may be called, but are not in the prompt.
         hidden_places: JSON pointers to each of these.
+        search: a search that this server carries out; None: there is none.
+        search_places: JSON pointers to each of the functions that it searches.
     """
 
     functions: tuple[Any, ...] = ()
@@ -70,6 +81,47 @@ class OfferedTools:
     places: tuple[str, ...] = ()
     hidden: tuple[Any, ...] = ()
     hidden_places: tuple[str, ...] = ()
+    search: ToolSearch | None = None
+    search_places: tuple[str, ...] = ()
+
+    @property
+    def runs_here(self) -> bool:
+        """True if calls of a tool are carried out here."""
+        return self.search is not None or any(form.runs_here for form in self.forms.values())
+
+    @property
+    def has_hosted(self) -> bool:
+        """True if a tool is this server's, also one that waits for approval."""
+        return self.runs_here or any(form.server is not None for form in self.forms.values())
+
+    def take_out(self, deferred: Collection[str], name: str, top: int) -> "OfferedTools":
+        """The same, but a search that this server carries out finds some of the tools, and the
+        prompt has only the search.
+
+        Args:
+            deferred: their names.
+            name: of the function that searches.
+            top: so many tools are found at most.
+
+        Raises:
+            Error: one is no tool, or has the name of another one.
+        """
+        shown: list[tuple[Any, str]] = []
+        searched: list[tuple[Any, str]] = []
+        for function, place in zip(self.functions, self.places, strict=True):
+            kept = searched if find_function_name(function) in deferred else shown
+            kept.append((function, place))
+        places = tuple(place for _, place in searched)
+        with replace(self, search_places=places).locating_errors():
+            search = ToolSearch([function for function, _ in searched], name=name, top=top)
+        return replace(
+            self,
+            functions=tuple(function for function, _ in shown),
+            places=tuple(place for _, place in shown),
+            forms={**self.forms, name: ToolForm(name, is_search=True, runs_here=True)},
+            search=search,
+            search_places=places,
+        )
 
     def defer(self, deferred: Collection[str], found: Collection[str]) -> "OfferedTools":
         """The same, but some tools are not in the prompt.
@@ -114,6 +166,8 @@ class OfferedTools:
                 return {"type": "function", "name": self._find_name(name, None)}
             case {"type": "function" | "custom", "name": str(name)}:
                 return {"type": "function", "name": self._find_name(name, choice.get("namespace"))}
+            case {"type": "mcp", "server_label": str(label)}:
+                return self._choose_of_server(label, choice.get("name"))
             case {"type": str(kind)} if self.find_form(kind).is_search:
                 return {"type": "function", "name": kind}
             case {"type": str(kind)} if kind in {tool.type for tool in self.skipped}:
@@ -126,12 +180,28 @@ class OfferedTools:
             case _:
                 return choice
 
+    def _choose_of_server(self, label: str, name: Any) -> Json:
+        """The choice of a tool of an MCP server, or of any of its tools."""
+        found: list[Json] = []
+        for function, form in self.forms.items():
+            if form.server == label and name in (None, form.name):
+                found.append({"type": "function", "name": function})
+        if not found:
+            message = f"no tool of the MCP server {label!r} is offered that it names"
+            raise HttpError(400, message, "invalid_value", where="/tool_choice")
+        if name is not None:
+            return found[0]
+        return {"type": "allowed_tools", "mode": "required", "tools": found}
+
     def _translate_allowed(self, tools: Sequence[Any], where: str) -> list[Any]:
         skipped = {tool.type for tool in self.skipped}
         allowed: list[Any] = []
         for tool in tools:
-            if not isinstance(tool, Mapping) or tool.get("type") not in skipped:
-                allowed.append(self.translate_choice(tool))
+            if isinstance(tool, Mapping) and tool.get("type") in skipped:
+                continue
+            translated = self.translate_choice(tool)
+            is_several = isinstance(translated, Mapping) and "tools" in translated
+            allowed += translated["tools"] if is_several else [translated]
         if tools and not allowed:
             message = "this server can run none of the tools that it allows"
             raise HttpError(400, message, "unsupported_tool", where=where)
@@ -158,7 +228,12 @@ class OfferedTools:
         """The place in the request of what is wrong with a function; others stay as they are."""
         _, _, pointer = (where or "").partition("/")
         list_name, _, rest = pointer.partition("/")
-        places = {"tools": self.places, "hidden_tools": self.hidden_places}.get(list_name, ())
+        lists = {
+            "tools": self.places,
+            "hidden_tools": self.hidden_places,
+            "search_tools": self.search_places,
+        }
+        places = lists.get(list_name, ())
         number, slash, below = rest.partition("/")
         if not number.isdecimal() or int(number) >= len(places):
             return where
@@ -168,8 +243,29 @@ class OfferedTools:
         return f"{place}{slash}{below}"
 
 
+def list_shown(offered: OfferedTools) -> list[Any]:
+    """The tools of the prompt: the functions, and the search that this server carries out."""
+    if offered.search is None:
+        return list(offered.functions)
+    return [*offered.functions, offered.search.tool]
+
+
+def list_hidden(offered: OfferedTools, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The tools that may be called beside those of the prompt: a search has found them.
+
+    Args:
+        offered: the tools of the request.
+        messages: the conversation, in OpenAI's form.
+    """
+    if offered.search is None:
+        return list(offered.hidden)
+    return [*offered.hidden, *offered.search.list_found(messages)]
+
+
 def find_function_name(function: Any) -> str | None:
     """The name of a function, in whichever form; None: it has none."""
+    if isinstance(function, FunctionTool):
+        return function.name
     body = function.get("function", function) if isinstance(function, Mapping) else None
     name = body.get("name") if isinstance(body, Mapping) else None
     return name if isinstance(name, str) else None
@@ -186,7 +282,11 @@ def pack_input(text: str) -> Json:
 
 
 def read_offered_tools(
-    tools: Sequence[Any], settings: Settings, *, where: str = "/tools"
+    tools: Sequence[Any],
+    settings: Settings,
+    *,
+    where: str = "/tools",
+    elsewhere: Collection[str] = (),
 ) -> OfferedTools:
     """Reads the tools of a request.
 
@@ -194,11 +294,12 @@ def read_offered_tools(
         tools: as the client sends them.
         settings: have the limits.
         where: JSON pointer to the list.
+        elsewhere: types of tools that the dialect reads by itself.
 
     Raises:
         HttpError: one of them cannot be; has the pointer.
     """
-    reader = _ToolReader(settings)
+    reader = _ToolReader(settings, elsewhere)
     for number, tool in enumerate(tools):
         reader.read(tool, f"{where}/{number}", None)
     if len(reader.functions) > settings.max_tools:
@@ -227,8 +328,9 @@ def _drop_strict(body: Mapping[str, Any]) -> Json:
 class _ToolReader:
     """Gathers the tools of a request."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: Settings, elsewhere: Collection[str]):
         self._settings = settings
+        self._elsewhere = elsewhere
         self.functions: list[Any] = []
         self.places: list[str] = []
         self.forms: dict[str, ToolForm] = {}
@@ -243,6 +345,11 @@ class _ToolReader:
                     self.read(member, f"{where}/tools/{number}", join_name(namespace, name))
             case {"type": "custom"}:
                 self._add_custom(tool, where, namespace)
+            case {"type": str(kind)} if kind in self._elsewhere:
+                pass
+            case {"type": "mcp"} if not _is_function(tool):
+                message = "tools of MCP servers are for /v1/responses and /v1/messages alone"
+                raise HttpError(400, message, "unsupported_tool", where=f"{where}/type")
             case {"type": str(kind)} if kind != "function" and not _is_function(tool):
                 self.skipped.append(SkippedTool(kind, where))
             case _:

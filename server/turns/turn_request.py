@@ -84,6 +84,7 @@ class TurnRequest:
         lost_prefix: the part that has changed since the request before it in its conversation, if
             one has, so that what was computed of the prompt is of little use.
         repeated_calls: calls that the conversation has three times or more: names, and how often.
+        max_calls: how many calls this server carries out; None: any number.
     """
 
     job: Job
@@ -96,3 +97,4 @@ class TurnRequest:
     tools: OfferedTools = field(default_factory=OfferedTools)
     lost_prefix: LostPrefix | None = None
     repeated_calls: tuple[tuple[str, int], ...] = ()
+    max_calls: int | None = None

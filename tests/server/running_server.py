@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from constrained.model.model import Model
 from server.app import make_app
+from server.mcp.hosted_tools import McpServerPool
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
@@ -39,6 +40,7 @@ def running(
     *,
     name: str = "demo",
     embedding: EmbeddingService | None = None,
+    mcp: McpServerPool | None = None,
 ) -> Iterator[httpx.Client]:
     """Serves a model, or several, which are closed in the end; gives a client of the server, which
     holds every reply against the OpenAPI document."""
@@ -46,7 +48,7 @@ def running(
     with ExitStack() as stack:
         if DRAWS_ELSEWHERE and not isinstance(load, Sequence):
             load = stack.enter_context(drawn_elsewhere(load))
-        app = make_app(load, settings, bounds, name=name, embedding=embedding)
+        app = make_app(load, settings, bounds, name=name, embedding=embedding, mcp=mcp)
         yield stack.enter_context(_serve(app))
 
 

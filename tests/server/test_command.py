@@ -184,7 +184,8 @@ def start(*arguments: str) -> "tuple[subprocess.Popen[str], str]":
 
 
 def test_the_process_serves_and_ends_well() -> None:
-    process, url = start("-t", "1", "-c", "1024")
+    server = f"raw={sys.executable} {ROOT / 'tests/constrained/mcp/raw_server.py'}"
+    process, url = start("-t", "1", "-c", "1024", "--mcp", server)
     try:
         for _ in range(PATIENCE * 10):
             try:
@@ -209,6 +210,7 @@ def test_the_process_serves_and_ends_well() -> None:
         _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode in (0, -signal.SIGTERM)
     assert "using the demo model of the package" in log
+    assert "MCP server raw: 9 tools" in log
     assert "Traceback" not in log
     assert "forged" in log
     for line in log.splitlines():  # those of uvicorn, too

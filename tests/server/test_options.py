@@ -52,6 +52,9 @@ SETTINGS = {
     "max_choices": ("--max-choices 5", "max_choices", 5),
     "max_repetition": ("--max-repetition 5", "max_repetition", 5),
     "max_repetition_limit": ("--max-repetition-limit 5", "max_repetition_limit", 5),
+    "tool_steps": ("--tool-steps 5", "max_tool_steps", 5),
+    "tool_seconds": ("--tool-seconds 5", "max_tool_seconds", 5),
+    "tool_output": ("--tool-output 5", "max_tool_output", 5 << 10),
     "max_schema": ("--max-schema 5", "max_schema", 5 << 10),
     "max_template_kwargs": ("--max-template-kwargs 5", "max_template_kwargs", 5 << 10),
     "max_tokens": ("--n-predict 5", "max_tokens", 5),
@@ -62,7 +65,7 @@ SETTINGS = {
 OF_THE_PROCESS = frozenset(
     "host port log_level log_format verbose ignored max_waiting api_key_file run json alias "
     "models_dir models_preset models_max models_memory sleep_idle_seconds cache_memory "
-    "store embedding_model embedding_context pooling".split()
+    "store embedding_model embedding_context pooling mcp mcp_config mcp_timeout".split()
 )
 LLAMA_SERVER_LINES = (
     "--jinja -fa -c 512 -ngl 99 --host 127.0.0.1 --port 0",

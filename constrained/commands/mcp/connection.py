@@ -1,7 +1,9 @@
 """The options that name MCP servers, and the connections to them."""
 
 import argparse
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from constrained.errors import RequestError
@@ -9,6 +11,7 @@ from constrained.terminal.output import print_notes
 
 if TYPE_CHECKING:
     from constrained.mcp.elicitation import Elicit
+    from constrained.mcp.server import McpServer
     from constrained.mcp.servers import McpServers
 
 
@@ -46,14 +49,22 @@ def connect(
     """
     if not has_servers(options):
         return nullcontext()
+    servers = read_servers(options)
+    from constrained.mcp.servers import connect_mcp
+
+    return connect_mcp(*servers, elicit=elicit, timeout=options.mcp_timeout)
+
+
+def read_servers(options: argparse.Namespace) -> "Sequence[McpServer]":
+    """How the servers are reached that the options name.
+
+    Raises:
+        RequestError: one is none, or the package `mcp` is not installed.
+    """
     try:
-        from constrained.mcp.config_file import read_config_file
-        from constrained.mcp.servers import connect_mcp
+        from constrained.mcp.sources import read_sources
     except ModuleNotFoundError as e:
         raise RequestError(str(e), where="/mcp") from e
-    sources = list(options.mcp)
-    for path in options.mcp_config:
-        read = read_config_file(path)
-        print_notes(read.notes)
-        sources += read.servers
-    return connect_mcp(*sources, elicit=elicit, timeout=options.mcp_timeout)
+    read = read_sources([*options.mcp, *map(Path, options.mcp_config)])
+    print_notes(read.notes)
+    return read.servers

@@ -1,7 +1,9 @@
 """Messages: the conversation, from blocks to messages of OpenAI's form.
 
 Messages of one role that follow each other are one turn, as the dialect has it. A turn of the user
-becomes a message for each tool result and, behind them, one for its text.
+becomes a message for each tool result and, behind them, one for its text. A turn of the assistant
+may have results of calls that the server has carried out: each time the model has read some, it
+began a turn of its own.
 """
 
 import functools
@@ -11,10 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.tools.execution import format_result
+from server.dialects.messages.deferred_tools import SEARCHES
 from server.errors import HttpError
+from server.turns.offered_tools import OfferedTools, join_name
 from server.turns.request_checks import UNREADABLE, list_texts, read_text_parts
 
 Json = dict[str, Any]
+NO_TOOLS = OfferedTools()
 ROLES = ("user", "assistant", "system")
 OF_ROLE = {
     "text": ROLES,
@@ -22,6 +27,10 @@ OF_ROLE = {
     "redacted_thinking": ("assistant",),
     "tool_use": ("assistant",),
     "tool_result": ("user",),
+    "mcp_tool_use": ("assistant",),
+    "mcp_tool_result": ("assistant",),
+    "server_tool_use": ("assistant",),
+    "tool_search_tool_result": ("assistant",),
 }
 """The kinds of blocks, and whose messages may have them."""
 FIELDS: Mapping[str, Mapping[str, type]] = {
@@ -30,8 +39,15 @@ FIELDS: Mapping[str, Mapping[str, type]] = {
     "redacted_thinking": {},
     "tool_use": {"id": str, "name": str, "input": dict},
     "tool_result": {"tool_use_id": str},
+    "mcp_tool_use": {"id": str, "name": str, "server_name": str, "input": dict},
+    "mcp_tool_result": {"tool_use_id": str},
+    "server_tool_use": {"id": str, "name": str, "input": dict},
+    "tool_search_tool_result": {"tool_use_id": str, "content": dict},
 }
 """Required fields of each kind of block."""
+USES = ("tool_use", "mcp_tool_use", "server_tool_use")
+OWN_RESULTS = ("mcp_tool_result", "tool_search_tool_result")
+"""Kinds of results that stand in the turn of the assistant: a server has carried the calls out."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +112,16 @@ def is_marked(body: Any) -> bool:
 
 
 def read_conversation(
-    system: str | Sequence[Any] | None, messages: Sequence[Mapping[str, Any]]
+    system: str | Sequence[Any] | None,
+    messages: Sequence[Mapping[str, Any]],
+    tools: OfferedTools = NO_TOOLS,
 ) -> Conversation:
     """A conversation in OpenAI's form.
+
+    Args:
+        system: what stands in front of it.
+        messages: in Anthropic's form.
+        tools: of the request, which this server may have called.
 
     Raises:
         HttpError: a message or a block that is none, or that a text model cannot read; says where.
@@ -113,7 +136,7 @@ def read_conversation(
         blocks += _read_content(
             message.get("content"), f"{where}/content", role=role, source=number
         )
-    written = list(_write(blocks))
+    written = list(_write(blocks, tools))
     marks = list[int]()
     for count, one in enumerate(written, 1):
         if any(block.is_marked for block in one.blocks):
@@ -145,6 +168,9 @@ def _check_block(body: Any, where: str, role: str) -> None:
     if not isinstance(kind, str) or kind not in OF_ROLE:
         message = f"a block of type {kind!r} {UNREADABLE}"
         raise HttpError(400, message, "unsupported_content", where=where)
+    if kind == "server_tool_use" and not str(body.get("name")).startswith(SEARCHES):
+        message = f"a server_tool_use of {body.get('name')!r} {UNREADABLE}"
+        raise HttpError(400, message, "unsupported_content", where=where)
     if role not in OF_ROLE[kind]:
         raise _refuse(f"a message of the role {role!r} has no {kind} blocks", where)
     for name, type_ in FIELDS[kind].items():
@@ -153,24 +179,39 @@ def _check_block(body: Any, where: str, role: str) -> None:
             raise _refuse(f"{name} of a {kind} block has to be {wanted}", f"{where}/{name}")
 
 
-def _write(blocks: Iterable[_Block]) -> Iterator[_WrittenMessage]:
-    names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
+def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMessage]:
+    writer = _ResultWriter(tools)
     for role, turn in itertools.groupby(blocks, lambda block: block.role):
         if role == "assistant":
-            own = list(turn)
-            for block in own:
-                if block.body["type"] == "tool_use":
-                    names[block.body["id"]] = block.body["name"]
-            yield _WrittenMessage(_write_turn(own), own)
+            for own, results in _split_turns(turn):
+                if own:
+                    yield _WrittenMessage(_write_turn(own, writer), own)
+                for result in results:
+                    yield _WrittenMessage(writer.write(result), [result])
             continue
         texts = list[_Block]()
         for block in turn:
             if block.body["type"] == "text":
                 texts.append(block)
             else:
-                yield _WrittenMessage(_write_result(block, names), [block])
+                yield _WrittenMessage(writer.write(block), [block])
         if texts:
             yield _WrittenMessage({"role": role, "content": _join(texts)}, texts)
+
+
+def _split_turns(blocks: Iterable[_Block]) -> Iterator[tuple[list[_Block], list[_Block]]]:
+    """The turns of the model in one of the assistant: what it wrote, and the results behind it."""
+    own: list[_Block] = []
+    results: list[_Block] = []
+    for block in blocks:
+        if block.body["type"] in OWN_RESULTS:
+            results.append(block)
+            continue
+        if results:
+            yield own, results
+            own, results = [], []
+        own.append(block)
+    yield own, results
 
 
 def _join(blocks: Sequence[_Block]) -> Any:
@@ -180,7 +221,7 @@ def _join(blocks: Sequence[_Block]) -> Any:
     return parts
 
 
-def _write_turn(blocks: Sequence[_Block]) -> Json:
+def _write_turn(blocks: Sequence[_Block], writer: "_ResultWriter") -> Json:
     """A turn of the assistant. Texts are joined as they are, as the model had written them."""
     bodies = [block.body for block in blocks]
     message: Json = {"role": "assistant"}
@@ -188,28 +229,65 @@ def _write_turn(blocks: Sequence[_Block]) -> Json:
     thought = "".join(body["thinking"] for body in bodies if body["type"] == "thinking")
     if thought:
         message["reasoning_content"] = thought
-    calls = [_write_call(body) for body in bodies if body["type"] == "tool_use"]
+    calls = [writer.write_call(body) for body in bodies if body["type"] in USES]
     if calls:
         message["tool_calls"] = calls
     return message
 
 
-def _write_call(body: Json) -> Json:
-    function = {"name": body["name"], "arguments": body["input"]}
-    return {"id": body["id"], "type": "function", "function": function}
+class _ResultWriter:
+    """Writes calls, and the results that belong to them.
+
+    Args:
+        tools: of the request.
+    """
+
+    def __init__(self, tools: OfferedTools):
+        self._functions = {(form.server, form.name): name for name, form in tools.forms.items()}
+        self._search = tools.search
+        self._names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
+
+    def write_call(self, body: Json) -> Json:
+        """A call."""
+        name = body["name"]
+        if body["type"] == "mcp_tool_use":
+            server = body["server_name"]
+            name = self._functions.get((server, name), join_name(server, name))
+        self._names[body["id"]] = name
+        function = {"name": name, "arguments": body["input"]}
+        return {"id": body["id"], "type": "function", "function": function}
+
+    def write(self, block: _Block) -> Json:
+        """The result of a call."""
+        id = block.body["tool_use_id"]
+        if block.body["type"] == "tool_search_tool_result":
+            content = self._describe_found(block.body["content"])
+        else:
+            content = _read_result(block)
+        message = {"role": "tool", "tool_call_id": id, "content": content}
+        if id in self._names:  # some templates write it
+            message["name"] = self._names[id]
+        return message
+
+    def _describe_found(self, found: Mapping[str, Any]) -> str:
+        """What the model has read as the result of a search."""
+        references = found.get("tool_references")
+        names: list[str] = []
+        for reference in references if isinstance(references, list) else ():
+            if isinstance(reference, Mapping) and isinstance(reference.get("tool_name"), str):
+                names.append(reference["tool_name"])
+        if self._search is None:
+            return format_result({"tools": [{"name": name} for name in names]})
+        return format_result(self._search.describe(names))
 
 
-def _write_result(block: _Block, names: Mapping[str, str]) -> Json:
-    id = block.body["tool_use_id"]
+def _read_result(block: _Block) -> Any:
     content = read_text_parts(block.body.get("content"), f"{block.where}/content") or ""
     if block.body.get("is_error") is True:
-        content = format_result({"error": "\n".join(list_texts(content))})
-    elif isinstance(content, list) and len(content) == 1:
-        content = content[0]["text"]
-    message = {"role": "tool", "tool_call_id": id, "content": content}
-    if id in names:  # some templates write it
-        message["name"] = names[id]
-    return message
+        return format_result({"error": "\n".join(list_texts(content))})
+    if isinstance(content, list) and len(content) == 1:
+        return content[0]["text"]
+    return content
 
 
 def _refuse(message: str, where: str) -> HttpError:

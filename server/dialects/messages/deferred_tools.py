@@ -4,8 +4,7 @@ A client that searches for tools itself answers its search with blocks of type `
 Each of them becomes a text that describes the tool, where it stands in the conversation, and from
 then on the tool may be called. So the prompt stays the same in front of it, and cached.
 
-Anthropic's own searches (`tool_search_tool_...`) run on its side. Nobody runs them here, and so
-nothing would be found: where a request has one, all tools are in the prompt.
+Anthropic's own searches (`tool_search_tool_...`) are carried out here, by words, both of them.
 """
 
 import json
@@ -29,11 +28,13 @@ class DeferredTools:
         names: of the tools that the prompt does not have.
         found: the names that the conversation refers to, in order.
         messages: the conversation with texts in place of the references.
+        search: the name of Anthropic's search that the request has; None: it has none.
     """
 
     names: frozenset[str]
     found: tuple[str, ...]
     messages: Sequence[Mapping[str, Any]]
+    search: str | None = None
 
 
 def read_deferred(
@@ -46,26 +47,28 @@ def read_deferred(
     """
     by_name: dict[str, Mapping[str, Any]] = {}
     deferred: set[str] = set()
-    searches = False
+    search: str | None = None
     for number, tool in enumerate(tools):
-        searches = searches or str(tool.get("type")).startswith(SEARCHES)
+        is_search = str(tool.get("type")).startswith(SEARCHES)
+        if is_search and search is None:
+            search = tool["name"] if isinstance(tool.get("name"), str) else tool["type"]
         is_deferred = tool.get("defer_loading") or False
         if not isinstance(is_deferred, bool):
             message, where = "defer_loading is not a boolean", f"/tools/{number}/defer_loading"
             raise HttpError(400, message, "invalid_value", where=where)
         name = tool.get("name")
-        if isinstance(name, str):
+        if isinstance(name, str) and not is_search:
             by_name[name] = tool
             if is_deferred:
                 deferred.add(name)
-    if searches:
-        deferred.clear()
-    if deferred and len(deferred) == len(by_name):
+    if search is None and deferred and len(deferred) == len(by_name):
         message = "all tools have defer_loading: leave it out of those that the model sees at once"
         raise HttpError(400, message, "invalid_value", where="/tools")
     reader = _ReferenceReader(by_name)
     written = [reader.replace(one, f"/messages/{i}") for i, one in enumerate(messages)]
-    return DeferredTools(frozenset(deferred), tuple(reader.found), written)
+    if search is not None:  # what a reference names is not left to the search
+        deferred -= set(reader.found)
+    return DeferredTools(frozenset(deferred), tuple(reader.found), written, search)
 
 
 class _ReferenceReader:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from constrained.agent.outcome import CallResult, Outcome
 from constrained.errors import ContextError
 from constrained.reply import Reply
 from grammars.turn import ContentDelta, ReasoningDelta
@@ -16,7 +17,7 @@ from server.errors import HttpError, as_http_error
 from server.http.replies import ReplyWriter
 from server.http.sse import encode_event
 from server.ids import make_id
-from server.turns.active_request import TurnEvent
+from server.turns.active_request import CallAnswered, TurnEvent, TurnStarted
 from server.turns.call_stream import (
     CallArguments,
     CallEvent,
@@ -70,7 +71,7 @@ class MessagesWriter(ReplyWriter):
     def __init__(self, compiled: CompiledRequest, decoded: DecodedRequest):
         self._compiled = compiled
         self._decoded = decoded
-        self._calls = CallStream(compiled.turn, compiled.service.call_ids)
+        self._start_turn(compiled)
         self._index = 0
         self._kind = ""  # of the block that is open
         self._thought: list[str] = []
@@ -104,6 +105,12 @@ class MessagesWriter(ReplyWriter):
             case ContentDelta(text) if text:
                 yield from self._enter("text", {"text": ""})
                 yield self._add("text_delta", text=text)
+            case TurnStarted(compiled):
+                yield from self._leave()
+                self._start_turn(compiled)
+            case CallAnswered(index, result):
+                yield from self._leave()
+                yield from self._answer(index, result)
             case Reply():
                 yield from self._leave()
                 yield self._finish(event)
@@ -119,6 +126,26 @@ class MessagesWriter(ReplyWriter):
     def fold(self, chunks: Sequence[Json]) -> Json:
         return fold(chunks)
 
+    def _start_turn(self, compiled: CompiledRequest) -> None:
+        tools = compiled.request.tools
+        self._turn = compiled.turn
+        self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
+        self._ids: dict[int, str] = {}  # of calls that are carried out here, by their numbers
+
+    def _answer(self, index: int, result: CallResult) -> Iterator[Json]:
+        """What became of a call that this server has carried out; it comes whole."""
+        id = self._ids.pop(index, None)
+        if id is None:
+            return
+        search = self._compiled.request.tools.search
+        if search is not None and result.call.name == search.tool.name:
+            block = _show_found(id, result)
+        else:
+            block = _show_result(id, result)
+        yield {"type": "content_block_start", "index": self._index, "content_block": block}
+        yield {"type": "content_block_stop", "index": self._index}
+        self._index += 1
+
     def _think(self, text: str) -> Iterator[Json]:
         yield from self._enter("thinking", {"thinking": "", "signature": ""})
         self._thought.append(text)
@@ -127,16 +154,30 @@ class MessagesWriter(ReplyWriter):
 
     def _call(self, event: CallEvent) -> Iterator[Json]:
         match event:
-            case CallStarted(_, id, tool):
+            case CallStarted():
                 yield from self._leave()
-                head: Json = {"id": f"toolu_{id}", "name": tool.name, "input": {}}
-                yield from self._enter("tool_use", head)
+                kind, head = self._open_call(event)
+                yield from self._enter(kind, head)
             case CallArguments(_, text) if text:
                 yield self._add("input_json_delta", partial_json=text)
             case CallFinished():
                 yield from self._leave()
             case _:
                 pass
+
+    def _open_call(self, started: CallStarted) -> tuple[str, Json]:
+        """The kind of block of a call, and what it begins with."""
+        id, tool = started.id, started.tool
+        head: Json = {"name": tool.name, "input": {}}
+        if not tool.runs_here:
+            return "tool_use", {"id": f"toolu_{id}", **head}
+        if tool.is_search:
+            kind, prefix = "server_tool_use", "srvtoolu_"
+        else:
+            kind, prefix = "mcp_tool_use", "mcptoolu_"
+            head["server_name"] = tool.server
+        self._ids[started.index] = f"{prefix}{id}"
+        return kind, {"id": f"{prefix}{id}", **head}
 
     def _enter(self, kind: str, fields: Json) -> Iterator[Json]:
         if self._kind == kind:
@@ -169,11 +210,33 @@ class MessagesWriter(ReplyWriter):
     def _find_reason(self, reply: Reply) -> str:
         if reply.stop_sequence is not None:
             return "stop_sequence"
-        room = self._compiled.service.model.engine.context_length - reply.usage.prompt_tokens
+        room = self._compiled.service.model.engine.context_length - len(self._turn.tokens)
         most = self._compiled.request.generation.max_tokens or room
         if reply.finish_reason == "length" and most > room:
             return "model_context_window_exceeded"
         return REASONS.get(reply.finish_reason, "end_turn")
+
+
+def _show_result(id: str, result: CallResult) -> Json:
+    is_error = result.outcome is not Outcome.DONE
+    text = json.loads(result.content)["error"] if is_error else result.content
+    content = [{"type": "text", "text": text}]
+    return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": is_error, "content": content}
+
+
+def _show_found(id: str, result: CallResult) -> Json:
+    """The result of a search."""
+    content: Json = {
+        "type": "tool_search_tool_result_error",
+        "error_code": "unavailable",
+        "error_message": None,
+    }
+    if result.outcome is Outcome.DONE:
+        references: list[Json] = []
+        for tool in result.result["tools"]:
+            references.append({"type": "tool_reference", "tool_name": tool["name"]})
+        content = {"type": "tool_search_tool_search_result", "tool_references": references}
+    return {"type": "tool_search_tool_result", "tool_use_id": id, "content": content}
 
 
 def sign(thought: str) -> str:

@@ -38,7 +38,80 @@ class ToolUseBlock(TypedDict):
     input: dict[str, Any]
 
 
-ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock
+class McpToolUseBlock(TypedDict):
+    """A call of a tool of an MCP server, which this server carries out."""
+
+    type: Literal["mcp_tool_use"]
+    id: str
+    name: str
+    server_name: str
+    input: dict[str, Any]
+
+
+class ResultText(TypedDict):
+    """A text of a result."""
+
+    type: Literal["text"]
+    text: str
+
+
+class McpToolResultBlock(TypedDict):
+    """The result of such a call."""
+
+    type: Literal["mcp_tool_result"]
+    tool_use_id: str
+    is_error: bool
+    content: list[ResultText]
+
+
+class SearchUseBlock(TypedDict):
+    """A search for tools, which this server carries out."""
+
+    type: Literal["server_tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolReference(TypedDict):
+    """A tool that was found."""
+
+    type: Literal["tool_reference"]
+    tool_name: str
+
+
+class FoundTools(TypedDict):
+    """What a search has found."""
+
+    type: Literal["tool_search_tool_search_result"]
+    tool_references: list[ToolReference]
+
+
+class SearchError(TypedDict):
+    """Why a search has found nothing."""
+
+    type: Literal["tool_search_tool_result_error"]
+    error_code: Literal["unavailable"]
+    error_message: str | None
+
+
+class SearchResultBlock(TypedDict):
+    """The result of a search for tools."""
+
+    type: Literal["tool_search_tool_result"]
+    tool_use_id: str
+    content: FoundTools | SearchError
+
+
+ContentBlock: TypeAlias = (
+    TextBlock
+    | ThinkingBlock
+    | ToolUseBlock
+    | McpToolUseBlock
+    | McpToolResultBlock
+    | SearchUseBlock
+    | SearchResultBlock
+)
 
 
 class ThinkingTokens(TypedDict):

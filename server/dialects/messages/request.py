@@ -5,7 +5,7 @@ The fields are those of Anthropic's reference; others are ignored, and the reply
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,12 +16,20 @@ from constrained.errors import Error, ReplyError
 from constrained.job import Job, limit_identical
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
-from server.dialects.messages.deferred_tools import read_deferred
+from server.dialects.messages.deferred_tools import SEARCHES, DeferredTools, read_deferred
+from server.dialects.messages.mcp_servers import TOOLSET, read_wishes
 from server.errors import HttpError
+from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, ServerWish
 from server.settings import Settings
 from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.compiled_request import complete_request
-from server.turns.offered_tools import OfferedTools, read_offered_tools
+from server.turns.offered_tools import (
+    MOST_FOUND,
+    OfferedTools,
+    list_hidden,
+    list_shown,
+    read_offered_tools,
+)
 from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size, renaming_place
@@ -94,7 +102,10 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
     """What stands in front of the conversation: a text, or blocks of text."""
     tools: Objects | None = None
     """What the model may call, with a JSON schema of the input; one with `defer_loading` once a
-    `tool_reference` in a result names it."""
+    `tool_reference` in a result names it, or a `tool_search_tool_...` has found it."""
+    mcp_servers: Objects | None = None
+    """MCP servers of this server, by name, whose tools the model may call; this server carries the
+    calls out. A tool of type `mcp_toolset` says more of one."""
     tool_choice: ToolChoice | None = None
     """Whether a tool is to be called, and which."""
     stop_sequences: Texts | None = None
@@ -116,23 +127,38 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
     stream: bool | None = None
     """The reply comes in parts, as server-sent events."""
 
-    def read(self, service: Service) -> "DecodedRequest":
+    def read_wishes(self, pool: McpServerPool | None) -> Sequence[ServerWish] | None:
+        """What is wanted of MCP servers; None: nothing.
+
+        Raises:
+            HttpError: there is no such server, or a field cannot be; says where.
+        """
+        tools = self.tools or ()
+        has_toolset = any(tool.get("type") == TOOLSET for tool in tools)
+        if not self.mcp_servers and not has_toolset:
+            return None
+        return read_wishes(self.mcp_servers or (), tools, pool)
+
+    def read(self, service: Service, hosted: HostedOffer = NO_HOSTED) -> "DecodedRequest":
         """Reads what is asked for.
+
+        Args:
+            hosted: the tools of MCP servers that it wants.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
-        tools = _read_tools(self.tools or (), service.settings)
+        tools = hosted.join(_read_tools(self.tools or (), service.settings))
         deferred = read_deferred(self.tools or (), self.messages)
-        tools = tools.defer(deferred.names, deferred.found)
-        conversation = read_conversation(self.system, deferred.messages)
+        tools = _defer(tools, deferred, hosted)
+        conversation = read_conversation(self.system, deferred.messages, tools)
         keep = service.settings.keep_volatile
         messages, normalised = normalise_messages(conversation.messages, keep=keep)
         breakpoints = self._find_breakpoints(conversation)
         job = Job(
             messages=messages,
-            tools=tools.functions,
-            hidden_tools=tools.hidden,
+            tools=list_shown(tools),
+            hidden_tools=list_hidden(tools, messages),
             tool_choice=self._read_choice(),
             max_identical_calls=limit_identical(self._asks_for_parallel()),
             max_repetition=self.read_max_repetition(service.settings),
@@ -285,6 +311,25 @@ class DecodedRequest:
             error.where = RENAMED.get(where, error.where)
 
 
+def _defer(offered: OfferedTools, deferred: DeferredTools, hosted: HostedOffer) -> OfferedTools:
+    """The tools with some of them left to a search of the client, or to one that is carried out
+    here.
+
+    Raises:
+        HttpError: tools of an MCP server are left to the client's.
+    """
+    if deferred.search is None:
+        if hosted.deferred:
+            message = "defer_loading of an MCP server needs a tool_search_tool"
+            raise HttpError(400, message, "unsupported_field", where="/tools")
+        return offered.defer(deferred.names, deferred.found)
+    searched = deferred.names | hosted.deferred
+    if not searched:
+        return offered
+    skipped = tuple(tool for tool in offered.skipped if not tool.type.startswith(SEARCHES))
+    return replace(offered.take_out(searched, deferred.search, MOST_FOUND), skipped=skipped)
+
+
 def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:
     """The tools, without what only Anthropic's own service reads. Those that it runs itself, such
     as its web search, and those whose schema only its own models know, are left out, by name.
@@ -302,4 +347,4 @@ def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:
             where = f"/tools/{number}/input_schema"
             raise HttpError(400, message, "invalid_value", where=where)
         known.append({name: tool[name] for name in TOOL_FIELDS if tool.get(name) is not None})
-    return read_offered_tools(known, settings)
+    return read_offered_tools(known, settings, elsewhere=(TOOLSET,))

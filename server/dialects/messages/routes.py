@@ -1,5 +1,7 @@
 """Messages: the paths."""
 
+from typing import TypeVar
+
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
@@ -10,14 +12,15 @@ from server.dialects.messages.reply_types import (
     MessageEvent,
     MessageTokens,
 )
-from server.dialects.messages.request import CountRequest, MessagesRequest
+from server.dialects.messages.request import CountRequest, DecodedRequest, MessagesRequest
 from server.http.disconnects import wait_for_client
 from server.http.openapi import describe_body, describe_generation_errors, describe_reply
-from server.http.reading import read_request
 from server.http.replies import answer
-from server.turns.active_request import start
+from server.runs.active_run import start_run
+from server.runs.hosted_request import HostedRequest, read_hosted_request
 from server.turns.compiled_request import compile_request
 
+M = TypeVar("M", bound=CountRequest)
 router = APIRouter()
 ERRORS = describe_generation_errors(AnthropicErrorReply)
 GREETING = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}
@@ -31,11 +34,12 @@ GREETING = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]
 @router.post("/messages", responses=ERRORS, include_in_schema=False)
 async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
-    service, body, decoded = await read_request(request, MessagesRequest, MessagesRequest.read)
+    asked = await _read_request(request, MessagesRequest)
+    decoded = asked.value
     with decoded.locating_errors():
-        active = await wait_for_client(request, start(service, decoded.turn_request))
+        active = await wait_for_client(request, start_run(asked.service, decoded.turn_request))
         writer = MessagesWriter(active.compiled, decoded)
-        return await answer(request, active, writer, is_streamed=body.stream is True)
+        return await answer(request, active, writer, is_streamed=asked.body.stream is True)
 
 
 @router.post(
@@ -46,8 +50,13 @@ async def create_message(request: Request) -> Response:
 @router.post("/messages/count_tokens", responses=ERRORS, include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
-    service, _, decoded = await read_request(request, CountRequest, CountRequest.read)
+    asked = await _read_request(request, CountRequest)
+    decoded = asked.value
     with decoded.locating_errors():
-        compiling = compile_request(service, decoded.turn_request)
+        compiling = compile_request(asked.service, decoded.turn_request)
         compiled = await wait_for_client(request, compiling)
     return JSONResponse({"input_tokens": len(compiled.turn.tokens)}, headers=compiled.headers)
+
+
+async def _read_request(request: Request, kind: type[M]) -> HostedRequest[M, DecodedRequest]:
+    return await read_hosted_request(request, kind, kind.read, kind.read_wishes)

@@ -1,4 +1,4 @@
-"""Responses: the items of a conversation, checked and complete, and as chat messages.
+"""Responses: the items of a conversation, checked and complete.
 
 An item is stored and listed as OpenAI has it: with its type, an id and, of a message, its parts.
 Reasoning may come back sealed (`encrypted_content`), from clients that carry the conversation
@@ -9,20 +9,21 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from server.dialects.responses.tool_search import SEARCH, check_tools, describe_found
+from server.dialects.responses import mcp_items
+from server.dialects.responses.tool_search import check_tools
 from server.errors import HttpError
 from server.ids import make_id
-from server.turns.offered_tools import join_name, pack_input
 from server.turns.request_checks import list_texts, read_text_parts
 
 Json = dict[str, Any]
 SEAL_SIZE = 8  # bytes of the hash in front of a sealed text
 ROLES = ("user", "system", "developer", "assistant")
 CALLS = ("function_call", "custom_tool_call")
-"""Items of calls that are the client's to carry out."""
+"""Items of calls that are the client's to carry out; they need a `call_id`."""
+READ_WITHOUT_CALL_ID = ("tool_search_call", *mcp_items.TYPES)
 Find = Callable[[set[str]], Mapping[str, Json]]
 """Finds stored items by their ids."""
 
@@ -62,9 +63,7 @@ def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
 
 def _is_unread(item: Json) -> bool:
     kind = item.get("type")
-    if kind in ("tool_search_call", "tool_search_output"):  # OpenAI writes null in its own ones
-        return item.get("call_id") is None
-    if not isinstance(kind, str) or kind in CALLS:  # whose call_id is a must
+    if not isinstance(kind, str) or kind in (*CALLS, *READ_WITHOUT_CALL_ID):
         return False
     return kind.endswith("_call") and item.get("call_id") is None
 
@@ -91,6 +90,8 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             return _read_search_output(item, where)
         case "function_call_output" | "custom_tool_call_output":
             return _read_output(item, where)
+        case str(kind) if kind in mcp_items.TYPES:
+            return mcp_items.read_mcp_item(item, where)
         case str(kind) if kind.endswith("_call") and "call_id" in item:
             return _read_client_call(item, kind, where)
         case str(kind) if kind.endswith("_call_output") and "call_id" in item:
@@ -226,11 +227,17 @@ def _read_search_call(item: Json, where: str) -> Json:
     return {
         "type": "tool_search_call",
         "id": _find_id(item, "tsc_"),
-        "call_id": _read_text(item, "call_id", where),
-        "execution": "client",
+        **_read_execution(item, where),
         "arguments": dict(arguments),
         "status": "completed",
     }
+
+
+def _read_execution(item: Json, where: str) -> Json:
+    """Who has searched: a server, whose searches have no `call_id`, or the client."""
+    if item.get("call_id") is None:
+        return {"call_id": None, "execution": "server"}
+    return {"call_id": _read_text(item, "call_id", where), "execution": "client"}
 
 
 def _read_search_output(item: Json, where: str) -> Json:
@@ -242,8 +249,7 @@ def _read_search_output(item: Json, where: str) -> Json:
     return {
         "type": "tool_search_output",
         "id": _find_id(item, "tso_"),
-        "call_id": _read_text(item, "call_id", where),
-        "execution": "client",
+        **_read_execution(item, where),
         "tools": tools,
         "status": "completed",
     }
@@ -280,104 +286,6 @@ def _read_output(item: Json, where: str) -> Json:
         "output": output,
         "status": "completed",
     }
-
-
-def write_messages(items: Iterable[Json], instructions: str | None = None) -> list[Json]:
-    """The conversation in OpenAI's chat form. The items of one turn are one message.
-
-    Args:
-        items: what `read_input` returns, and the output of responses.
-        instructions: what stands in front; with a system message behind them they are one.
-    """
-    messages = list[Json]()
-    if instructions:
-        messages.append({"role": "system", "content": instructions})
-    for item in items:
-        match item["type"]:
-            case "reasoning":
-                turn = _find_turn(messages, not_behind=("text", "calls"))
-                turn.setdefault("reasoning_content", []).extend(_find_texts(item))
-            case "function_call":
-                _add_call(messages, item, item["arguments"])
-            case "custom_tool_call":
-                arguments = json.dumps(pack_input(item["input"]), ensure_ascii=False)
-                _add_call(messages, item, arguments)
-            case "tool_search_call":
-                arguments = json.dumps(item["arguments"], ensure_ascii=False)
-                _add_call(messages, {**item, "name": SEARCH}, arguments)
-            case "tool_search_output":
-                result = {"role": "tool", "tool_call_id": item["call_id"]}
-                messages.append({**result, "content": describe_found(item["tools"])})
-            case "function_call_output" | "custom_tool_call_output":
-                result = {"role": "tool", "tool_call_id": item["call_id"]}
-                messages.append({**result, "content": _as_content(item["output"])})
-            case _ if item["role"] == "assistant":
-                turn = _find_turn(messages, not_behind=("text",))
-                turn["content"].extend(_find_texts(item))
-            case _:
-                message = {"role": item["role"], "content": _as_content(item["content"])}
-                _add_message(messages, message, instructions)
-    return [_join_texts(message) for message in messages]
-
-
-def _add_call(messages: list[Json], item: Json, arguments: str) -> None:
-    name = join_name(item.get("namespace"), item["name"])
-    function = {"name": name, "arguments": arguments}
-    call = {"id": item["call_id"], "type": "function", "function": function}
-    _find_turn(messages).setdefault("tool_calls", []).append(call)
-
-
-def _find_texts(item: Json) -> list[str]:
-    return [part["text"] for part in item["content"] if part["text"]]
-
-
-def _join_texts(message: Json) -> Json:
-    """The message with its texts joined. They are gathered in lists: adding to a string for each of
-    many items would take quadratic time."""
-    if message["role"] == "assistant":
-        for key in ("content", "reasoning_content"):
-            if key in message:
-                message[key] = "".join(message[key])
-    return message
-
-
-def _find_turn(messages: list[Json], not_behind: Sequence[str] = ()) -> Json:
-    """The message of the assistant that is under way, or a new one; its texts are lists still.
-
-    Args:
-        not_behind: the item belongs to the next turn if this one has come to "text", or to "calls".
-            A turn with calls is not over before they are answered.
-    """
-    if messages and messages[-1]["role"] == "assistant":
-        last = messages[-1]
-        stage = "reasoning"
-        if "tool_calls" in last:
-            stage = "calls"
-        elif last["content"]:
-            stage = "text"
-        if stage not in not_behind:
-            return last
-    turn: Json = {"role": "assistant", "content": list[str]()}
-    messages.append(turn)
-    return turn
-
-
-def _add_message(messages: list[Json], message: Json, instructions: str | None) -> None:
-    is_second = bool(instructions) and len(messages) == 1
-    is_system = message["role"] in ("system", "developer")
-    content = message["content"]
-    if is_second and is_system and isinstance(content, str):  # many templates know one of them
-        messages[0]["content"] += "\n\n" + content
-    else:
-        messages.append(message)
-
-
-def _as_content(parts: str | Sequence[Json]) -> Any:
-    """One text is a text, several are parts."""
-    texts = list_texts(parts)
-    if len(texts) == 1:
-        return texts[0]
-    return [{"type": "text", "text": text} for text in texts]
 
 
 def measure_json(value: Any) -> int:

@@ -4,7 +4,7 @@ last event has all of it."""
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
@@ -14,11 +14,21 @@ from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
+from server.dialects.responses.conversation import PARALLEL
 from server.dialects.responses.items import seal
+from server.dialects.responses.mcp_items import (
+    ITEM_DONE,
+    ApprovalItem,
+    McpCallItem,
+    write_list,
+    write_whole_call,
+)
+from server.dialects.responses.tool_search import show_found
 from server.errors import as_http_error
 from server.http.replies import ReplyWriter
 from server.ids import make_id
-from server.turns.active_request import TurnEvent
+from server.mcp.hosted_tools import ListedServer
+from server.turns.active_request import CallAnswered, TurnEvent, TurnStarted
 from server.turns.call_stream import (
     CallArguments,
     CallEvent,
@@ -31,7 +41,8 @@ from server.turns.compiled_request import CompiledRequest
 from server.turns.offered_tools import ToolForm
 
 Json = dict[str, Any]
-ITEM_DONE = "response.output_item.done"
+NO_ANSWERS = ("reasoning", "mcp_list_tools", "mcp_call", "tool_search_output")
+"""Types of items that are not the end of a response."""
 
 
 @dataclass(frozen=True)
@@ -141,16 +152,17 @@ class CallItem:
     """A call, as the events of the stream. The events have no numbers yet.
 
     Args:
-        call_id: the id that its result names.
+        id: that its result names, without its prefix.
         tool: which one.
         index: its index in the output.
+        mark: of the id of the item, see `PARALLEL`.
     """
 
-    def __init__(self, call_id: str, tool: ToolForm, index: int):
+    def __init__(self, id: str, tool: ToolForm, index: int, *, mark: str = ""):
         self.index = index
         self._kind = CUSTOM_CALL if tool.is_custom else FUNCTION_CALL
-        id = make_id(self._kind.prefix)
-        self._head: Json = {"type": self._kind.type, "id": id, "call_id": call_id}
+        item_id = make_id(self._kind.prefix + mark)
+        self._head: Json = {"type": self._kind.type, "id": item_id, "call_id": f"call_{id}"}
         self._name: Json = {"name": tool.name}
         if tool.namespace is not None:
             self._name["namespace"] = tool.namespace
@@ -182,21 +194,22 @@ class CallItem:
 
 
 class SearchCallItem:
-    """A search for tools that the client carries out, as the events of the stream: it comes whole.
+    """A search for tools, as the events of the stream: it comes whole.
 
     Args:
-        call_id: the id that its output names.
+        id: of the item.
+        call_id: the id that its output names, if the client carries it out; None: this server does.
         index: its index in the output.
     """
 
-    def __init__(self, call_id: str, index: int):
+    def __init__(self, id: str, call_id: str | None, index: int):
         self.index = index
         self._texts: list[str] = []
         self._head: Json = {
             "type": "tool_search_call",
-            "id": make_id("tsc_"),
+            "id": id,
             "call_id": call_id,
-            "execution": "client",
+            "execution": "server" if call_id is None else "client",
         }
 
     def open(self) -> Iterator[Json]:
@@ -217,6 +230,9 @@ class SearchCallItem:
         yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
 
 
+OutputItem: TypeAlias = TextItem | CallItem | SearchCallItem | McpCallItem | ApprovalItem
+
+
 class ResponseWriter(ReplyWriter):
     """Writes the events of one response.
 
@@ -227,6 +243,8 @@ class ResponseWriter(ReplyWriter):
         seals: reasoning comes sealed as well.
         keep: stores the response, before its last event goes out: the next request may come at
             once. None: it is not kept.
+        listed: MCP servers whose tools the conversation does not list yet.
+        executed: calls that were approved, and are carried out.
     """
 
     names_events = True
@@ -239,6 +257,8 @@ class ResponseWriter(ReplyWriter):
         shows_logprobs: bool = False,
         seals: bool = False,
         keep: Callable[[Json], None] | None = None,
+        listed: Sequence[ListedServer] = (),
+        executed: Sequence[Json] = (),
     ):
         self._head: Json = {
             "id": make_id("resp_"),
@@ -255,8 +275,11 @@ class ResponseWriter(ReplyWriter):
         self._keep = keep
         self._shows_logprobs = shows_logprobs
         self._seals = seals
-        self._output: list[Json] = []
-        self._item: TextItem | CallItem | SearchCallItem | None = None
+        self._listed = listed
+        self._executed = executed
+        self._output: list[Json | None] = []  # None: the item is not complete
+        self._item: OutputItem | None = None
+        self._unanswered: dict[int, McpCallItem] = {}  # calls of the turn, by their numbers
         self._drawn: list[TokenDrawn] = []
         self._is_exhausted = False
         self._number = 0
@@ -265,6 +288,8 @@ class ResponseWriter(ReplyWriter):
         """Two events with the empty response, as OpenAI sends them."""
         for type in ("response.created", "response.in_progress"):
             yield self._count({"type": type, "response": self._show("in_progress")})
+        for event in self._write_earlier():
+            yield self._count(event)
 
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
         for written in self._take(event):
@@ -272,7 +297,7 @@ class ResponseWriter(ReplyWriter):
 
     def fail(self, error: Exception) -> Iterator[Json]:
         fault = as_http_error(error)
-        for event in self._close_item("incomplete"):
+        for event in (*self._close_item("incomplete"), *self._give_up()):
             yield self._count(event)
         described = {"code": fault.code, "message": fault.message, "param": fault.where}
         yield self._count({"type": "error", **described})
@@ -306,6 +331,10 @@ class ResponseWriter(ReplyWriter):
             case ContentDelta(text):
                 item = yield from self._open_text(MESSAGE)
                 yield from item.add(text, self._drain_logprobs(text))
+            case TurnStarted(compiled):
+                self._start_turn(compiled)
+            case CallAnswered():
+                yield from self._answer(event)
             case Reply():
                 yield from self._finish(event)
             case _:
@@ -320,31 +349,91 @@ class ResponseWriter(ReplyWriter):
         if isinstance(item, TextItem) and item.kind is kind:
             return item
         yield from self._close_item("completed")
-        item = TextItem(kind, len(self._output), seals=self._seals)
+        item = TextItem(kind, self._reserve(), seals=self._seals)
         self._item = item
         yield from item.open()
         return item
 
     def _write_call(self, event: CallEvent) -> Iterator[Json]:
         match event:
-            case CallStarted(_, id, tool):
+            case CallStarted():
                 yield from self._close_item("completed")
-                self._item = _make_item(f"call_{id}", tool, len(self._output))
+                self._item = self._make_item(event)
                 yield from self._item.open()
             case CallArguments(_, text) | CallInput(_, text):
-                assert isinstance(self._item, CallItem | SearchCallItem)
+                assert self._item is not None
+                assert not isinstance(self._item, TextItem)
                 yield from self._item.add(text)
+            case CallFinished(index) if isinstance(self._item, McpCallItem):
+                yield from self._item.finish_arguments()
+                self._unanswered[index] = self._item
+                self._item = None
             case CallFinished():
                 yield from self._close_item("incomplete" if self._is_exhausted else "completed")
+
+    def _make_item(self, started: CallStarted) -> "OutputItem":
+        """The item of a call."""
+        id, tool, index = started.id, started.tool, self._reserve()
+        is_parallel = started.index > 0 and self._compiled.request.tools.has_hosted
+        mark = PARALLEL if is_parallel else ""
+        if tool.is_search:
+            if tool.runs_here:
+                return SearchCallItem(f"tsc_{mark}{id}", None, index)
+            return SearchCallItem(make_id(f"tsc_{mark}"), f"call_{id}", index)
+        if tool.server is None:
+            return CallItem(id, tool, index, mark=mark)
+        if tool.runs_here:
+            id = f"mcp_{mark}{id}"
+            return McpCallItem(id, server=tool.server, name=tool.name, index=index)
+        return ApprovalItem(f"mcpr_{mark}{id}", server=tool.server, name=tool.name, index=index)
+
+    def _start_turn(self, compiled: CompiledRequest) -> None:
+        """A turn begins that is one of several."""
+        tools = compiled.request.tools
+        self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
+        self._unanswered.clear()
+        self._is_exhausted = False
+        self._drawn.clear()
+
+    def _write_earlier(self) -> Iterator[Json]:
+        """What was there before the first turn: lists of tools, and calls that were approved."""
+        for server in self._listed:
+            yield from self._add_whole(write_list(server, self._reserve()))
+        for item in self._executed:
+            yield from self._add_whole(write_whole_call(item, self._reserve()))
+
+    def _answer(self, answered: CallAnswered) -> Iterator[Json]:
+        """What became of a call that this server has carried out."""
+        tools, result = self._compiled.request.tools, answered.result
+        if (call := self._unanswered.pop(answered.index, None)) is not None:
+            yield from self._add_whole(call.answer(result))
+        elif tools.search is not None and result.call.name == tools.search.tool.name:
+            found = show_found(result.result or {"tools": []}, tools)
+            yield from self._add_whole(write_search_output(found, self._reserve()))
+
+    def _give_up(self) -> Iterator[Json]:
+        """The calls that nobody will answer any more."""
+        for call in self._unanswered.values():
+            yield from self._add_whole(call.close("incomplete"))
+        self._unanswered.clear()
+
+    def _reserve(self) -> int:
+        """The place of a new item in the output."""
+        self._output.append(None)
+        return len(self._output) - 1
 
     def _close_item(self, status: str) -> Iterator[Json]:
         if self._item is None:
             return
         item = self._item
         self._item = None
-        for event in item.close(status):
+        yield from self._add_whole(item.close(status))
+
+    def _add_whole(self, events: Iterator[Json]) -> Iterator[Json]:
+        """The events of an item that is complete with the last of them."""
+        for event in events:
             if event["type"] == ITEM_DONE:
-                self._output.append(event["item"])
+                self._output[event["output_index"]] = event["item"]
             yield event
 
     def _finish(self, reply: Reply) -> Iterator[Json]:
@@ -358,19 +447,19 @@ class ResponseWriter(ReplyWriter):
             yield {"type": "response.completed", "response": response}
             return
         yield from self._close_item("incomplete")
+        yield from self._give_up()
         reason = {"reason": "max_output_tokens"} if reply.finish_reason == "length" else None
         response = self._show("incomplete", usage=usage, incomplete_details=reason)
         yield {"type": "response.incomplete", "response": response}
 
     @property
     def _has_answer(self) -> bool:
-        match self._item:
-            case TextItem(kind=kind) if kind is not REASONING:
-                return True
-            case CallItem() | SearchCallItem():
-                return True
-            case _:
-                return any(item["type"] != "reasoning" for item in self._output)
+        """True if there is an item that a client waits for, or goes on with."""
+        item = self._item
+        is_reasoning = isinstance(item, TextItem) and item.kind is REASONING
+        if item is not None and not is_reasoning:
+            return True
+        return any(_is_answer(item) for item in self._output if item is not None)
 
     def _drain_logprobs(self, text: str) -> list[Json]:
         """The log probabilities of the tokens that spell a piece of content. Those of the structure
@@ -395,13 +484,27 @@ class ResponseWriter(ReplyWriter):
 
     def _show(self, status: str, **fields: Any) -> Json:
         empty = dict.fromkeys(("completed_at", "error", "incomplete_details", "usage"))
-        return {**self._head, "status": status, **empty, "output": list(self._output), **fields}
+        output = [item for item in self._output if item is not None]
+        return {**self._head, "status": status, **empty, "output": output, **fields}
 
 
-def _make_item(call_id: str, tool: ToolForm, index: int) -> CallItem | SearchCallItem:
-    if tool.is_search:
-        return SearchCallItem(call_id, index)
-    return CallItem(call_id, tool, index)
+def _is_answer(item: Json) -> bool:
+    return item["type"] not in NO_ANSWERS and item.get("execution") != "server"
+
+
+def write_search_output(tools: Sequence[Json], index: int) -> Iterator[Json]:
+    """The events of what a search of this server has found."""
+    item: Json = {
+        "type": "tool_search_output",
+        "id": make_id("tso_"),
+        "call_id": None,
+        "execution": "server",
+        "tools": list(tools),
+        "status": "completed",
+    }
+    begun = {**item, "tools": [], "status": "in_progress"}
+    yield {"type": "response.output_item.added", "output_index": index, "item": begun}
+    yield {"type": ITEM_DONE, "output_index": index, "item": item}
 
 
 def show_usage(usage: Usage) -> Json:

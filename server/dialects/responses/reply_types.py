@@ -100,13 +100,15 @@ class CallOutputItem(TypedDict):
 
 
 class ToolSearchCallItem(TypedDict):
-    """A search for tools that the client carries out."""
+    """A search for tools."""
 
     type: Literal["tool_search_call"]
     id: str
-    call_id: str
-    """The id that its output names."""
-    execution: Literal["client"]
+    call_id: str | None
+    """The id that its output names; null: this server carries it out, and its output is behind
+    it."""
+    execution: Literal["client", "server"]
+    """Who carries it out."""
     arguments: dict[str, Any]
     status: ItemStatus
 
@@ -116,16 +118,94 @@ class ToolSearchOutputItem(TypedDict):
 
     type: Literal["tool_search_output"]
     id: str
-    call_id: str
-    execution: Literal["client"]
+    call_id: str | None
+    execution: Literal["client", "server"]
     tools: list[dict[str, Any]]
     status: ItemStatus
 
 
-OutputItem: TypeAlias = (
-    MessageItem | ReasoningItem | FunctionCallItem | CustomCallItem | ToolSearchCallItem
+class ListedMcpTool(TypedDict):
+    """A tool of an MCP server."""
+
+    name: str
+    description: str | None
+    input_schema: dict[str, Any]
+    annotations: dict[str, Any] | None
+
+
+class McpListItem(TypedDict):
+    """The tools of an MCP server that may be called."""
+
+    type: Literal["mcp_list_tools"]
+    id: str
+    server_label: str
+    tools: list[ListedMcpTool]
+    error: str | None
+    """Why the server cannot be reached."""
+
+
+class ErrorText(TypedDict):
+    """What the model reads of an error."""
+
+    type: Literal["text"]
+    text: str
+
+
+class McpCallError(TypedDict):
+    """Why a call has no output."""
+
+    type: Literal["mcp_tool_execution_error"]
+    content: list[ErrorText]
+
+
+class McpCallEntry(TypedDict):
+    """A call of a tool of an MCP server, which this server carries out."""
+
+    type: Literal["mcp_call"]
+    id: str
+    approval_request_id: str | None
+    """The request that the client has approved."""
+    server_label: str
+    name: str
+    arguments: str
+    """The JSON text of an object."""
+    output: str | None
+    error: McpCallError | None
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+
+
+class McpApprovalRequestItem(TypedDict):
+    """A call of a tool of an MCP server that waits for the client's approval."""
+
+    type: Literal["mcp_approval_request"]
+    id: str
+    server_label: str
+    name: str
+    arguments: str
+
+
+class McpApprovalResponseItem(TypedDict):
+    """The client's decision about a call."""
+
+    type: Literal["mcp_approval_response"]
+    id: str
+    approval_request_id: str
+    approve: bool
+    reason: str | None
+
+
+ResponseOutputItem: TypeAlias = (
+    MessageItem
+    | ReasoningItem
+    | FunctionCallItem
+    | CustomCallItem
+    | ToolSearchCallItem
+    | ToolSearchOutputItem
+    | McpListItem
+    | McpCallEntry
+    | McpApprovalRequestItem
 )
-ConversationItem: TypeAlias = OutputItem | CallOutputItem | ToolSearchOutputItem
+ConversationItem: TypeAlias = ResponseOutputItem | CallOutputItem | McpApprovalResponseItem
 
 
 class CachedInput(TypedDict):
@@ -189,7 +269,7 @@ class ModelResponse(TypedDict):
     status: Literal["in_progress", "completed", "incomplete", "failed"]
     error: ResponseFault | None
     incomplete_details: IncompleteDetails | None
-    output: list[OutputItem]
+    output: list[ResponseOutputItem]
     usage: ResponseUsage | None
     instructions: str | None
     previous_response_id: str | None
@@ -243,7 +323,7 @@ class ItemEvent(NumberedEvent):
 
     type: Literal["response.output_item.added", "response.output_item.done"]
     output_index: int
-    item: OutputItem
+    item: ResponseOutputItem
 
 
 class PlacedEvent(NumberedEvent):
@@ -282,7 +362,11 @@ class TextDoneEvent(PlacedEvent):
 class CallDeltaEvent(PlacedEvent):
     """More of the text of a call."""
 
-    type: Literal["response.function_call_arguments.delta", "response.custom_tool_call_input.delta"]
+    type: Literal[
+        "response.function_call_arguments.delta",
+        "response.custom_tool_call_input.delta",
+        "response.mcp_call_arguments.delta",
+    ]
     delta: str
 
 
@@ -304,6 +388,26 @@ class InputDoneEvent(PlacedEvent):
     input: str
 
 
+class McpArgumentsDoneEvent(PlacedEvent):
+    """The arguments of a call of a tool of an MCP server are complete."""
+
+    type: Literal["response.mcp_call_arguments.done"]
+    arguments: str
+
+
+class McpEvent(PlacedEvent):
+    """What becomes of a call of a tool of an MCP server, or of the list of its tools."""
+
+    type: Literal[
+        "response.mcp_call.in_progress",
+        "response.mcp_call.completed",
+        "response.mcp_call.failed",
+        "response.mcp_list_tools.in_progress",
+        "response.mcp_list_tools.completed",
+        "response.mcp_list_tools.failed",
+    ]
+
+
 class ErrorEvent(NumberedEvent):
     """The response fails."""
 
@@ -322,6 +426,8 @@ StreamedEvent: TypeAlias = (
     | CallDeltaEvent
     | ArgumentsDoneEvent
     | InputDoneEvent
+    | McpArgumentsDoneEvent
+    | McpEvent
     | ErrorEvent
 )
 

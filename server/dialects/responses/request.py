@@ -9,12 +9,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from constrained.answers import read_response_format
 from constrained.errors import Error
 from constrained.job import Job, limit_identical
+from constrained.tools.functions import FunctionTool
 from constrained.tools.shapes import read_policy
+from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import find_unread_items
 from server.dialects.responses.tool_search import read_tools
 from server.errors import HttpError
+from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
 from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.compiled_request import complete_request
+from server.turns.offered_tools import list_hidden, list_shown
 from server.turns.openai_fields import (
     ReasoningOptions,
     SamplingFields,
@@ -65,15 +69,15 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     previous_response_id: str | None = None
     """The response that this one goes on from."""
     tools: Objects | None = None
-    """What the model may call: functions, with a JSON schema of their arguments, and custom
-    tools. Beside `tool_search` with `execution: "client"`, those with `defer_loading` may be called
-    once a `tool_search_output` has them."""
+    """What the model may call: functions, with a JSON schema of their arguments, custom tools, and
+    tools of the MCP servers of this server (`mcp`). Beside `tool_search`, those with
+    `defer_loading` may be called once a `tool_search_output` has them."""
     tool_choice: str | Json | None = None
     """`auto`, `none`, `required`, or the tool that is to be called."""
     parallel_tool_calls: bool | None = None
     """false: one call at most."""
     max_tool_calls: int | None = Field(None, ge=0)
-    """Comes back as it is: it is about tools that OpenAI runs."""
+    """Calls that this server carries out, at most."""
     text: TextOptions | None = None
     """The form of the text."""
     reasoning: ReasoningOptions | None = None
@@ -111,22 +115,26 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         return self.model_extra or {}
 
     def read(
-        self, service: Service, messages: Sequence[Json], items: Sequence[Json] = ()
+        self, service: Service, items: Sequence[Json] = (), hosted: HostedOffer = NO_HOSTED
     ) -> TurnRequest:
         """Reads what is asked for.
 
         Args:
-            messages: the conversation, in OpenAI's chat form.
-            items: the same as items, whose searches have found tools.
+            items: the conversation.
+            hosted: the tools of MCP servers that it wants.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
+        messages = write_messages(items, self.instructions, hosted.forms)
         self._check(messages)
         settings = service.settings
         text = self.text or TextOptions()
         with locating_errors():
-            tools = read_tools(self.tools or (), items, settings)
+            tools = read_tools(self.tools or (), items, settings, hosted)
+            if tools.runs_here and self.max_tool_calls == 0:
+                message = "it has to be 1 or more where this server carries calls out"
+                raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
             check_size(text.format, settings, "/response_format")
             choice = tools.translate_choice(self.tool_choice)
             read_policy(choice)  # a mistake in it is reported before one in the tools
@@ -135,8 +143,8 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             )
             job = Job(
                 messages=normalised_messages,
-                tools=[_drop_foreign(tool) for tool in tools.functions],
-                hidden_tools=[_drop_foreign(tool) for tool in tools.hidden],
+                tools=[_drop_foreign(tool) for tool in list_shown(tools)],
+                hidden_tools=[_drop_foreign(tool) for tool in list_hidden(tools, messages)],
                 tool_choice=choice,
                 parallel=self.parallel_tool_calls is not False,
                 max_identical_calls=limit_identical(self.parallel_tool_calls),
@@ -160,6 +168,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             ignored_fields=self._find_ignored(),
             normalised=normalised,
             tools=tools,
+            max_calls=self.max_tool_calls,
         )
         return complete_request(service, turn_request)
 
@@ -215,8 +224,10 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         }
 
 
-def _drop_foreign(tool: Json) -> Json:
+def _drop_foreign(tool: Json | FunctionTool) -> Any:
     """A function, without what only OpenAI's own service reads."""
+    if isinstance(tool, FunctionTool):
+        return tool
     if "function" in tool:  # the form of Chat Completions, which many send
         return {name: part for name, part in tool.items() if name != "defer_loading"}
     return {name: tool[name] for name in TOOL_FIELDS if name in tool}

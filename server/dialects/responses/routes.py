@@ -1,5 +1,6 @@
 """Responses: the paths, of which all but the first are about responses that are kept."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -8,7 +9,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.chat.reply_types import InputTokens
-from server.dialects.responses.items import measure_json, read_input, write_messages
+from server.dialects.responses.items import measure_json, read_input
+from server.dialects.responses.mcp_items import ApprovedCall, carry_out, find_approved
+from server.dialects.responses.mcp_tools import has_servers, list_servers, read_wishes
 from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.reply_types import (
     DeletedResponse,
@@ -21,10 +24,13 @@ from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, describe_body, describe_errors, describe_reply
-from server.http.reading import read_request
+from server.http.reading import run_off_loop
 from server.http.replies import answer
 from server.http.serving import find_key_owner
-from server.turns.active_request import ActiveRequest, start
+from server.mcp.hosted_tools import HostedOffer, ListedServer, McpServerPool, ServerWish
+from server.runs.active_run import ActiveRun, start_run
+from server.runs.hosted_request import read_hosted_request
+from server.turns.active_request import ActiveRequest
 from server.turns.compiled_request import compile_request
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -44,12 +50,18 @@ class _AskedRequest:
         turn_request: what it asks.
         described: what the response repeats of it.
         context: the conversation that it answers.
-        size: bytes of both as JSON.
+        hosted: the tools of MCP servers that it wants.
+        approved: calls of these that are to be carried out first.
+        executed: the items of these, once they are.
+        size: bytes of what it repeats and of the conversation as JSON.
     """
 
     turn_request: TurnRequest
     described: Json
     context: tuple[Json, ...]
+    hosted: HostedOffer
+    approved: Sequence[ApprovedCall]
+    executed: Sequence[Json]
     size: int
 
 
@@ -63,8 +75,7 @@ async def create_response(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     store = find_store(request)
     owner = find_key_owner(request)
-    read = partial(_read, store=store, owner=owner)
-    service, body, asked = await read_request(request, ResponsesRequest, read)
+    service, body, asked = await _read_request(request)
     active = await wait_for_client(request, _start(service, asked.turn_request))
     keep = None
     if body.store is not False:
@@ -81,6 +92,8 @@ async def create_response(request: Request) -> Response:
         keep=keep,
         shows_logprobs=body.shows_logprobs,
         seals=body.seals,
+        listed=_find_unlisted(asked),
+        executed=asked.executed,
     )
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
@@ -93,8 +106,7 @@ async def create_response(request: Request) -> Response:
 @router.post("/responses/input_tokens", **HIDDEN)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has; nothing is generated."""
-    read = partial(_read, store=find_store(request), owner=find_key_owner(request))
-    service, _, asked = await read_request(request, ResponsesRequest, read)
+    service, _, asked = await _read_request(request, executes=False)
     with locating_errors():
         compiling = compile_request(service, asked.turn_request)
         compiled = await wait_for_client(request, compiling)
@@ -102,8 +114,46 @@ async def count_tokens(request: Request) -> Response:
     return JSONResponse(count, headers=compiled.headers)
 
 
+async def _read_request(
+    request: Request, *, executes: bool = True
+) -> tuple[Service, ResponsesRequest, _AskedRequest]:
+    """Reads a request, connects to the MCP servers that it wants, and carries out what the client
+    has approved.
+
+    Args:
+        executes: False: nothing is carried out.
+
+    Raises:
+        HttpError, Error: something in the request cannot be, or the client has gone away.
+    """
+    store, owner = find_store(request), find_key_owner(request)
+    executed: list[Json] = []
+
+    def read(body: ResponsesRequest, service: Service, hosted: HostedOffer) -> _AskedRequest:
+        return _read(body, service, hosted=hosted, store=store, owner=owner, executed=executed)
+
+    hosted = await read_hosted_request(request, ResponsesRequest, read, _read_wishes)
+    service, body, asked = hosted.service, hosted.body, hosted.value
+    if asked.approved and executes:
+        executed += await wait_for_client(request, carry_out(asked.approved))
+        again = partial(read, body, service, hosted.offer)
+        asked = await run_off_loop(request, service, again, quick=False)
+    return service, body, asked
+
+
+def _read_wishes(body: ResponsesRequest, pool: McpServerPool | None) -> Sequence[ServerWish] | None:
+    tools = body.tools or ()
+    return read_wishes(tools, pool) if has_servers(tools) else None
+
+
 def _read(
-    body: ResponsesRequest, service: Service, *, store: ResponseStore, owner: str
+    body: ResponsesRequest,
+    service: Service,
+    *,
+    hosted: HostedOffer,
+    store: ResponseStore,
+    owner: str,
+    executed: Sequence[Json],
 ) -> _AskedRequest:
     """Reads a request and the conversation that it goes on with.
 
@@ -112,15 +162,29 @@ def _read(
     """
     earlier = _find_earlier(body, store, owner)
     context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
-    turn_request = body.read(service, write_messages(context, body.instructions), context)
+    approved = () if executed else find_approved(context, hosted)
+    turn_request = body.read(service, (*context, *executed), hosted)
     described = body.describe(turn_request)
-    size = measure_json([described, context])
-    return _AskedRequest(turn_request, described, context, size=size)
+    return _AskedRequest(
+        turn_request,
+        described,
+        context,
+        hosted=hosted,
+        approved=approved,
+        executed=executed,
+        size=measure_json([described, context]),
+    )
 
 
-async def _start(service: Service, request: TurnRequest) -> ActiveRequest:
+async def _start(service: Service, request: TurnRequest) -> ActiveRequest | ActiveRun:
     with locating_errors():
-        return await start(service, request)
+        return await start_run(service, request)
+
+
+def _find_unlisted(asked: _AskedRequest) -> list[ListedServer]:
+    """The MCP servers whose tools the conversation does not list yet."""
+    known = set(list_servers(asked.context))
+    return [server for server in asked.hosted.listed if server.label not in known]
 
 
 def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> tuple[Json, ...]:

@@ -5,8 +5,9 @@ A search with `execution: "client"` is a function for the model: its calls are i
 found. The model reads their descriptions there, and may call them from then on. So the prompt
 stays the same in front of it, and cached.
 
-A search that OpenAI runs itself is not run here: where a request has one, or none at all, all its
-tools are in the prompt.
+A search with `execution: "server"`, OpenAI's default, is carried out here: the tools that it finds
+stand behind it, in the same response. Where a request has no search, all its tools are in the
+prompt.
 """
 
 import json
@@ -14,10 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from constrained.tools.search import NOTHING_FOUND
 from constrained.tools.signature_text import describe_tool
+from server.dialects.responses.mcp_tools import MCP
 from server.errors import HttpError
+from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
 from server.settings import Settings
 from server.turns.offered_tools import (
+    MOST_FOUND,
     OfferedTools,
     ToolForm,
     find_function_name,
@@ -32,25 +37,41 @@ DESCRIPTION = "Loads tools by their names, so that they can be called. There are
 PATHS = "What to load."
 
 
-def read_tools(tools: Sequence[Json], items: Iterable[Json], settings: Settings) -> OfferedTools:
+def read_tools(
+    tools: Sequence[Json],
+    items: Iterable[Json],
+    settings: Settings,
+    hosted: HostedOffer = NO_HOSTED,
+) -> OfferedTools:
     """Reads the tools of a request, and those that the searches of its conversation have found.
 
     Args:
         tools: of the request.
         items: of the conversation.
         settings: of the server.
+        hosted: the tools of MCP servers that it wants.
 
     Raises:
         HttpError: one of them cannot be; says where.
+        Error: the same, of a tool that a search would find.
     """
     searches = [tool for tool in tools if tool.get("type") == SEARCH]
     if not any(_is_clients(tool) for tool in searches):
-        return read_offered_tools([_drop_parameters(tool) for tool in tools], settings)
+        known = [_drop_parameters(tool) for tool in tools]
+        offered = hosted.join(read_offered_tools(known, settings, elsewhere=(MCP,)))
+        deferred = {*_find_deferred(offered), *hosted.deferred}
+        if not searches or not deferred:
+            return offered
+        skipped = tuple(tool for tool in offered.skipped if tool.type != SEARCH)
+        return replace(offered.take_out(deferred, SEARCH, MOST_FOUND), skipped=skipped)
+    if hosted.deferred:
+        message = 'defer_loading of an MCP server needs a tool_search with execution "server"'
+        raise HttpError(400, message, "unsupported_field", where="/tools")
     listed = list(_list_deferred(tools))
     known: list[Json] = []
     for tool in tools:
         known.append(_write_function(tool, listed) if _is_clients(tool) else _drop_parameters(tool))
-    offered = read_offered_tools(known, settings)
+    offered = hosted.join(read_offered_tools(known, settings, elsewhere=(MCP,)))
     deferred = set(_find_deferred(offered))
     shown = offered.defer(deferred, found=())
     found = _read_found(items, shown, settings)
@@ -110,7 +131,8 @@ def _is_deferred(tool: Any, where: str) -> bool:
 def _find_deferred(offered: OfferedTools) -> Iterator[str]:
     for function in offered.functions:
         name = find_function_name(function)
-        if name is not None and function.get("defer_loading") is True:
+        is_clients = isinstance(function, Mapping)
+        if is_clients and name is not None and function.get("defer_loading") is True:
             yield name
 
 
@@ -152,9 +174,49 @@ def check_tools(tools: Sequence[Any], where: str) -> None:
             raise HttpError(400, message, "invalid_value", where=f"{place}/parameters")
 
 
-def describe_found(tools: Sequence[Json]) -> str:
-    """What the model reads as the result of a search."""
-    return json.dumps({"tools": list(_describe(tools, None))}, ensure_ascii=False)
+def describe_found(tools: Sequence[Json], *, is_hosted: bool = False) -> str:
+    """What the model reads as the result of a search.
+
+    Args:
+        tools: that were found.
+        is_hosted: a server has searched, and says so if there is nothing (`ToolSearch.search`).
+    """
+    result: Json = {"tools": list(_describe(tools, None))}
+    if is_hosted and not tools:
+        result["note"] = NOTHING_FOUND
+    return json.dumps(result, ensure_ascii=False)
+
+
+def show_found(result: Any, offered: OfferedTools) -> list[Json]:
+    """The tools that a search of this server has found, as the client knows them; those of MCP
+    servers are functions.
+
+    Args:
+        result: of the search (`ToolSearch.search`).
+        offered: the tools of the request.
+    """
+    assert offered.search is not None
+    shown: list[Json] = []
+    for found in result["tools"]:
+        entry = offered.search.find_entry(found["name"])
+        form = offered.find_form(entry.name)
+        description = entry.body.get("description")
+        if form.is_custom:
+            shown.append({"type": "custom", "name": form.name, "description": description})
+            continue
+        function: Json = {
+            "type": "function",
+            "name": entry.name if form.server else form.name,
+            "description": description,
+            "parameters": entry.schema,
+            "strict": None,
+            "defer_loading": True,
+        }
+        if form.namespace:
+            space = {"type": "namespace", "name": form.namespace, "description": ""}
+            function = {**space, "tools": [function]}
+        shown.append(function)
+    return shown
 
 
 def _describe(tools: Sequence[Any], namespace: str | None) -> Iterator[Json]:

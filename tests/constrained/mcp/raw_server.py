@@ -57,6 +57,7 @@ def call(name: str, arguments: Any) -> dict[str, Any]:
             block = {"type": "text", "text": "It is warm."}
             return {"content": [block], "structuredContent": {"degrees": 31}}
         case "hang":
+            Path(arguments["text"]).write_text("waiting")
             while receive().get("method") != "notifications/cancelled":
                 pass
             Path(arguments["text"]).write_text("cancelled")

@@ -1,6 +1,6 @@
 """An MCP server of the package `mcp`: on stdin and stdout, or at a port of 127.0.0.1.
 
-python -m tests.constrained.mcp.sdk_server [PORT]
+python -m tests.constrained.mcp.sdk_server [PORT [TRANSPORT]]
 """
 
 import asyncio
@@ -97,6 +97,7 @@ def greet(name: str) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        server.run("streamable-http", port=int(sys.argv[1]))
+        transport: Any = sys.argv[2] if len(sys.argv) > 2 else "streamable-http"
+        server.run(transport, port=int(sys.argv[1]))
     else:
         server.run()

@@ -79,7 +79,7 @@ def server(**fields: Any) -> dict[str, Any]:
         (server(command="x", env={"A": None}), "/mcpServers/a~1b/env/A", "it has to be a text"),
         (server(command="x", envFile=".env"), "/mcpServers/a~1b/envFile", "is not supported"),
         (server(command="x", sandbox=True), "/mcpServers/a~1b/sandbox", "is not supported"),
-        (server(type="sse", url="http://x"), "/mcpServers/a~1b/type", "given up by MCP"),
+        (server(type="ws", url="http://x"), "/mcpServers/a~1b/type", "nor sse"),
         (server(type="grpc"), "/mcpServers/a~1b/type", "neither stdio nor http"),
         (server(url="ftp://x"), "/mcpServers/a~1b/url", "is no http:// or https://"),
         (server(command="${NOT_THERE}"), "/mcpServers/a~1b/command", "NOT_THERE is not set"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from constrained.errors import RequestError
 from constrained.mcp.connection import McpError
 from constrained.mcp.elicitation import Elicitation
 from constrained.mcp.results import McpResult
-from constrained.mcp.server import ServerAddress, ServerCommand
+from constrained.mcp.server import HttpTransport, ServerAddress, ServerCommand
 from constrained.mcp.servers import McpServers, connect_mcp
 from constrained.tools.execution import call_function
 from constrained.tools.functions import find_tool
@@ -44,10 +45,17 @@ def raw(called: str = "raw", **options: Any) -> ServerCommand:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
+    with listening("streamable-http") as origin:
+        yield f"{origin}/mcp"
+
+
+@contextmanager
+def listening(transport: str) -> Iterator[str]:
+    """A server at a port of its own; gives the address without the path."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [sys.executable, "-m", "tests.constrained.mcp.sdk_server", str(port)]
+    words = [sys.executable, "-m", "tests.constrained.mcp.sdk_server", str(port), transport]
     process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
         end = time.monotonic() + WAIT
@@ -57,7 +65,7 @@ def address() -> Iterator[str]:
                     break
             assert time.monotonic() < end, "the server does not start"
             time.sleep(0.02)
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()
         process.wait()
@@ -96,6 +104,19 @@ def test_tools_are_called(servers: McpServers) -> None:
     reads = {tool.name: tool.read_only for tool in servers.tools()}
     assert reads["add"]
     assert not reads["fail"]
+
+
+def test_a_server_of_2024_is_spoken_to_over_sse() -> None:
+    with listening("sse") as origin:
+        url = f"{origin}/sse"
+        told: Any = {"mcpServers": {"sdk": {"type": "sse", "url": url}}}
+        for source in (told, f"sdk={url}"):
+            with connect_mcp(source, elicit=answer_size) as servers:
+                assert made(servers, "order").content == "ordered 42"
+        wrong = ServerAddress(url, transport=HttpTransport.STREAMABLE)
+        for source in (wrong, f"{origin}/nothing"):
+            with pytest.raises(McpError, match="cannot be reached"), connect_mcp(source):
+                pass
 
 
 def test_an_error_is_read_by_the_model(servers: McpServers) -> None:

@@ -56,9 +56,36 @@ def test_a_deferred_tool_is_called_once_it_was_found(painter: httpx.Client) -> N
     assert names_of(ask(painter, tools=[PING_TOOL, PAINT])) == ["paint"]
 
 
-def test_a_search_of_anthropics_own_leaves_all_tools_in_the_prompt(painter: httpx.Client) -> None:
-    assert names_of(ask(painter, tools=[SEARCH, PING_TOOL, DEFERRED])) == ["paint"]
-    assert names_of(ask(painter, tools=[SEARCH, DEFERRED])) == ["paint"]
+@pytest.mark.parametrize("kind", ["bm25", "regex"])
+def test_a_search_of_anthropics_own_is_carried_out(kind: str) -> None:
+    name = f"tool_search_tool_{kind}"
+    tools = [{"type": f"{name}_20251119", "name": name}, PING_TOOL, DEFERRED]
+    finds = hermes_call(name, '{"query": "paint"}')
+    paints = hermes_call("paint", '{"color": "red", "glossy": true}')
+    with running(scripted(finds, paints)) as client:
+        message = ask(client, tools=tools, temperature=0, max_tokens=1000)
+        use, result, call = message["content"]
+        assert (use["type"], use["name"], use["input"]) == (
+            "server_tool_use",
+            name,
+            {"query": "paint"},
+        )
+        references = [{"type": "tool_reference", "tool_name": "paint"}]
+        found = {"type": "tool_search_tool_search_result", "tool_references": references}
+        assert (result["content"], result["tool_use_id"]) == (found, use["id"])
+        assert (call["name"], message["stop_reason"]) == ("paint", "tool_use")
+        done = {"type": "tool_result", "tool_use_id": call["id"], "content": "Painted."}
+        again = ask(
+            client,
+            tools=tools,
+            messages=[
+                *HELLO,
+                {"role": "assistant", "content": message["content"]},
+                {"role": "user", "content": [done]},
+            ],
+        )
+        assert names_of(again) == ["paint"]  # it is still found
+        assert again["usage"]["input_tokens"] < 150
 
 
 def test_what_cannot_be_deferred(painter: httpx.Client) -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.dialects.responses import items
-from server.dialects.responses.items import read_input, seal, unseal, write_messages
+from server.dialects.responses import conversation
+from server.dialects.responses.conversation import write_messages
+from server.dialects.responses.items import read_input, seal, unseal
 from server.dialects.responses.store import ResponseStore, StoredResponse, measure
 from server.errors import HttpError
 from tests.server.running_server import Json
@@ -71,14 +72,14 @@ def test_turns_are_told_apart() -> None:
 def test_no_item_of_a_turn_copies_what_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = list[Json]()
     gathered: list[dict[str, list[Any]]] = []
-    find = items._find_turn
+    find = conversation._MessageWriter._find_turn
 
     def note(*given: Any, **options: Any) -> Json:
         turns.append(find(*given, **options))
         gathered.append({key: turns[-1][key] for key in turns[-1] if key != "role"})
         return turns[-1]
 
-    monkeypatch.setattr(items, "_find_turn", note)
+    monkeypatch.setattr(conversation._MessageWriter, "_find_turn", note)
     given = read(thought("h"), thought("m"), call(1), said("a"), call(2), said("b"), call(3))
     (message,) = write_messages(given)
     assert message["reasoning_content"] == "hm"

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from constrained.errors import RequestError
-from server.dialects.responses import routes
+from server.dialects.responses import request, routes
 from server.settings import Settings
 from tests.scripted_model import scripted
 from tests.server.dialects.responses.test_responses import RESPONSES, ask, refuse
@@ -71,8 +71,8 @@ def test_conversations_are_read_beside_the_event_loop(
 ) -> None:
     seen = list[str]()
 
-    def watch(name: str) -> None:
-        work = getattr(routes, name)
+    def watch(module: Any, name: str) -> None:
+        work = getattr(module, name)
 
         def note(*given: Any) -> Any:
             with pytest.raises(RuntimeError, match="no running event loop"):
@@ -80,13 +80,18 @@ def test_conversations_are_read_beside_the_event_loop(
             seen.append(name)
             return work(*given)
 
-        monkeypatch.setattr(routes, name, note)
+        monkeypatch.setattr(module, name, note)
 
-    names = ("_find_earlier", "read_input", "write_messages", "measure_json")
-    for name in names:
-        watch(name)
+    places = {
+        "_find_earlier": routes,
+        "read_input": routes,
+        "write_messages": request,
+        "measure_json": routes,
+    }
+    for name, module in places.items():
+        watch(module, name)
     ask(plain)
-    assert tuple(seen) == names
+    assert seen == list(places)
 
 
 def test_only_so_many_responses_are_kept() -> None:

@@ -104,18 +104,56 @@ def test_a_search_without_parameters_loads_names_that_there_are() -> None:
     assert item["arguments"] == {"paths": ["paint"]}
 
 
-def test_a_search_that_openai_runs_leaves_all_tools_in_the_prompt() -> None:
-    hosted = [
-        {"role": "user", "content": "Hello"},
-        {"type": "tool_search_call", "execution": "server", "call_id": None, "arguments": {}},
-        {"type": "tool_search_output", "execution": "server", "call_id": None, "tools": []},
-    ]
+HOSTED: Json = {"type": "tool_search"}
+FINDS = hermes_call("tool_search", '{"query": "paint"}')
+
+
+@needs_own_engine
+def test_a_search_of_this_server_finds_what_the_same_response_calls() -> None:
+    tools = [HOSTED, FLAT_PING, DEFERRED]
+    asked: Json = {"tools": tools, "temperature": 0, "max_output_tokens": 1000}
+    with running(scripted(f"{FINDS}\n{FINDS.replace('paint', 'nothing')}", PAINTS)) as client:
+        longer = [HOSTED, FLAT_PING, {**DEFERRED, "description": "Paints whatever there is."}]
+        assert count(client, tools=tools) == count(client, tools=longer)  # neither has it
+        events = events_of(client, **asked)
+        body = events[-1]["response"]
+        kinds = [(item["type"], item.get("execution")) for item in body["output"]]
+        search, found = ("tool_search_call", "server"), ("tool_search_output", "server")
+        assert kinds == [search, search, found, found, ("function_call", None)]
+        calls, outputs, call = body["output"][:2], body["output"][2:4], body["output"][4]
+        assert [item["call_id"] for item in (*calls, *outputs)] == [None] * 4
+        assert calls[0]["arguments"] == {"query": "paint"}
+        whole = {**FLAT_PAINT, "description": None, "strict": None, "defer_loading": True}
+        assert outputs[0]["tools"] == [whole]
+        assert outputs[1]["tools"] == []
+        assert (call["name"], "constrained" in body) == ("paint", False)
+        # The next turn reads the same, and finds it in the cache; so does a client without a store.
+        result = {"type": "function_call_output", "call_id": call["call_id"], "output": "Painted."}
+        conversation = [{"role": "user", "content": "Hello"}, *body["output"], result]
+        follows = ({"input": [result], "previous_response_id": body["id"]}, {"input": conversation})
+        for follow in follows:
+            usage = ask(client, **{**asked, **follow})["usage"]
+            cached = usage["input_tokens_details"]["cached_tokens"]
+            assert cached > 0.9 * usage["input_tokens"]
+
+
+def test_a_search_finds_tools_of_namespaces_and_custom_ones() -> None:
+    member = {**FLAT_PING, "name": "pong", "defer_loading": True}
+    space = {"type": "namespace", "name": "art", "description": "Art.", "tools": [member]}
+    custom = {"type": "custom", "name": "draw", "description": "Draws art.", "defer_loading": True}
+    query = hermes_call("tool_search", '{"query": "art"}')
+    with running(scripted(query, hermes_call("art__pong"))) as client:
+        body = ask(client, tools=[HOSTED, space, custom], max_output_tokens=1000)
+    found = {tool["name"]: tool["type"] for tool in body["output"][1]["tools"]}
+    assert found == {"art": "namespace", "draw": "custom"}
+    assert (body["output"][2]["name"], body["output"][2]["namespace"]) == ("pong", "art")
+
+
+def test_a_search_with_nothing_to_find_is_left_out() -> None:
     with running(scripted(PAINTS)) as client:
-        for search in ({"type": "tool_search"}, {"type": "tool_search", "parameters": QUERY}):
-            body = ask(client, hosted, tools=[search, DEFERRED])
-            assert body["output"][0]["name"] == "paint"
-            assert body["constrained"]["skipped_tools"][0]["type"] == "tool_search"
-            assert len(body["constrained"]["ignored_fields"]) == 2
+        body = ask(client, tools=[HOSTED, FLAT_PAINT])
+    assert body["output"][0]["name"] == "paint"
+    assert body["constrained"]["skipped_tools"][0]["type"] == "tool_search"
 
 
 def test_what_cannot_be(painter: httpx.Client) -> None:

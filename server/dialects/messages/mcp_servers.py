@@ -1,0 +1,133 @@
+"""Messages: `mcp_servers` and tools of type `mcp_toolset`, as Anthropic's beta describes them. They
+name servers of the operator."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from server.errors import HttpError
+from server.mcp.hosted_tools import (
+    HostedTool,
+    McpServerPool,
+    ServerWish,
+    check_address,
+    check_label,
+    check_names,
+    check_wishes,
+)
+
+TOOLSET = "mcp_toolset"
+"""The type of the tools."""
+
+
+@dataclass(frozen=True)
+class _Toolset:
+    """What a request says of the tools of a server.
+
+    Args:
+        default: of all of them.
+        configs: of single ones, by name.
+    """
+
+    default: Mapping[str, Any]
+    configs: Mapping[str, Mapping[str, Any]]
+
+    def find(self, tool: HostedTool, name: str, default: bool) -> bool:
+        """The value of a field for a tool."""
+        given = self.configs.get(tool.name, {}).get(name, self.default.get(name))
+        return default if given is None else given
+
+
+def read_wishes(
+    servers: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]],
+    pool: McpServerPool | None,
+) -> tuple[ServerWish, ...]:
+    """Reads what a request wants of MCP servers.
+
+    Args:
+        servers: `mcp_servers` of the request.
+        tools: of the request.
+        pool: the servers that the operator has configured; None: none.
+
+    Raises:
+        HttpError: there is no such server, or a field cannot be; says where.
+    """
+    names = [server.get("name") for server in servers]
+    toolsets: dict[str, _Toolset] = {}
+    for number, tool in enumerate(tools):
+        if tool.get("type") != TOOLSET:
+            continue
+        where = f"/tools/{number}"
+        name = tool.get("mcp_server_name")
+        if not isinstance(name, str) or name not in names or name in toolsets:
+            message = "it has to name one of mcp_servers, and no other toolset may name it"
+            raise HttpError(400, message, "invalid_value", where=f"{where}/mcp_server_name")
+        toolsets[name] = _read_toolset(tool, where)
+    wishes: list[ServerWish] = []
+    for number, server in enumerate(servers):
+        wishes.append(_read_wish(server, f"/mcp_servers/{number}", toolsets, pool))
+    check_wishes(wishes)
+    return tuple(wishes)
+
+
+def _read_wish(
+    server: Mapping[str, Any],
+    where: str,
+    toolsets: Mapping[str, _Toolset],
+    pool: McpServerPool | None,
+) -> ServerWish:
+    if server.get("type", "url") != "url":
+        raise HttpError(400, 'it has to be "url"', "invalid_value", where=f"{where}/type")
+    label = check_label(server.get("name"), pool, f"{where}/name")
+    check_address(server.get("url"), label, pool, f"{where}/url")
+    if server.get("authorization_token"):
+        message = "the operator says how MCP servers are reached (mcp.json): leave it out"
+        where = f"{where}/authorization_token"
+        raise HttpError(400, message, "unsupported_field", where=where)
+    given = server.get("tool_configuration") or {}
+    configuration = _read_fields(given, ("enabled",), f"{where}/tool_configuration")
+    names = configuration.get("allowed_tools")
+    allowed = check_names(names, f"{where}/tool_configuration/allowed_tools")
+    toolset = toolsets.get(label, _Toolset({}, {}))
+
+    def allows(tool: HostedTool) -> bool:
+        if configuration.get("enabled") is False:
+            return False
+        if allowed is not None and tool.name not in allowed:
+            return False
+        return toolset.find(tool, "enabled", default=True)
+
+    return ServerWish(
+        label,
+        where,
+        allows=allows,
+        defers=lambda tool: toolset.find(tool, "defer_loading", default=False),
+    )
+
+
+def _read_toolset(tool: Mapping[str, Any], where: str) -> _Toolset:
+    if tool.get("tools") is not None:
+        message = "the tools are those that the server lists: leave it out"
+        raise HttpError(400, message, "unsupported_field", where=f"{where}/tools")
+    fields = ("enabled", "defer_loading")
+    default = _read_fields(tool.get("default_config") or {}, fields, f"{where}/default_config")
+    given = tool.get("configs") or {}
+    if not isinstance(given, Mapping):
+        message = "it has to be an object, by the names of tools"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/configs")
+    configs: dict[str, Mapping[str, Any]] = {}
+    for name, config in given.items():
+        configs[name] = _read_fields(config, fields, f"{where}/configs/{name}")
+    return _Toolset(default, configs)
+
+
+def _read_fields(given: Any, booleans: Sequence[str], where: str) -> Mapping[str, Any]:
+    """An object, some of whose fields are booleans."""
+    if not isinstance(given, Mapping):
+        raise HttpError(400, "it has to be an object", "invalid_value", where=where)
+    for name in booleans:
+        if given.get(name) is not None and not isinstance(given[name], bool):
+            message = "it has to be a boolean"
+            raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
+    return given

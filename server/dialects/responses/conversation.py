@@ -1,0 +1,217 @@
+"""Responses: the items of a conversation as chat messages; those of one turn are one message."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from server.dialects.responses.mcp_items import (
+    REFUSED,
+    UNDECIDED,
+    explain_error,
+    read_result,
+)
+from server.dialects.responses.tool_search import SEARCH, describe_found
+from server.turns.offered_tools import ToolForm, join_name, pack_input
+from server.turns.request_checks import list_texts
+
+Json = dict[str, Any]
+PARALLEL = "p_"
+"""Stands in the id of an item that is a call of the same turn as the call in front of it. Where a
+call has its result beside it, nothing else tells whether the next one is of the next turn."""
+_PARALLEL_ID = re.compile(rf"[a-z]+_{PARALLEL}")
+
+
+def write_messages(
+    items: Iterable[Json],
+    instructions: str | None = None,
+    forms: Mapping[str, ToolForm] | None = None,
+) -> list[Json]:
+    """The conversation in OpenAI's chat form.
+
+    Args:
+        items: what `read_input` returns, and the output of responses.
+        instructions: what stands in front; with a system message behind them they are one.
+        forms: by the names of functions, how the client knows them.
+    """
+    items = list(items)
+    writer = _MessageWriter(items, instructions, forms or {})
+    for item in items:
+        writer.write(item)
+    return [_join_texts(message) for message in writer.messages]
+
+
+class _MessageWriter:
+    """Writes messages, item after item.
+
+    Args:
+        items: all of them.
+        instructions: see `write_messages`.
+        forms: see `write_messages`.
+
+    Attributes:
+        messages: so far; the texts of the assistant are lists still.
+    """
+
+    def __init__(
+        self, items: Sequence[Json], instructions: str | None, forms: Mapping[str, ToolForm]
+    ):
+        self.messages: list[Json] = []
+        self._has_instructions = bool(instructions)
+        if instructions:
+            self.messages.append({"role": "system", "content": instructions})
+        self._functions = {(form.server, form.name): name for name, form in forms.items()}
+        self._searches: list[str] = []  # those of the server that have no output yet
+        self._decisions = _list_by_request(items, "mcp_approval_response")
+        self._approved = _list_by_request(items, "mcp_call")
+
+    def write(self, item: Json) -> None:
+        """Adds an item."""
+        match item["type"]:
+            case "reasoning":
+                turn = self._find_turn(not_behind=("text", "calls"))
+                turn.setdefault("reasoning_content", []).extend(_find_texts(item))
+            case "function_call":
+                self._add_call(item, _name_call(item), item["arguments"])
+            case "custom_tool_call":
+                arguments = json.dumps(pack_input(item["input"]), ensure_ascii=False)
+                self._add_call(item, _name_call(item), arguments)
+            case "tool_search_call":
+                arguments = json.dumps(item["arguments"], ensure_ascii=False)
+                self._add_call(item, SEARCH, arguments)
+                if item["call_id"] is None:
+                    self._searches.append(item["id"])
+            case "tool_search_output":
+                self._add_result(self._find_search(item), _show_found(item))
+            case "function_call_output" | "custom_tool_call_output":
+                self._add_result(item["call_id"], _as_content(item["output"]))
+            case str(kind) if kind.startswith("mcp_"):
+                self._write_of_mcp(item)
+            case _ if item["role"] == "assistant":
+                turn = self._find_turn(not_behind=("text",))
+                turn["content"].extend(_find_texts(item))
+            case _:
+                self._add_message({"role": item["role"], "content": _as_content(item["content"])})
+
+    def _write_of_mcp(self, item: Json) -> None:
+        """A call has its result beside it; one that needed approval, where it was decided about."""
+        match item["type"]:
+            case "mcp_call" if item["approval_request_id"] not in self._decisions:
+                self._add_call(item, self._name_function(item), item["arguments"])
+                self._add_result(item["id"], read_result(item))
+            case "mcp_approval_request":
+                self._add_call(item, self._name_function(item), item["arguments"])
+                if item["id"] not in self._decisions:
+                    self._add_result(item["id"], explain_error(f"not executed: {UNDECIDED}"))
+            case "mcp_approval_response":
+                id = item["approval_request_id"]
+                if not item["approve"]:
+                    text = f"not executed: {item['reason'] or REFUSED}"
+                    self._add_result(id, explain_error(text))
+                elif id in self._approved:
+                    self._add_result(id, read_result(self._approved[id]))
+            case _:
+                pass  # the prompt has the tools that a server lists
+
+    def _name_function(self, item: Json) -> str:
+        """The function of a tool of an MCP server; of one that is not offered any more, such a
+        name."""
+        label, name = item["server_label"], item["name"]
+        return self._functions.get((label, name), join_name(label, name))
+
+    def _find_search(self, item: Json) -> str:
+        """The call that the output of a search belongs to."""
+        if item["call_id"] is not None:
+            return item["call_id"]
+        if not self._searches:  # the client has left the call out
+            self.write({**item, "type": "tool_search_call", "arguments": {}})
+        return self._searches.pop(0)
+
+    def _add_call(self, item: Json, name: str, arguments: str) -> None:
+        function = {"name": name, "arguments": arguments}
+        call = {"id": item.get("call_id") or item["id"], "type": "function", "function": function}
+        turn = None
+        if _PARALLEL_ID.match(item["id"]):
+            turn = self._find_answered_turn()
+        turn = turn or self._find_turn()
+        turn.setdefault("tool_calls", []).append(call)
+
+    def _add_result(self, id: str, content: Any) -> None:
+        self.messages.append({"role": "tool", "tool_call_id": id, "content": content})
+
+    def _find_turn(self, not_behind: Sequence[str] = ()) -> Json:
+        """The message of the assistant that is under way, or a new one; its texts are lists still.
+
+        Args:
+            not_behind: the item belongs to the next turn if this one has come to "text", or to
+                "calls". A turn with calls is not over before they are answered.
+        """
+        if self.messages and self.messages[-1]["role"] == "assistant":
+            last = self.messages[-1]
+            stage = "reasoning"
+            if "tool_calls" in last:
+                stage = "calls"
+            elif last["content"]:
+                stage = "text"
+            if stage not in not_behind:
+                return last
+        turn: Json = {"role": "assistant", "content": list[str]()}
+        self.messages.append(turn)
+        return turn
+
+    def _find_answered_turn(self) -> Json | None:
+        """The message of the assistant that is behind nothing but results; None: there is none."""
+        for message in reversed(self.messages):
+            if message["role"] == "assistant":
+                return message
+            if message["role"] != "tool":
+                return None
+        return None
+
+    def _add_message(self, message: Json) -> None:
+        is_second = self._has_instructions and len(self.messages) == 1
+        is_system = message["role"] in ("system", "developer")
+        content = message["content"]
+        if is_second and is_system and isinstance(content, str):  # many templates know one of them
+            self.messages[0]["content"] += "\n\n" + content
+        else:
+            self.messages.append(message)
+
+
+def _list_by_request(items: Sequence[Json], kind: str) -> dict[Any, Json]:
+    """The items of a kind, by the requests for approval that they belong to."""
+    found: dict[Any, Json] = {}
+    for item in items:
+        if item["type"] == kind and item["approval_request_id"] is not None:
+            found[item["approval_request_id"]] = item
+    return found
+
+
+def _name_call(item: Json) -> str:
+    return join_name(item.get("namespace"), item["name"])
+
+
+def _show_found(item: Json) -> str:
+    return describe_found(item["tools"], is_hosted=item["call_id"] is None)
+
+
+def _find_texts(item: Json) -> list[str]:
+    return [part["text"] for part in item["content"] if part["text"]]
+
+
+def _join_texts(message: Json) -> Json:
+    """The message with its texts joined. They are gathered in lists: adding to a string for each of
+    many items would take quadratic time."""
+    if message["role"] == "assistant":
+        for key in ("content", "reasoning_content"):
+            if key in message:
+                message[key] = "".join(message[key])
+    return message
+
+
+def _as_content(parts: str | Sequence[Json]) -> Any:
+    """One text is a text, several are parts."""
+    texts = list_texts(parts)
+    if len(texts) == 1:
+        return texts[0]
+    return [{"type": "text", "text": text} for text in texts]

@@ -1,0 +1,321 @@
+"""Responses: the items of tools of MCP servers, in a conversation and as events of a stream.
+
+A call is an item of its own, with its result. One that needs approval is a request for it; the
+client answers with `mcp_approval_response`, and the call is carried out at the beginning of the
+next response.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.agent.actions import aexecute_call
+from constrained.agent.outcome import CallResult, Outcome
+from constrained.tools.execution import format_result
+from constrained.tools.functions import FunctionTool
+from grammars.errors import SchemaError
+from grammars.lowering.lower import lower
+from grammars.turn import ToolCall, Unfit
+from server.errors import HttpError
+from server.ids import make_id
+from server.mcp.hosted_tools import HostedOffer, ListedServer
+
+Json = dict[str, Any]
+ITEM_DONE = "response.output_item.done"
+TYPES = ("mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response")
+REFUSED = "the user does not allow it"
+UNDECIDED = "the user has not decided about it"
+_TEXTS = {
+    "mcp_list_tools": ("server_label",),
+    "mcp_call": ("id", "server_label", "name", "arguments"),
+    "mcp_approval_request": ("id", "server_label", "name", "arguments"),
+    "mcp_approval_response": ("approval_request_id",),
+}
+_PREFIXES = {
+    "mcp_list_tools": "mcpl_",
+    "mcp_call": "mcp_",
+    "mcp_approval_request": "mcpr_",
+    "mcp_approval_response": "mcprs_",
+}
+
+
+def read_mcp_item(item: Json, where: str) -> Json:
+    """An item of a conversation, checked and complete.
+
+    Raises:
+        HttpError: a field cannot be; says which.
+    """
+    kind = item["type"]
+    for name in _TEXTS[kind]:
+        if not isinstance(item.get(name), str):
+            message = f"{name} has to be a text"
+            raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
+    known: Json = {"type": kind, "id": item.get("id")}
+    if not isinstance(known["id"], str) or not known["id"]:
+        known["id"] = make_id(_PREFIXES[kind])
+    known |= {name: item[name] for name in _TEXTS[kind]}
+    match kind:
+        case "mcp_list_tools":
+            return known | {"tools": item.get("tools") or [], "error": item.get("error")}
+        case "mcp_call":
+            return known | {
+                "approval_request_id": item.get("approval_request_id"),
+                "output": _read_optional(item, "output", where),
+                "error": item.get("error"),
+                "status": item.get("status") or "completed",
+            }
+        case "mcp_approval_response":
+            if not isinstance(item.get("approve"), bool):
+                message = "approve has to be a boolean"
+                raise HttpError(400, message, "invalid_value", where=f"{where}/approve")
+            reason = _read_optional(item, "reason", where)
+            return known | {"approve": item["approve"], "reason": reason}
+        case _:
+            return known
+
+
+def _read_optional(item: Json, name: str, where: str) -> str | None:
+    value = item.get(name)
+    if value is not None and not isinstance(value, str):
+        message = f"{name} has to be a text"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
+    return value
+
+
+def read_result(item: Mapping[str, Any]) -> str:
+    """What the model has read as the result of a call."""
+    error = item["error"]
+    if error is None:
+        return item["output"] or ""
+    return explain_error(_read_error(error))
+
+
+def explain_error(text: str) -> str:
+    """An error as the model reads it."""
+    return format_result({"error": text})
+
+
+def _read_error(error: Any) -> str:
+    """The text of an error, in the form of today, or a text as it was once."""
+    if isinstance(error, str):
+        return error
+    match error:
+        case {"content": [{"text": str(text)}]} | {"message": str(text)}:
+            return text
+        case _:
+            return json.dumps(error, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class ApprovedCall:
+    """A call that the client has approved, and that is not carried out yet.
+
+    Args:
+        item: the request for approval.
+        call: the same as a call; `errors` has what is wrong with its arguments.
+        tool: None: it is not offered any more.
+    """
+
+    item: Json
+    call: ToolCall
+    tool: FunctionTool | None
+
+
+def find_approved(items: Sequence[Json], offer: HostedOffer) -> list[ApprovedCall]:
+    """The calls of a conversation that are to be carried out now.
+
+    Raises:
+        HttpError: an approval is of no request.
+    """
+    requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request"}
+    done = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"}
+    found: list[ApprovedCall] = []
+    for item in items:
+        if item["type"] != "mcp_approval_response":
+            continue
+        id = item["approval_request_id"]
+        if id not in requests:
+            message = f"there is no mcp_approval_request {id!r} in this conversation"
+            raise HttpError(400, message, "invalid_value", where="/input")
+        if item["approve"] and id not in done:
+            done.add(id)
+            found.append(_read_approved(requests[id], offer))
+    return found
+
+
+def _read_approved(item: Json, offer: HostedOffer) -> ApprovedCall:
+    tool = offer.find(item["server_label"], item["name"])
+    try:
+        arguments = json.loads(item["arguments"])
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        message = f"the arguments of {item['id']!r} are not the JSON text of an object"
+        raise HttpError(400, message, "invalid_value", where="/input")
+    errors: list[Unfit] = []
+    if tool is not None:
+        try:
+            found = lower(dict(tool.parameters)).find_errors(arguments)
+        except SchemaError:  # what cannot be lowered is not offered
+            found, tool = [], None
+        errors = [Unfit(f"/arguments{error.pointer}", error.message) for error in found]
+    return ApprovedCall(item, ToolCall(item["name"], arguments, errors=tuple(errors)), tool)
+
+
+async def carry_out(approved: Iterable[ApprovedCall]) -> list[Json]:
+    """Carries approved calls out; returns their items."""
+    return list(await asyncio.gather(*map(_carry_out, approved)))
+
+
+async def _carry_out(approved: ApprovedCall) -> Json:
+    item = approved.item
+    head: Json = {
+        "type": "mcp_call",
+        "id": make_id("mcp_"),
+        "approval_request_id": item["id"],
+        "server_label": item["server_label"],
+        "name": item["name"],
+        "arguments": item["arguments"],
+    }
+    if approved.tool is None:
+        text = f"not executed: the tools of this request do not have {item['name']}"
+        return head | show_error(text) | {"status": "failed"}
+    named = ToolCall(approved.tool.name, approved.call.arguments, errors=approved.call.errors)
+    return head | show_result(await aexecute_call(named, [approved.tool]))
+
+
+def show_result(result: CallResult) -> Json:
+    """The fields of a call that say what became of it."""
+    if result.outcome is Outcome.DONE:
+        return {"output": result.content, "error": None, "status": "completed"}
+    status = "incomplete" if result.outcome is Outcome.CUT else "failed"
+    return show_error(json.loads(result.content)["error"]) | {"status": status}
+
+
+def show_error(text: str) -> Json:
+    """The fields of a call that has failed."""
+    content = [{"type": "text", "text": text}]
+    return {"output": None, "error": {"type": "mcp_tool_execution_error", "content": content}}
+
+
+class McpCallItem:
+    """A call that this server carries out, as the events of the stream.
+
+    Args:
+        id: of the item.
+        server: the label of the server.
+        name: of the tool.
+        index: its index in the output.
+    """
+
+    def __init__(self, id: str, *, server: str, name: str, index: int):
+        self.index = index
+        self._head: Json = {
+            "type": "mcp_call",
+            "id": id,
+            "approval_request_id": None,
+            "server_label": server,
+            "name": name,
+        }
+        self._texts: list[str] = []
+
+    def open(self) -> Iterator[Json]:
+        """The call, without arguments."""
+        item = self._show({"output": None, "error": None, "status": "in_progress"})
+        yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
+        yield self._make_event("response.mcp_call.in_progress")
+
+    def add(self, text: str) -> Iterator[Json]:
+        """More of the JSON text of the arguments."""
+        self._texts.append(text)
+        yield self._make_event("response.mcp_call_arguments.delta", delta=text)
+
+    def finish_arguments(self) -> Iterator[Json]:
+        """The arguments are complete."""
+        text = "".join(self._texts)
+        yield self._make_event("response.mcp_call_arguments.done", arguments=text)
+
+    def answer(self, result: CallResult) -> Iterator[Json]:
+        """What became of the call."""
+        shown = show_result(result)
+        step = "completed" if shown["status"] == "completed" else "failed"
+        yield self._make_event(f"response.mcp_call.{step}")
+        yield {"type": ITEM_DONE, "output_index": self.index, "item": self._show(shown)}
+
+    def close(self, status: str) -> Iterator[Json]:
+        """The call is given up."""
+        shown = show_error("the response has ended before the call") | {"status": "incomplete"}
+        yield self._make_event("response.mcp_call.failed")
+        yield {"type": ITEM_DONE, "output_index": self.index, "item": self._show(shown)}
+
+    def _make_event(self, type: str, **fields: Any) -> Json:
+        return {"type": type, "item_id": self._head["id"], "output_index": self.index, **fields}
+
+    def _show(self, result: Json) -> Json:
+        return {**self._head, "arguments": "".join(self._texts), **result}
+
+
+class ApprovalItem:
+    """A request for approval of a call, as the events of the stream: it comes whole.
+
+    Args:
+        id: of the item.
+        server: the label of the server.
+        name: of the tool.
+        index: its index in the output.
+    """
+
+    def __init__(self, id: str, *, server: str, name: str, index: int):
+        self.index = index
+        self._head: Json = {
+            "type": "mcp_approval_request",
+            "id": id,
+            "server_label": server,
+            "name": name,
+        }
+        self._texts: list[str] = []
+
+    def open(self) -> Iterator[Json]:
+        """The request, without arguments."""
+        yield self._describe("response.output_item.added")
+
+    def add(self, text: str) -> Iterator[Json]:
+        """More of the JSON text of the arguments; there are no events for it."""
+        self._texts.append(text)
+        return iter(())
+
+    def close(self, status: str) -> Iterator[Json]:
+        """The request is complete."""
+        yield self._describe(ITEM_DONE)
+
+    def _describe(self, type: str) -> Json:
+        item = {**self._head, "arguments": "".join(self._texts)}
+        return {"type": type, "output_index": self.index, "item": item}
+
+
+def write_whole_call(item: Json, index: int) -> Iterator[Json]:
+    """The events of a call that was carried out before the stream began."""
+    path = {"item_id": item["id"], "output_index": index}
+    empty = {"arguments": "", "output": None, "error": None, "status": "in_progress"}
+    yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
+    yield {"type": "response.mcp_call.in_progress", **path}
+    yield {"type": "response.mcp_call_arguments.done", **path, "arguments": item["arguments"]}
+    step = "completed" if item["status"] == "completed" else "failed"
+    yield {"type": f"response.mcp_call.{step}", **path}
+    yield {"type": ITEM_DONE, "output_index": index, "item": item}
+
+
+def write_list(server: ListedServer, index: int) -> Iterator[Json]:
+    """The events of an item that lists the tools of a server."""
+    head: Json = {"type": "mcp_list_tools", "id": make_id("mcpl_"), "server_label": server.label}
+    path = {"item_id": head["id"], "output_index": index}
+    empty = {**head, "tools": [], "error": None}
+    yield {"type": "response.output_item.added", "output_index": index, "item": empty}
+    yield {"type": "response.mcp_list_tools.in_progress", **path}
+    step = "completed" if server.error is None else "failed"
+    yield {"type": f"response.mcp_list_tools.{step}", **path}
+    tools = [tool.to_json() for tool in server.tools]
+    item = {**head, "tools": tools, "error": server.error}
+    yield {"type": ITEM_DONE, "output_index": index, "item": item}

@@ -1,0 +1,120 @@
+"""Responses: tools of type `mcp`, as OpenAI describes them. They name servers of the operator."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from server.errors import HttpError
+from server.mcp.hosted_tools import (
+    HostedTool,
+    McpServerPool,
+    ServerWish,
+    check_address,
+    check_label,
+    check_names,
+    check_wishes,
+)
+
+Json = dict[str, Any]
+MCP = "mcp"
+"""The type of the tools."""
+_OPERATORS = ("connector_id", "tunnel_id", "authorization", "headers")
+"""Fields that say how to reach a server, which is the operator's to say."""
+Matches = Callable[[HostedTool], bool]
+
+
+def has_servers(tools: Sequence[Mapping[str, Any]] | None) -> bool:
+    """True if a request wants tools of MCP servers."""
+    return any(tool.get("type") == MCP for tool in tools or ())
+
+
+def read_wishes(
+    tools: Sequence[Mapping[str, Any]], pool: McpServerPool | None
+) -> tuple[ServerWish, ...]:
+    """Reads what a request wants of MCP servers.
+
+    Args:
+        tools: of the request.
+        pool: the servers that the operator has configured; None: none.
+
+    Raises:
+        HttpError: there is no such server, or a field cannot be; says where.
+    """
+    wishes: list[ServerWish] = []
+    for number, tool in enumerate(tools):
+        if tool.get("type") == MCP:
+            wishes.append(_read_wish(tool, f"/tools/{number}", pool))
+    check_wishes(wishes)
+    return tuple(wishes)
+
+
+def _read_wish(tool: Mapping[str, Any], where: str, pool: McpServerPool | None) -> ServerWish:
+    label = check_label(tool.get("server_label"), pool, f"{where}/server_label")
+    check_address(tool.get("server_url"), label, pool, f"{where}/server_url")
+    for name in _OPERATORS:
+        if tool.get(name):
+            message = "the operator says how MCP servers are reached (mcp.json): leave it out"
+            raise HttpError(400, message, "unsupported_field", where=f"{where}/{name}")
+    is_deferred = tool.get("defer_loading") or False
+    if not isinstance(is_deferred, bool):
+        message = "defer_loading is not a boolean"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/defer_loading")
+    return ServerWish(
+        label,
+        where,
+        allows=_read_filter(tool.get("allowed_tools"), f"{where}/allowed_tools"),
+        asks=_read_approval(tool.get("require_approval"), f"{where}/require_approval"),
+        defers=lambda _: is_deferred,
+    )
+
+
+def _read_filter(given: Any, where: str) -> Matches:
+    """Which tools a filter matches: a list of names, or an object."""
+    if given is None:
+        return lambda _: True
+    if isinstance(given, list):
+        given = {"tool_names": given}
+    if not isinstance(given, Mapping):
+        message = "it has to be a list of names, or an object with tool_names or read_only"
+        raise HttpError(400, message, "invalid_value", where=where)
+    names = check_names(given.get("tool_names"), f"{where}/tool_names")
+    read_only = given.get("read_only")
+    if read_only is not None and not isinstance(read_only, bool):
+        message = "it has to be a boolean"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/read_only")
+
+    def matches(tool: HostedTool) -> bool:
+        if names is not None and tool.name not in names:
+            return False
+        return read_only is None or tool.function.read_only is read_only
+
+    return matches
+
+
+def _read_approval(given: Any, where: str) -> Matches:
+    """Which tools the client is asked about. As with OpenAI, all of them, unless it says that it
+    never is."""
+    match given:
+        case None | "always":
+            return lambda _: True
+        case "never":
+            return lambda _: False
+        case Mapping():
+            always, never = (_read_given_filter(given, key, where) for key in ("always", "never"))
+            return lambda tool: always(tool) or not never(tool)
+        case _:
+            message = 'it has to be "always", "never", or an object with filters of these names'
+            raise HttpError(400, message, "invalid_value", where=where)
+
+
+def _read_given_filter(given: Mapping[str, Any], key: str, where: str) -> Matches:
+    """A filter that matches nothing where it is left out."""
+    if given.get(key) is None:
+        return lambda _: False
+    return _read_filter(given[key], f"{where}/{key}")
+
+
+def list_servers(items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The labels of the servers whose tools a conversation has listed already."""
+    for item in items:
+        if item["type"] == "mcp_list_tools":
+            yield item["server_label"]

@@ -1,0 +1,212 @@
+"""Connections to MCP servers: for each API key one of its own, opened when it is first needed.
+
+Servers have a state: files that they have open, a browser, what they remember. So the holders of
+different keys never share one; a command is started once for each. What nobody has used for a while
+is closed.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from constrained.deadline import Clock
+from constrained.errors import BusyError, Error, RequestError
+from constrained.mcp.server import McpServer, ServerAddress
+from constrained.mcp.servers import McpServers, connect_mcp
+from constrained.mcp.tool_names import make_word
+from server.mcp.hosted_tools import HostedTool, ListedServer
+
+LOG = logging.getLogger("constrained.server")
+MOST_OPEN = 64
+IDLE_SECONDS = 600.0
+NOBODY = ""
+"""The owner where there are no keys."""
+
+
+@dataclass
+class _Session:
+    """A connection of one owner to one server."""
+
+    servers: McpServers
+    opening: asyncio.Task[McpServers]
+    users: int = 0
+    used_at: float = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return self.users == 0 and self.opening.done()
+
+
+class McpPool:
+    """MCP servers, for the event loop of the server.
+
+    Args:
+        servers: how they are reached; one without a name is called as it calls itself.
+        timeout: seconds until a call is given up.
+        most: connections that are open at a time.
+        idle_seconds: a connection that nobody has used for so long is closed.
+        clock: seconds that only ever grow.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[McpServer],
+        timeout: float,
+        *,
+        most: int = MOST_OPEN,
+        idle_seconds: float = IDLE_SECONDS,
+        clock: Clock = time.monotonic,
+    ):
+        self._given = servers
+        self._timeout = timeout
+        self._most = most
+        self._idle_seconds = idle_seconds
+        self._clock = clock
+        self._servers: dict[str, McpServer] = {}
+        self._sessions: dict[tuple[str, str], _Session] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """What clients call the servers."""
+        return list(self._servers)
+
+    def find_address(self, label: str) -> str | None:
+        """The address of a server; None: it is a command."""
+        server = self._servers.get(label)
+        return server.url if isinstance(server, ServerAddress) else None
+
+    async def start(self) -> None:
+        """Connects to all servers, for nobody in particular: what is wrong shows at once, and the
+        first who asks need not wait.
+
+        Raises:
+            Error: one cannot be reached, or two have the same name.
+        """
+        opened = await asyncio.gather(*map(self._open, self._given), return_exceptions=True)
+        for failure in opened:
+            if isinstance(failure, BaseException):
+                await self._close_all([one for one in opened if isinstance(one, McpServers)])
+                raise failure
+        words: set[str] = set()
+        for server, servers in zip(self._given, opened, strict=True):
+            assert isinstance(servers, McpServers)
+            (label,) = servers.names
+            if make_word(label) in words:
+                hint = "Name them: NAME= in front of a command or an address"
+                await self._close_all([one for one in opened if isinstance(one, McpServers)])
+                raise RequestError(f"two MCP servers are called {label!r}", hint=hint)
+            words.add(make_word(label))
+            self._servers[label] = replace(server, name=label)
+            opening = asyncio.ensure_future(_give(servers))
+            self._sessions[NOBODY, label] = _Session(servers, opening, used_at=self._clock())
+            LOG.info("MCP server %s: %d tools", label, len(servers.tools()))
+
+    async def borrow(self, owner: str, label: str) -> ListedServer:
+        """A server, connected for this owner, and not closed before it is given back. One that
+        cannot be reached says so in its `error`.
+
+        Raises:
+            BusyError: as many connections as can be are in use.
+        """
+        session = self._find(owner, label)
+        session.users += 1
+        try:
+            servers = await asyncio.shield(session.opening)
+            tools = servers.list_tools()
+        except Error as error:
+            return ListedServer(label, error=str(error))
+        except BaseException:
+            session.users -= 1
+            raise
+        listed = [HostedTool(tool.name, tool.listed, tool.function) for tool in tools]
+        return ListedServer(label, tuple(listed))
+
+    def give_back(self, owner: str, label: str) -> None:
+        """The owner has done what it was borrowed for."""
+        session = self._sessions[owner, label]
+        session.users -= 1
+        session.used_at = self._clock()
+
+    async def close(self) -> None:
+        """Ends all connections, and the servers that were started."""
+        for key in list(self._sessions):
+            self._drop(key)
+        await asyncio.gather(*self._closing)
+
+    def _find(self, owner: str, label: str) -> _Session:
+        """The session of an owner, which is opened if there is none that could be used."""
+        self._close_unused()
+        key = owner, label
+        if key in self._sessions and self._is_spent(self._sessions[key]):
+            self._drop(key)
+        if key not in self._sessions:
+            spare = self._sessions.pop((NOBODY, label), None)
+            if spare is not None:  # nobody has used it: where there are keys, it has no owner yet
+                self._sessions[key] = spare
+        if key not in self._sessions:
+            self._make_room()
+            servers = self._connect(self._servers[label])
+            opening = asyncio.ensure_future(servers.__aenter__())
+            opening.add_done_callback(_note_failure)
+            self._sessions[key] = _Session(servers, opening)
+        return self._sessions[key]
+
+    def _is_spent(self, session: _Session) -> bool:
+        """True if nobody uses a session, and it could not be opened or its server has gone."""
+        if not session.is_idle:
+            return False
+        has_failed = session.opening.cancelled() or session.opening.exception() is not None
+        return has_failed or session.servers.is_lost
+
+    def _close_unused(self) -> None:
+        oldest = self._clock() - self._idle_seconds
+        for key, session in list(self._sessions.items()):
+            if session.is_idle and session.used_at < oldest:
+                self._drop(key)
+
+    def _make_room(self) -> None:
+        """Closes the session that nobody has used for longest, if there are too many.
+
+        Raises:
+            BusyError: all are in use.
+        """
+        if len(self._sessions) < self._most:
+            return
+        idle = [key for key, session in self._sessions.items() if session.is_idle]
+        if not idle:
+            raise BusyError(f"all {self._most} connections to MCP servers are in use")
+        self._drop(min(idle, key=lambda key: self._sessions[key].used_at))
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        session = self._sessions.pop(key)
+        task = asyncio.ensure_future(_end(session))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _connect(self, server: McpServer) -> McpServers:
+        return connect_mcp(server, namespace=True, timeout=self._timeout)
+
+    async def _open(self, server: McpServer) -> McpServers:
+        return await self._connect(server).__aenter__()
+
+    async def _close_all(self, opened: Sequence[McpServers]) -> None:
+        for servers in opened:
+            await asyncio.to_thread(servers.close)
+
+
+async def _give(servers: McpServers) -> McpServers:
+    return servers
+
+
+async def _end(session: _Session) -> None:
+    session.opening.cancel()
+    await asyncio.gather(session.opening, return_exceptions=True)
+    await asyncio.to_thread(session.servers.close)
+
+
+def _note_failure(opening: asyncio.Task[McpServers]) -> None:
+    if not opening.cancelled() and (error := opening.exception()) is not None:
+        LOG.warning("%s", error)

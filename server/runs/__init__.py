@@ -1,0 +1,4 @@
+"""Requests whose calls this server carries out: the agent loop of the library, over turns of the
+server. Needs `turns`, `http` and `mcp`. Start with `active_run`; `hosted_request` reads a request
+and connects to the MCP servers that it wants.
+"""

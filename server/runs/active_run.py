@@ -1,0 +1,275 @@
+"""A request under way whose calls this server carries out: several turns, one reply."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from constrained.agent.actions import Concurrent, NextTurn, Note
+from constrained.agent.budget import Budget
+from constrained.agent.journal import CallPlace
+from constrained.agent.loop import AgentLoop, RunLimits
+from constrained.agent.outcome import CallResult
+from constrained.agent.run import RunSettings, drive
+from constrained.reply import Reply, Usage
+from server.caller import as_caller, find_owner
+from server.settings import Settings
+from server.time_left import find_time_left
+from server.turns.active_request import (
+    ActiveRequest,
+    CallAnswered,
+    TurnEvent,
+    TurnStarted,
+    start,
+)
+from server.turns.compiled_request import CompiledRequest
+from server.turns.service import Service
+from server.turns.turn_request import TurnRequest
+
+T = TypeVar("T")
+LOG = logging.getLogger("constrained.server")
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """The run has failed."""
+
+    error: BaseException
+
+
+class ActiveRun:
+    """A run under way. It is over at the latest when it is cancelled.
+
+    Args:
+        service: the model.
+        request: its first turn.
+        loop: which calls are carried out, what the model is asked next, when it is over.
+    """
+
+    def __init__(self, service: Service, request: TurnRequest, loop: AgentLoop):
+        self._events: asyncio.Queue[TurnEvent | _Failure] = asyncio.Queue()
+        self._actions = _ServedActions(service, request, self._events)
+        self._loop = loop
+        self._settings = RunSettings(
+            doubt=request.generation.choice.doubt, on_result=self._note_result
+        )
+        self._first: asyncio.Future[TurnEvent | _Failure] | None = None
+        self._task = asyncio.create_task(self._drive())
+
+    @property
+    def compiled(self) -> CompiledRequest:
+        """The first turn, once `begin` has returned."""
+        assert self._actions.compiled is not None
+        return self._actions.compiled
+
+    async def begin(self) -> None:
+        """Waits until the first turn is compiled.
+
+        Raises:
+            Error: it cannot be.
+        """
+        begun = asyncio.ensure_future(self._actions.begun.wait())
+        try:
+            await asyncio.wait({begun, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            self.cancel()
+            raise
+        finally:
+            begun.cancel()
+        if self._actions.compiled is None:
+            failure = await self._events.get()
+            assert isinstance(failure, _Failure)
+            raise failure.error
+
+    async def wait(self, seconds: float) -> None:
+        """Waits for what the first turn writes, at most so long: what is refused at once is then
+        refused with its status, and not in a stream whose status is 200 already.
+
+        Raises:
+            Error: as `follow`.
+        """
+        assert isinstance(await self._events.get(), TurnStarted)
+        self._first = asyncio.ensure_future(self._events.get())
+        await asyncio.wait([self._first], timeout=seconds)
+        if self._first.done() and isinstance(failure := self._first.result(), _Failure):
+            raise failure.error
+
+    async def follow(self) -> AsyncIterator[tuple[int, TurnEvent]]:
+        """The events, each with the number of the choice, which is 0. Leaving the loop ends the
+        run.
+
+        Raises:
+            Error: as in `Model.run`.
+        """
+        try:
+            if self._first is not None:
+                yield 0, TurnStarted(self.compiled)
+            while True:
+                event = await (self._first or self._events.get())
+                self._first = None
+                if isinstance(event, _Failure):
+                    raise event.error
+                yield 0, event
+                if isinstance(event, Reply):
+                    return
+        finally:
+            self.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def cancel(self) -> None:
+        """Ends the turn under way within one step, and cancels the calls; does nothing if the run
+        is over."""
+        self._task.cancel()
+        if self._first is not None:
+            self._first.cancel()
+
+    async def _drive(self) -> None:
+        try:
+            run = await drive(self._loop, self._actions, self._settings)
+        except Exception as error:  # raised by whoever follows
+            self._events.put_nowait(_Failure(error))
+        else:
+            usage = add_usages(self._actions.usages)
+            self._events.put_nowait(replace(run.reply, usage=usage))
+
+    def _note_result(self, place: CallPlace, result: CallResult) -> None:
+        LOG.info("call of %s: %s", place.call.name, result.outcome)
+        self._events.put_nowait(CallAnswered(place.number, result))
+
+
+class _ServedActions(Concurrent):
+    """What a run does: turns are those of the server, with its limits and its records.
+
+    Attributes:
+        compiled: the first turn.
+        begun: it is compiled.
+        usages: of the turns so far.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        request: TurnRequest,
+        events: "asyncio.Queue[TurnEvent | _Failure]",
+    ):
+        super().__init__(service.model)
+        self._service = service
+        self._request = request
+        self._events = events
+        self.compiled: CompiledRequest | None = None
+        self.begun = asyncio.Event()
+        self.usages: list[Usage] = []
+
+    async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+        active = await start(self._service, await self._make_request(request))
+        try:
+            self._events.put_nowait(TurnStarted(active.compiled))
+            if self.compiled is None:
+                self.compiled = active.compiled
+                self.begun.set()
+            return await self._follow(active, note)
+        finally:
+            active.cancel()
+
+    async def _follow(self, active: ActiveRequest, note: Note | None) -> Reply:
+        reply: Reply | None = None
+        async for _, event in active.follow():
+            if isinstance(event, Reply):
+                reply = event
+                continue
+            self._events.put_nowait(event)
+            if note is not None and not isinstance(event, TurnStarted | CallAnswered):
+                await note(event)
+        assert reply is not None, "the last event of a turn is its reply"
+        self.usages.append(reply.usage)
+        return reply
+
+    async def _make_request(self, turn: NextTurn) -> TurnRequest:
+        """The request of a turn: what the loop says, and all else as it was asked for."""
+        options, first = turn.options, self._request
+        job = replace(
+            first.job,
+            messages=turn.messages,
+            tools=turn.tools,
+            hidden_tools=options.get("hidden_tools", ()),
+            tool_choice=options.get("tool_choice"),
+            excluded_calls=options.get("excluded_calls", ()),
+            prefill=options.get("prefill", False),
+        )
+        generation = first.generation
+        if generation.max_tokens is not None:
+            spent = sum(usage.completion_tokens for usage in self.usages)
+            generation = replace(generation, max_tokens=max(1, generation.max_tokens - spent))
+        service = self._service
+
+        def make() -> TurnRequest:
+            is_known = service.model.compiler.knows(job)
+            return replace(first, job=job, generation=generation, is_known=is_known)
+
+        return await _run_off_loop(service, make, quick=True)
+
+
+async def _run_off_loop(service: Service, work: Callable[[], T], *, quick: bool) -> T:
+    """Does some work in the threads that compile; `quick`: it takes no time to speak of."""
+    seconds = find_time_left(service.settings.timeout).measure()
+    return await service.model.aread(as_caller(work), seconds, client=find_owner(), quick=quick)
+
+
+async def start_run(service: Service, request: TurnRequest) -> ActiveRequest | ActiveRun:
+    """Starts the turns of a request; of one with tools that run here, the first one.
+
+    Raises:
+        Error: as in `Model.run`.
+    """
+    if not request.tools.runs_here:
+        return await start(service, request)
+    loop = await _run_off_loop(service, partial(make_loop, request, service.settings), quick=False)
+    run = ActiveRun(service, request, loop)
+    await run.begin()
+    return run
+
+
+def make_loop(request: TurnRequest, settings: Settings) -> AgentLoop:
+    """The loop of a request.
+
+    Raises:
+        Error: the tools cannot be offered.
+    """
+    job, tools = request.job, request.tools
+    hidden = job.hidden_tools if tools.search is None else ()  # what it has found, it finds again
+    options: dict[str, Any] = {
+        "tool_choice": job.tool_choice,
+        "hidden_tools": hidden,
+        "excluded_calls": job.excluded_calls,
+        "prefill": job.prefill,
+        "best_of": request.generation.choice.best_of,
+    }
+    limits = RunLimits(
+        max_steps=settings.max_tool_steps,
+        budget=Budget(seconds=settings.max_tool_seconds, calls=request.max_calls),
+    )
+    with tools.locating_errors():
+        return AgentLoop(
+            job.messages,
+            list_own_tools(job.tools, tools.search),
+            options,
+            limits=limits,
+            search=tools.search,
+            partial=True,
+            final_answer=True,
+        )
+
+
+def list_own_tools(tools: Sequence[Any], search: Any) -> list[Any]:
+    """The tools of a prompt without the one that searches, which the loop adds by itself."""
+    return [tool for tool in tools if search is None or tool is not search.tool]
+
+
+def add_usages(usages: Sequence[Usage]) -> Usage:
+    """The tokens of several turns."""
+    sums = {field.name: sum(getattr(one, field.name) for one in usages) for field in fields(Usage)}
+    return Usage(**sums)

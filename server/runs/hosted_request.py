@@ -1,0 +1,119 @@
+"""The MCP servers that a request wants: connected for its API key, until its answer is complete."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel
+
+from server.http.disconnects import wait_for_client
+from server.http.leases import hold
+from server.http.reading import read_request, run_off_loop
+from server.http.serving import find_key_owner
+from server.mcp.hosted_tools import (
+    NO_HOSTED,
+    HostedOffer,
+    ListedServer,
+    McpServerPool,
+    ServerWish,
+    offer_tools,
+)
+from server.turns.service import Service
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class HostedRequest(Generic[M, T]):
+    """A request that was read.
+
+    Args:
+        service: the model that it asks for.
+        body: its fields.
+        offer: the tools of MCP servers that it wants.
+        value: what was made of it.
+    """
+
+    service: Service
+    body: M
+    offer: HostedOffer
+    value: T
+
+
+@dataclass(frozen=True)
+class _Alone(Generic[T]):
+    """What was read without MCP servers: what is wanted of them, or else what was made."""
+
+    wishes: Sequence[ServerWish] | None
+    values: Sequence[T]
+
+
+def find_pool(request: Request) -> McpServerPool | None:
+    """The MCP servers that the operator has configured; None: none."""
+    return getattr(request.app.state, "mcp", None)
+
+
+async def borrow_servers(request: Request, labels: Sequence[str]) -> dict[str, ListedServer]:
+    """Servers by their labels. One that cannot be reached says so.
+
+    Args:
+        request: holds them, until its answer is complete.
+        labels: of servers that there are.
+
+    Raises:
+        BusyError: as many connections as can be are in use.
+        HttpError: the client has disconnected.
+    """
+    pool = find_pool(request)
+    assert pool is not None or not labels
+    owner = find_key_owner(request)
+
+    async def borrow(label: str) -> ListedServer:
+        assert pool is not None
+        server = await pool.borrow(owner, label)
+        hold(request.scope, partial(pool.give_back, owner, label))
+        return server
+
+    async def borrow_all() -> list[ListedServer]:
+        return list(await asyncio.gather(*map(borrow, labels)))
+
+    servers = await wait_for_client(request, borrow_all())
+    return {server.label: server for server in servers}
+
+
+async def read_hosted_request(
+    request: Request,
+    kind: type[M],
+    read: Callable[[M, Service, HostedOffer], T],
+    read_wishes: Callable[[M, McpServerPool | None], Sequence[ServerWish] | None],
+) -> HostedRequest[M, T]:
+    """Reads a request, as `read_request`; if it wants MCP servers, they are connected first.
+
+    Args:
+        kind: the request of a dialect.
+        read: makes what the server works on of it and of the tools of these servers.
+        read_wishes: what it wants of MCP servers; None: nothing.
+
+    Raises:
+        HttpError, Error: as `read_request`, or a server is not one of the operator's.
+    """
+    pool = find_pool(request)
+
+    def read_alone(body: M, service: Service) -> _Alone[T]:
+        wishes = read_wishes(body, pool)
+        if wishes is None:
+            return _Alone(None, [read(body, service, NO_HOSTED)])
+        return _Alone(wishes, [])
+
+    service, body, alone = await read_request(request, kind, read_alone)
+    if alone.wishes is None:
+        return HostedRequest(service, body, NO_HOSTED, alone.values[0])
+    servers = await borrow_servers(request, [wish.label for wish in alone.wishes])
+    offer = offer_tools(alone.wishes, servers, service.settings.max_tool_output)
+    made = partial(read, body, service, offer)
+    value = await run_off_loop(request, service, made, quick=False)
+    return HostedRequest(service, body, offer, value)

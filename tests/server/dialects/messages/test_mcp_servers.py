@@ -1,0 +1,139 @@
+"""`mcp_servers`: this server carries the calls of their tools out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from anthropic import Anthropic
+
+from server.mcp.mcp_pool import McpPool
+from tests.constrained.mcp.test_servers import raw
+from tests.scripted_model import scripted
+from tests.server.dialects.messages.message_client import (
+    HELLO,
+    PING_TOOL,
+    ask,
+    events_of,
+    refuse,
+)
+from tests.server.running_server import Json, needs_own_engine, running
+from tests.templates import hermes_call
+
+LONG = 1000  # tokens: a byte is one
+ECHO = hermes_call("raw__echo", '{"text": "hi"}')
+SERVER: Json = {"type": "url", "url": "mcp:raw", "name": "raw"}
+WISH: Json = {"mcp_servers": [SERVER], "max_tokens": LONG, "temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def echoing() -> Iterator[httpx.Client]:
+    texts = (f"{ECHO}\n{hermes_call('raw__die')}", "Done.")
+    with running(scripted(*texts), mcp=McpPool([raw()], timeout=20)) as client:
+        yield client
+
+
+def kinds(message: Json) -> list[str]:
+    return [block["type"] for block in message["content"]]
+
+
+@needs_own_engine
+def test_calls_are_carried_out_and_come_back(echoing: httpx.Client) -> None:
+    message = ask(echoing, **WISH)
+    assert kinds(message) == ["mcp_tool_use"] * 2 + ["mcp_tool_result"] * 2 + ["text"]
+    use, _, result, died, text = message["content"]
+    assert (use["name"], use["server_name"], use["input"]) == ("echo", "raw", {"text": "hi"})
+    assert result == {
+        "type": "mcp_tool_result",
+        "tool_use_id": use["id"],
+        "is_error": False,
+        "content": [{"type": "text", "text": "echo: hi"}],
+    }
+    assert died["is_error"]
+    assert "has ended during die" in died["content"][0]["text"]
+    assert (text["text"], message["stop_reason"]) == ("Done.", "end_turn")
+    events_of(echoing, **WISH)  # which checks that they add up to the same
+    said = [*HELLO, {"role": "assistant", "content": message["content"]}]
+    again = ask(echoing, messages=[*said, {"role": "user", "content": "And?"}], **WISH)
+    assert kinds(again) == ["text"]
+    usage = again["usage"]
+    assert usage["input_tokens"] < 200 < usage["cache_read_input_tokens"]
+
+
+def test_the_package_of_anthropic_reads_it(echoing: httpx.Client) -> None:
+    client = Anthropic(base_url=str(echoing.base_url), api_key="none")
+    servers: Any = [SERVER]
+    message = client.beta.messages.create(
+        model="demo",
+        max_tokens=LONG,
+        messages=[{"role": "user", "content": "Hi"}],
+        mcp_servers=servers,
+        betas=["mcp-client-2025-04-04"],
+    )
+    names = [type(block).__name__ for block in message.content]
+    assert names[0] == "BetaMCPToolUseBlock"
+    assert "BetaMCPToolResultBlock" in names
+
+
+def test_calls_of_the_client_are_left_to_it() -> None:
+    texts = (f"{ECHO}\n{hermes_call('ping')}", "Done.")
+    with running(scripted(*texts), mcp=McpPool([raw()], timeout=20)) as client:
+        message = ask(client, **WISH, tools=[PING_TOOL])
+        assert kinds(message) == ["mcp_tool_use", "tool_use", "mcp_tool_result"]
+        assert message["stop_reason"] == "tool_use"
+        result = {"type": "tool_result", "tool_use_id": message["content"][1]["id"]}
+        messages = [
+            *HELLO,
+            {"role": "assistant", "content": message["content"]},
+            {"role": "user", "content": [{**result, "content": "pong"}]},
+        ]
+        assert kinds(ask(client, **WISH, tools=[PING_TOOL], messages=messages)) == ["text"]
+
+
+TOOLSET: Json = {"type": "mcp_toolset", "mcp_server_name": "raw"}
+
+
+def test_a_toolset_says_which_tools(echoing: httpx.Client) -> None:
+    def count(**body: Any) -> int:
+        asked = {"messages": HELLO, "model": "demo", "mcp_servers": [SERVER], **body}
+        response = echoing.post("/v1/messages/count_tokens", json=asked)
+        assert response.status_code == 200, response.text
+        return response.json()["input_tokens"]
+
+    whole = count()
+    assert count(tools=[TOOLSET]) == whole
+    off: Json = {"enabled": False}
+    one = {**TOOLSET, "default_config": off, "configs": {"echo": {"enabled": True}}}
+    allowed = {**SERVER, "tool_configuration": {"allowed_tools": ["echo"]}}
+    assert count(tools=[one]) == count(mcp_servers=[allowed]) < whole
+    none = {**SERVER, "tool_configuration": off}
+    assert count(mcp_servers=[none]) < count(tools=[one])
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"mcp_servers": [{**SERVER, "name": "other"}]}, "/mcp_servers/0/name"),
+        ({"mcp_servers": [{**SERVER, "url": "http://10.0.0.1/"}]}, "/mcp_servers/0/url"),
+        (
+            {"mcp_servers": [{**SERVER, "authorization_token": "x"}]},
+            "/mcp_servers/0/authorization_token",
+        ),
+        ({"mcp_servers": [SERVER, SERVER]}, "/mcp_servers/1"),
+        ({"tools": [TOOLSET]}, "/tools/0/mcp_server_name"),
+        ({"mcp_servers": [SERVER], "tools": [{**TOOLSET, "tools": []}]}, "/tools/0/tools"),
+        (
+            {"mcp_servers": [SERVER], "tools": [{**TOOLSET, "configs": {"echo": {"enabled": 5}}}]},
+            "/tools/0/configs/echo/enabled",
+        ),
+        (
+            {
+                "mcp_servers": [SERVER],
+                "tools": [{**TOOLSET, "default_config": {"defer_loading": True}}],
+            },
+            "/tools",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(echoing: httpx.Client, body: Json, where: str) -> None:
+    assert f"(at {where})" in refuse(echoing, **body)
