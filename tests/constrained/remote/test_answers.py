@@ -17,6 +17,7 @@ from constrained.remote.address import EngineKind, read_address
 from constrained.remote.circuit_breaker import FAILURES, PAUSE, CircuitBreaker
 from constrained.remote.engines import llama_server, sglang, vllm
 from constrained.remote.engines.http_client import MOST_LINE, HttpClient
+from constrained.remote.engines.http_sampler import list_unwritten
 from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.sampler import SampledToken, SampleStart
@@ -67,11 +68,11 @@ def make_reader(kind: str) -> tuple[Any, dict[str, Any]]:
     """What reads the events of an engine, and a whole event."""
     match kind:
         case "llama-server":
-            return llama_server._TokenReader("e", BYTES, LostTokens(BYTES)), LLAMA_SERVER
+            return llama_server._TokenReader("e", 9, BYTES, LostTokens(BYTES)), LLAMA_SERVER
         case "vllm":
-            return vllm._ChunkReader("e"), VLLM
+            return vllm._ChunkReader("e", [1, 2]), VLLM
         case _:
-            return sglang._OutputReader("e"), SGLANG
+            return sglang._OutputReader(HttpClient(read_address("sglang://e")), 9), SGLANG
 
 
 def list_places(value: Any) -> list[tuple[Any, Any]]:
@@ -121,7 +122,7 @@ def test_lost_tokens_spell_the_same_bytes(text: str):
 
 
 def test_a_llama_server_tells_at_the_start_what_it_has_cached():
-    reader = llama_server._TokenReader("e", BYTES, LostTokens(BYTES))
+    reader = llama_server._TokenReader("e", 9, BYTES, LostTokens(BYTES))
     told = {"content": "", "tokens": [0], "tokens_predicted": 0}
     start = {**told, "prompt_progress": {"total": 9, "cache": 7, "processed": 7}}
     assert list(reader.read(start)) == [SampleStart(7)]
@@ -134,14 +135,14 @@ def test_a_llama_server_tells_at_the_start_what_it_has_cached():
 def test_named_tokens_that_a_grammar_does_not_write_are_banned():
     vocabulary = byte_vocabulary(["<a>", "<b>"])
     a, b = vocabulary.marker("<a>"), vocabulary.marker("<b>")
-    find = llama_server._list_unwritten
+    find = list_unwritten
     assert find(vocabulary, 'start: "x"') == [a, b]
     assert find(vocabulary, f'start: <[{a}]> "x"') == [b]
 
 
 def test_text_that_is_no_utf8_comes_with_marks():
     """The engine tells neither the tokens nor the bytes."""
-    reader = llama_server._TokenReader("e", BYTES, LostTokens(BYTES))
+    reader = llama_server._TokenReader("e", 9, BYTES, LostTokens(BYTES))
     event = {"content": "\ufffda", "tokens": [97], "tokens_predicted": 3}
     read = list(reader.read(event))
     tokens = [sampled.token for sampled in read if isinstance(sampled, SampledToken)]
@@ -160,7 +161,7 @@ def test_text_that_is_no_utf8_comes_with_marks():
     ],
 )
 def test_events_of_llama_server_that_contradict_themselves(event: dict[str, Any], problem: str):
-    reader = llama_server._TokenReader("e", BYTES, LostTokens(BYTES))
+    reader = llama_server._TokenReader("e", 9, BYTES, LostTokens(BYTES))
     with pytest.raises(RemoteError, match=problem):
         list(reader.read(event))
 

@@ -21,7 +21,8 @@ from constrained.remote.engines.http_client import _read_seconds
 from constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
 from tests.constrained.remote.replies import ask
-from tests.constrained.remote.stand_ins import Seen, make_stand_in, serving
+from tests.constrained.remote.stand_in_parts import Seen
+from tests.constrained.remote.stand_ins import make_stand_in, serving
 
 DEMO = embedded.PATH
 LLAMA_SERVER = EngineKind.LLAMA_SERVER

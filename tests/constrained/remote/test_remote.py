@@ -27,7 +27,8 @@ from constrained.remote.address import EngineKind
 from constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
 from tests.constrained.remote.replies import CITIES, FAULTS, GREEDY, WEATHER, ask, ask_through
-from tests.constrained.remote.stand_ins import Seen, make_stand_in, serving
+from tests.constrained.remote.stand_in_parts import Seen
+from tests.constrained.remote.stand_ins import make_stand_in, serving
 
 KINDS = list(EngineKind)
 DEMO = embedded.PATH
