@@ -90,6 +90,7 @@ class Tally:
         """
         if stream.error is not None or not stream.is_ended:
             self.lost.append(stream.error or "it has no end")
+            print(f"lost: {self.lost[-1][:300]}; resumed: {stream.resumed}", flush=True)
         elif problem is not None:
             self.invalid.append(problem)
         elif stream.text and not re.fullmatch(COUNTED, stream.text):

@@ -144,7 +144,9 @@ DAMAGES: dict[str, Damage] = {
 
 def make_proxy(upstream: str, faults: Faults) -> FastAPI:
     """The application of a proxy in front of `http://upstream`."""
-    client = httpx.AsyncClient(base_url=upstream, timeout=60, trust_env=False)
+    # A connection that is kept would outlive the loop of an application that is none of its own.
+    once = httpx.Limits(max_keepalive_connections=0)
+    client = httpx.AsyncClient(base_url=upstream, timeout=60, trust_env=False, limits=once)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
