@@ -153,6 +153,10 @@ def _add_llama_server(
 
     async def write(body: Json, request: SampleRequest) -> AsyncGenerator[Json, None]:
         count, unsent = 0, b""
+        if body.get("return_progress"):
+            progress = {"total": len(body["prompt"]), "cache": 0, "processed": 0}
+            told = {"content": "", "tokens": [0], "tokens_predicted": 0}
+            yield {**told, "prompt_progress": progress}
         async with aclosing(sample(body, request)) as drawn:
             async for sampled in drawn:
                 if isinstance(sampled, SampleEnd):

@@ -20,7 +20,7 @@ from constrained.remote.engines.http_client import MOST_LINE, HttpClient
 from constrained.remote.engines.http_sampler import list_unwritten
 from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.event_loop import EventLoopThread
-from constrained.remote.sampler import SampledToken, SampleStart
+from constrained.remote.sampler import DrawnBy, SampledToken, SampleStart
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.constrained.remote.stand_ins import serving
 
@@ -130,6 +130,51 @@ def test_a_llama_server_tells_at_the_start_what_it_has_cached():
     assert list(reader.read(first)) == [SampledToken(97)]
     with pytest.raises(RemoteError, match="behind the first token"):
         list(reader.read(start))
+
+
+@pytest.mark.parametrize("kind", ["llama-server", "vllm", "sglang"])
+def test_another_prompt_is_refused(kind: str):
+    """An engine may shorten what is too long for it."""
+    reader, whole = make_reader(kind)
+    event = copy.deepcopy(whole)
+    match kind:
+        case "llama-server":
+            told = {"total": 8, "cache": 0, "processed": 8}
+            event = {"content": "", "tokens": [0], "tokens_predicted": 0, "prompt_progress": told}
+        case "vllm":
+            event["choices"][0]["prompt_token_ids"] = [1, 3]
+        case _:
+            event["meta_info"]["prompt_tokens"] = 8
+    with pytest.raises(RemoteError, match="it has read another prompt"):
+        list(reader.read(event))
+
+
+@pytest.mark.parametrize(
+    ("status", "count", "is_busy"), [(503, 0, True), (503, 1, False), (400, 0, False)]
+)
+def test_a_reply_that_is_given_up_says_why(status: int, count: int, is_busy: bool):
+    reader, _ = make_reader("sglang")
+    if count:
+        list(reader.read({"output_ids": [97], "meta_info": {"completion_tokens": 1}}))
+    reason = {"type": "abort", "message": "the queue is full", "status_code": status}
+    with pytest.raises(RemoteError, match="given up: the queue is full") as caught:
+        list(reader.read({"output_ids": [], "meta_info": {"finish_reason": reason}}))
+    assert (caught.value.retry_after is not None) == is_busy
+    assert caught.value.is_outage == (status == 503)
+
+
+def test_what_drew_a_reply_is_read():
+    reader, event = make_reader("vllm")
+    event = copy.deepcopy(event) | {"system_fingerprint": "vllm-1"}
+    spans = [{"version": "a", "start": 0, "end": 1}, {"version": "b", "start": 1, "end": 2}]
+    event["choices"][0]["weight_versions"] = spans
+    list(reader.read(event))
+    assert reader.end.drawn_by == DrawnBy("vllm-1", "a, b")
+    reader, whole = make_reader("sglang")
+    event = copy.deepcopy(whole)
+    event["meta_info"]["weight_version"] = "a"
+    *_, end = reader.read(event)
+    assert end.drawn_by == DrawnBy(weights="a")
 
 
 def test_named_tokens_that_a_grammar_does_not_write_are_banned():
@@ -248,3 +293,13 @@ async def read_all(client: HttpClient) -> list[Any]:
 def test_what_is_no_stream_is_refused(answer: Response, problem: str):
     with speaking(answer) as (client, loop), pytest.raises(RemoteError, match=problem):
         loop.run(read_all(client))
+
+
+@pytest.mark.parametrize(("code", "is_busy"), [(503, True), (400, False)])
+def test_a_status_may_stand_in_the_stream(code: int, is_busy: bool):
+    """Both engines have answered with status 200 by then."""
+    fault = {"error": {"message": "not now", "code": code}}
+    answer = Response(f"data: {json.dumps(fault)}\n\n", media_type="text/event-stream")
+    with speaking(answer) as (client, loop), pytest.raises(RemoteError, match="not now") as caught:
+        loop.run(read_all(client))
+    assert (caught.value.retry_after == 0) == caught.value.is_outage == is_busy
