@@ -14,8 +14,6 @@ MOST_BIAS = 100
 
 
 LEAST_REPEAT = 1e-3  # above 0
-MOST_PENALTY = 2.0
-"""Of frequency and presence, in both; theirs go from -2 to 2, as OpenAI's."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,6 @@ def check_sampling(sampling: Sampling, engine: str, bounds: SamplingBounds) -> N
     """
     for field, value, least, most in (
         ("temperature", sampling.temperature, 0.0, bounds.temperature),
-        ("presence_penalty", sampling.presence_penalty, -MOST_PENALTY, MOST_PENALTY),
-        ("frequency_penalty", sampling.frequency_penalty, -MOST_PENALTY, MOST_PENALTY),
         ("repeat_penalty", sampling.repeat_penalty, LEAST_REPEAT, bounds.repeat_penalty),
     ):
         if not least <= value <= most:

@@ -238,8 +238,6 @@ def test_seeds_go_to_an_sglang_that_takes_them(sampler: LocalSampler):
     [
         (Sampling(repeat_penalty=1.2, penalty_last_n=5), "/penalty_last_n"),
         (Sampling(logit_bias={5: 101}), "/logit_bias/5"),
-        (Sampling(presence_penalty=-2.5), "/presence_penalty"),
-        (Sampling(frequency_penalty=3), "/frequency_penalty"),
     ],
 )
 def test_sampling_that_means_something_else_there_is_refused(
