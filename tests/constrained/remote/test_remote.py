@@ -373,7 +373,7 @@ def test_an_error_names_its_place(places: dict[EngineKind, Place], sampler: Loca
     proxy = make_proxy(f"http://{places[EngineKind.LLAMA_SERVER].host}", faults)
     with serving(proxy) as host, load(f"llama-server://{host}", tokenizer=DEMO) as model:
         faults.names = ("end early",)
-        faults.chance = Random(3)
+        faults.chance = Random(2)
         with pytest.raises(RemoteError, match="the end comes too early, at token") as caught:
             ask(model, "Paris")
     error = caught.value
