@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from fastapi.responses import Response, StreamingResponse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.engine.sampling import Sampling
 from constrained.errors import RemoteError, RequestError
 from constrained.remote.address import EngineKind, read_address
 from constrained.remote.circuit_breaker import FAILURES, PAUSE, CircuitBreaker
@@ -20,7 +22,7 @@ from constrained.remote.engines.http_client import MOST_LINE, HttpClient
 from constrained.remote.engines.http_sampler import list_unwritten
 from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.event_loop import EventLoopThread
-from constrained.remote.sampler import DrawnBy, SampledToken, SampleStart
+from constrained.remote.sampler import DrawnBy, SampledToken, SampleRequest, SampleStart
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.constrained.remote.stand_ins import serving
 
@@ -161,6 +163,33 @@ def test_a_reply_that_is_given_up_says_why(status: int, count: int, is_busy: boo
         list(reader.read({"output_ids": [], "meta_info": {"finish_reason": reason}}))
     assert (caught.value.retry_after is not None) == is_busy
     assert caught.value.is_outage == (status == 503)
+
+
+def make_sglang(**given: bool) -> sglang.SglangSampler:
+    told: dict[str, Any] = {"has_salts": True, "has_seeds": True, **given}
+    facts = sglang.SglangFacts(model="m", context_length=99, **told)
+    return sglang.SglangSampler(HttpClient(read_address("sglang://e")), BYTES, facts)
+
+
+def test_former_versions_of_sglang_have_no_salts():
+    read = sglang._read_version
+    assert read("0.5.15.post1") < sglang.SALTED <= read("0.5.18") < read("0.6.0rc1")
+    assert read(None) < sglang.SALTED
+    salted = SampleRequest("", [1], None, max_tokens=1, sampling=Sampling(), cache_salt="a")
+    make_sglang().check(salted)
+    with pytest.raises(RequestError, match="shares its prompt cache"):
+        make_sglang(has_salts=False).check(salted)
+
+
+def test_seeds_go_to_an_sglang_that_takes_them():
+    sampler = make_sglang()
+    request = SampleRequest("", [1], None, max_tokens=1, sampling=Sampling(seed=7))
+    assert sampler._write(request)["sampling_params"]["sampling_seed"] == 7
+    # Without one, all of its replies would have the same.
+    free = replace(request, sampling=Sampling())
+    seeds = {sampler._write(free)["sampling_params"]["sampling_seed"] for _ in range(3)}
+    assert len(seeds) > 1
+    assert "sampling_seed" not in make_sglang(has_seeds=False)._write(free)["sampling_params"]
 
 
 def test_what_drew_a_reply_is_read():

@@ -218,20 +218,6 @@ def test_events_may_have_the_new_tokens_alone(
     assert replies[0].logprobs == replies[1].logprobs
 
 
-def test_seeds_go_to_an_sglang_that_takes_them(sampler: LocalSampler):
-    facts, seen = StandInFacts(has_seeds=True), Seen()
-    app = make_stand_in(EngineKind.SGLANG, sampler, seen, facts=facts)
-    with serving(app) as host, load(f"sglang://{host}", tokenizer=DEMO) as model:
-        model.call("Hi", max_tokens=1, sampling=Sampling(seed=7))
-        assert seen.bodies[-1]["sampling_params"]["sampling_seed"] == 7
-        # Without one, all of its replies would have the same.
-        seeds: set[int] = set()
-        for _ in range(2):
-            model.call("Hi", max_tokens=1)
-            seeds.add(seen.bodies[-1]["sampling_params"]["sampling_seed"])
-    assert len(seeds) == 2
-
-
 @pytest.mark.parametrize("kind", [EngineKind.VLLM, EngineKind.SGLANG])
 @pytest.mark.parametrize(
     ("sampling", "where"),
@@ -291,13 +277,6 @@ def test_salts_go_to_the_engine_or_keep_it_from_sharing(
             model.call("Hi", max_tokens=1, cache_salt=salt)
             shared.append(place.seen.bodies[-1]["cache_prompt"])
     assert shared == [True, True, False, False]
-
-
-def test_a_former_sglang_has_no_salts(sampler: LocalSampler):
-    app = make_stand_in(EngineKind.SGLANG, sampler, Seen(), facts=StandInFacts(version="0.5.15"))
-    refusal = pytest.raises(RequestError, match="shares its prompt cache")
-    with serving(app) as host, load(f"sglang://{host}", tokenizer=DEMO) as model, refusal:
-        model.call("Hi", cache_salt="a")
 
 
 @pytest.mark.parametrize(
