@@ -12,7 +12,7 @@ prints, `python -m benchmarks.NAME --help`. `docs/figures.md` has what they gave
 - what is kept of prompts: sharing, histories, first_token, agent_replay, lost_prefix;
 - the server: overhead, queueing, delays, load, soak, hoarding, hostile, siege, smooth;
 - agents: early_dispatch, tool_search, mcp_agent, crashed_runs;
-- several machines: cluster_simulation;
+- several machines: cluster_simulation, cluster_kills;
 - the code and the docs: shape, pictures, screenshots.
 
 The folders have what these share.

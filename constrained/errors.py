@@ -37,6 +37,7 @@ class RemoteError(Error):
         is_away: there was no connection, or it is not ready: it may be started again.
         retry_after: it has begun nothing, and may be asked again after so many seconds; None: that
             is not known.
+        status: of HTTP, which the engine has given; None: none.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class RemoteError(Error):
         is_outage: bool = False,
         is_away: bool = False,
         retry_after: float | None = None,
+        status: int | None = None,
     ):
         super().__init__(message, hint=hint)
         self.token = token
@@ -58,6 +60,7 @@ class RemoteError(Error):
         self.is_outage = is_outage
         self.is_away = is_away
         self.retry_after = retry_after
+        self.status = status
 
 
 class ContextError(Error):

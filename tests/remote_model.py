@@ -12,7 +12,8 @@ from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.local_sampler import LocalSampler
 from constrained.remote.remote_engine import RemoteEngine
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
-from tests.constrained.remote.stand_ins import Seen, make_stand_in, serving
+from tests.constrained.remote.stand_in_parts import Seen
+from tests.constrained.remote.stand_ins import make_stand_in, serving
 
 
 @contextmanager

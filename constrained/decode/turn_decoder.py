@@ -95,8 +95,9 @@ class TurnDecoder(TurnWriter):
         options = request.options
         self._is_observed = options.logprobs is not None or options.trace is not None
         self._is_greedy = options.sampling.is_argmax and not self._banned
-        state.send_progress()
-        if self._take_written():
+        is_under_way = self._take_written()
+        state.send_progress()  # behind what was written elsewhere, which is not discarded by that
+        if is_under_way:
             self._follow()
 
     def _list_parts(self) -> list[TurnPart]:

@@ -42,7 +42,7 @@ class Connected:
     sampler: TokenSampler
     header: Header
     name: str
-    identity: EngineIdentity
+    identity: EngineIdentity[Any]
 
 
 def load_remote(

@@ -6,12 +6,14 @@ text, and an engine may ignore a grammar without a word.
 
 import random
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from constrained.engine.sampling import Sampling
 from constrained.errors import RemoteError
 from constrained.remote.sampler import (
+    DrawnBy,
     EndReason,
     RemoteTokenizer,
     SampledToken,
@@ -28,6 +30,10 @@ TOGETHER = 64  # names of special tokens in one request
 PROBE = "constrained: 7f3a-\u00e9"
 """What no model says by itself."""
 PROMPT = "Say hello."
+LIKELIEST = 20  # tokens whose probabilities are compared; vLLM tells no more by default
+TOLERANCE = 0.5
+"""Of the logarithm of a probability. The same weights differ by a tenth of that where they are
+computed in other batches, or on other devices; others differ in nearly all tokens by more."""
 TEXTS = (
     "Hello, world! It's 12:30; the café costs 3.50 €.",
     "def f(x):\n    return {'a': [1, 2.5e-3, None]}\n",
@@ -35,6 +41,29 @@ TEXTS = (
     '{"name": "get_weather", "arguments": {"city": "Zürich"}}',
 )
 VOCABULARY_HINT = "Name the tokenizer of the very model that it runs (tokenizer, --tokenizer)"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What tells the weights of an engine from others.
+
+    Args:
+        drawn_by: what the engine calls them.
+        likely: the most likely first tokens behind a prompt, and the logarithms of their
+            probabilities; empty: it does not tell them.
+    """
+
+    drawn_by: DrawnBy
+    likely: Mapping[int, float] = field(default_factory=dict[int, float])
+
+    def may_be(self, other: "Weights") -> bool:
+        """False if they are others for sure."""
+        if not self.likely or not other.likely:
+            return True
+        both = self.likely.keys() & other.likely.keys()
+        if 2 * len(both) < min(len(self.likely), len(other.likely)):
+            return False
+        return all(abs(self.likely[token] - other.likely[token]) <= TOLERANCE for token in both)
 
 
 @dataclass(frozen=True)
@@ -76,6 +105,47 @@ class Handshake:
             for token in _draw_sample(vocabulary):
                 await self._compare_tokens(vocabulary, [token])
         await self._try_grammar(vocabulary)
+
+    async def read_weights(self) -> Weights:
+        """What tells its weights from others: one token is drawn, without a grammar.
+
+        Raises:
+            RemoteError: it cannot be reached.
+        """
+        free = Sampling(temperature=1, top_k=0, top_p=1, min_p=0)
+        request = self._write_request(None, 1, free)
+        likely: Mapping[int, float] = {}
+        drawn_by = DrawnBy()
+        try:
+            async for sampled in self.sampler.open(replace(request, logprobs=LIKELIEST)):
+                match sampled:
+                    case SampledToken():
+                        likely = sampled.top
+                    case SampleEnd():
+                        drawn_by = sampled.drawn_by
+                    case SampleStart():
+                        pass
+        except RemoteError as error:
+            if error.status != 400:
+                raise
+            # Its operator may have it tell fewer probabilities, or none.
+        return Weights(drawn_by, likely)
+
+    def _write_request(
+        self, grammar: str | None, max_tokens: int, sampling: Sampling
+    ) -> SampleRequest:
+        vocabulary = self.sampler.vocabulary
+        prompt = vocabulary.encode(PROMPT)
+        if vocabulary.bos is not None:
+            prompt = [vocabulary.bos, *prompt]
+        return SampleRequest(
+            name=f"handshake-{secrets.token_hex(8)}",
+            prompt=prompt,
+            grammar=grammar,
+            max_tokens=max_tokens,
+            sampling=sampling,
+            cache_salt="",
+        )
 
     async def _compare_markers(self, vocabulary: Vocabulary) -> None:
         """The names of special tokens, many at once; where that differs, one by one."""
@@ -124,17 +194,9 @@ class Handshake:
 
     async def _try_grammar(self, vocabulary: Vocabulary) -> None:
         """Asks for a text that no model says by itself."""
-        prompt = vocabulary.encode(PROMPT)
-        if vocabulary.bos is not None:
-            prompt = [vocabulary.bos, *prompt]
-        request = SampleRequest(
-            name="handshake",
-            prompt=prompt,
-            grammar=f'%llguidance {{}}\nstart: "{PROBE}"\n',
-            max_tokens=len(PROBE.encode()) + 8,
-            sampling=Sampling(temperature=0),
-            cache_salt="",
-        )
+        grammar = f'%llguidance {{}}\nstart: "{PROBE}"\n'
+        most = len(PROBE.encode()) + 8
+        request = self._write_request(grammar, most, Sampling(temperature=0))
         written: list[int] = []
         end: SampleEnd | None = None
         async for sampled in self.sampler.open(request):

@@ -2,37 +2,57 @@
 
 It may be started again with another model while the front runs. So behind a failure, and behind a
 pause in which it could have been started again, it is asked what it is before it gets a request.
+Where it was away, or says that it was started anew, or that others draw its replies, it goes
+through the whole handshake again, and its weights are compared by the probabilities of a token.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Generic, TypeVar
 
 from constrained.deadline import Clock
 from constrained.errors import RemoteError
-from constrained.remote.handshake import Handshake
+from constrained.remote.handshake import Handshake, Weights
+from constrained.remote.sampler import DrawnBy
 
+LOG = logging.getLogger(__name__)
 PAUSE = 1.0  # seconds; no engine ends and starts again within these
 SAMPLE = 256  # tokens whose text is compared
 HINT = "Start the engine again with what it had, or start this process again"
 
 
-@dataclass(frozen=True)
-class Identity:
-    """What an engine says of itself.
+@dataclass(frozen=True, kw_only=True)
+class EngineFacts:
+    """What an engine says of itself, all of which has to stay; the base of those of each engine.
 
     Args:
-        facts: a dataclass, that of the engine.
+        start: what is another one once it was started again, though it may be the same engine: a
+            version, times; empty: it does not tell.
+    """
+
+    start: str = field(default="", compare=False)
+
+
+Facts = TypeVar("Facts", bound=EngineFacts)
+
+
+@dataclass(frozen=True)
+class Identity(Generic[Facts]):
+    """What is known of an engine.
+
+    Args:
+        facts: that it says of itself.
         spelling: the text of some of its tokens.
     """
 
-    facts: Any
+    facts: Facts
     spelling: str
 
 
-class EngineIdentity:
+class EngineIdentity(Generic[Facts]):
     """Knows one engine again.
 
     Args:
@@ -44,7 +64,7 @@ class EngineIdentity:
     def __init__(
         self,
         handshake: Handshake,
-        read_facts: Callable[[], Awaitable[Any]],
+        read_facts: Callable[[], Awaitable[Facts]],
         *,
         clock: Clock = time.monotonic,
     ):
@@ -52,7 +72,8 @@ class EngineIdentity:
         self._read_facts = read_facts
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._known: Identity | None = None
+        self._known: Identity[Facts] | None = None
+        self._weights: Weights | None = None
         self._was_away = True
         self._has_failed = False
         self._answered_at = 0.0
@@ -70,36 +91,73 @@ class EngineIdentity:
                 return
             found = Identity(await self._read_facts(), await self._spell())
             if self._known is not None and found != self._known:
-                raise self._refuse(self._known, found)
+                raise self._refuse(_list_changes(self._known, found))
+            if self._known is not None and found.facts.start != self._known.facts.start:
+                LOG.warning("%s was started again", self._name)
+                self._was_away = True
             if self._was_away:
                 await self._handshake.check()
+                self._know_weights(await self._handshake.read_weights())
             self._known = found
             self._was_away = self._has_failed = False
             self._answered_at = self._clock()
+
+    @property
+    def _name(self) -> str:
+        return self._handshake.sampler.name
+
+    def _know_weights(self, found: Weights) -> None:
+        """Compares the weights; others are taken where the engine says that they are others: it
+        has changed them on purpose, and computes anew what it had cached.
+
+        Raises:
+            RemoteError: they are others, and it says that they are the same.
+        """
+        known = self._weights or found
+        has_same_name = found.drawn_by.weights == known.drawn_by.weights
+        if has_same_name and not found.may_be(known):
+            raise self._refuse(["weights"])
+        self._weights = found
 
     async def _spell(self) -> str:
         size = len(self._handshake.sampler.vocabulary.tokens)
         tokens = list(range(0, size, max(1, size // SAMPLE)))
         return await self._handshake.tokenizer.detokenize(tokens)
 
-    def _refuse(self, known: Identity, found: Identity) -> RemoteError:
-        assert is_dataclass(found.facts)
-        changed: list[str] = []
-        for field in fields(found.facts):
-            if getattr(known.facts, field.name) != getattr(found.facts, field.name):
-                changed.append(field.name.replace("_", " "))
-        if not changed:
-            changed = ["vocabulary"]
-        engine = self._handshake.sampler.name
-        message = f"{engine} was started again, and differs in: {', '.join(changed)}"
+    def _refuse(self, changed: list[str]) -> RemoteError:
+        message = f"{self._name} was started again, and differs in: {', '.join(changed)}"
         return RemoteError(message, hint=HINT)
 
-    def note_answer(self) -> None:
-        """It has ended a reply."""
+    def note_answer(self, drawn_by: DrawnBy) -> None:
+        """It has ended a reply.
+
+        Args:
+            drawn_by: what has drawn it.
+        """
         self._answered_at = self._clock()
+        if self._weights is None or self._was_away:
+            return
+        known = self._weights.drawn_by
+        for what, before, now in (
+            ("build", known.build, drawn_by.build),
+            ("weights", known.weights, drawn_by.weights),
+        ):
+            if None not in (before, now) and before != now:
+                LOG.warning(
+                    "%s names other %s than before: %s, before %s", self._name, what, now, before
+                )
+                self._was_away = True
 
     def note_failure(self, error: Exception) -> None:
         """A request has failed at it."""
         self._has_failed = True
         if isinstance(error, RemoteError) and error.is_away:
             self._was_away = True
+
+
+def _list_changes(known: Identity[Facts], found: Identity[Facts]) -> list[str]:
+    changed: list[str] = []
+    for one in fields(known.facts):
+        if one.compare and getattr(known.facts, one.name) != getattr(found.facts, one.name):
+            changed.append(one.name.replace("_", " "))
+    return changed or ["vocabulary"]

@@ -1,6 +1,7 @@
 """A remote engine, as far as a model is concerned."""
 
 from pathlib import Path
+from typing import Any
 
 from constrained.deadline import Clock
 from constrained.remote.event_loop import EventLoopThread
@@ -37,7 +38,7 @@ class RemoteEngine:
         self,
         sampler: TokenSampler,
         loop: EventLoopThread,
-        identity: EngineIdentity | None = None,
+        identity: EngineIdentity[Any] | None = None,
     ):
         self.sampler = sampler
         self._loop = loop

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import Any
 
 from constrained.deadline import Clock, Deadline
 from constrained.decode.assistant_prefix import AssistantPrefix
@@ -19,7 +20,7 @@ from constrained.remote.emitters import EMITTERS
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_turn import RemoteTurn
-from constrained.remote.sampler import SampleRequest, TokenSampler
+from constrained.remote.sampler import DrawnBy, Sampled, SampleEnd, SampleRequest, TokenSampler
 from constrained.schedule.admission import AdmissionOrder, Seat
 from grammars.ir.grammar import Grammar
 
@@ -68,7 +69,7 @@ class RemoteRunner:
         sampler: TokenSampler,
         loop: EventLoopThread,
         *,
-        identity: EngineIdentity | None = None,
+        identity: EngineIdentity[Any] | None = None,
         clock: Clock = time.monotonic,
         most_waiting: int = MOST_WAITING,
     ):
@@ -223,7 +224,7 @@ class RemoteRunner:
                 turn.take(sampled)
                 if turn.finish is not None or turn.needs_closing:
                     if self._identity is not None:
-                        self._identity.note_answer()
+                        self._identity.note_answer(_read_drawer(sampled))
                     return
         raise turn.fail_cut()
 
@@ -273,6 +274,11 @@ class RemoteRunner:
         with self._lock:
             self._is_closed = True
         self._idle.wait()
+
+
+def _read_drawer(sampled: Sampled) -> DrawnBy:
+    """What has drawn a reply, which its end tells; one that was left before does not."""
+    return sampled.drawn_by if isinstance(sampled, SampleEnd) else DrawnBy()
 
 
 def _cancel(request: Request) -> Generation:

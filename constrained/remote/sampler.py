@@ -118,6 +118,19 @@ class EndReason(StrEnum):
 
 
 @dataclass(frozen=True)
+class DrawnBy:
+    """What has drawn a reply, as the engine names it.
+
+    Args:
+        build: the engine and its configuration; None: not told.
+        weights: the version of its weights, which it may change while it runs; None: not told.
+    """
+
+    build: str | None = None
+    weights: str | None = None
+
+
+@dataclass(frozen=True)
 class SampleEnd:
     """The end of a stream, as the sampler tells it. A stream without one was cut.
 
@@ -126,12 +139,14 @@ class SampleEnd:
         count: how many tokens it has sent, with end tokens; None: not told.
         cached: how many tokens of the prompt it did not compute; None: not told.
         drawn: how many tokens it has drawn; None: as many as it has sent.
+        drawn_by: what has drawn it.
     """
 
     reason: EndReason
     count: int | None = None
     cached: int | None = None
     drawn: int | None = None
+    drawn_by: DrawnBy = DrawnBy()
 
 
 Sampled: TypeAlias = SampleStart | SampledToken | SampleEnd

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
 from constrained.logits import TokenDrawn
+from server.cluster.turn_order import ReplicaLostError
 
 
 class ResumePoint:
@@ -24,7 +25,11 @@ class ResumePoint:
         self._held: list[StreamEvent] | None = None
 
     def take(self, batch: Sequence[StreamEvent]) -> list[StreamEvent]:
-        """Takes a batch; returns the events that may be sent."""
+        """Takes a batch; returns the events that may be sent.
+
+        Raises:
+            ReplicaLostError: tokens in front of it were not told.
+        """
         sent: list[StreamEvent] = []
         for event in batch:
             if self._held is None and isinstance(event, Exhausted):
@@ -33,6 +38,9 @@ class ResumePoint:
                 self._held.append(event)
                 continue
             if isinstance(event, ProgressMade):
+                if event.position > len(self.tokens):
+                    missing = f"tokens {len(self.tokens)} to {event.position - 1}"
+                    raise ReplicaLostError(f"{missing} were not told")
                 self.tokens[event.position :] = event.tokens
             if isinstance(event, TokenDrawn):
                 self.drawn.append(event)

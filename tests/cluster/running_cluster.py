@@ -36,18 +36,24 @@ class RunningCluster:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def find_replicas(self) -> list[int]:
-        """The process ids of its engines."""
+    def find_replicas(self, *, loaded: bool = False) -> list[int]:
+        """The process ids of its engines.
+
+        Args:
+            loaded: only of those that have the weights in their memory.
+        """
         found: list[int] = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 title = (folder / "cmdline").read_bytes()
                 environment = (folder / "environ").read_bytes()
+                is_engine = title.startswith(b"ray::ServeReplica:constrained:Engine")
+                if not is_engine or f"{MARK}={self.mark}".encode() not in environment:
+                    continue
+                if not loaded or b".gguf" in (folder / "maps").read_bytes():
+                    found.append(int(folder.name))
             except OSError:  # it has ended meanwhile
                 continue
-            is_engine = title.startswith(b"ray::ServeReplica:constrained:Engine")
-            if is_engine and f"{MARK}={self.mark}".encode() in environment:
-                found.append(int(folder.name))
         return found
 
 

@@ -32,6 +32,13 @@ def read_count(engine: str, event: dict[str, Any], name: str) -> int:
     return count
 
 
+def check_prompt(engine: str, event: dict[str, Any], name: str, size: int) -> None:
+    """Raises RemoteError if the engine says that it has read another number of tokens than the
+    prompt has: it may shorten what is too long for it without a word."""
+    if name in event and read_count(engine, event, name) != size:
+        raise refuse(engine, event, f"it has read another prompt, ours has {size} tokens")
+
+
 def read_logprob(engine: str, event: dict[str, Any], value: Any) -> float:
     """The logarithm of a probability; raises RemoteError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value <= 1e-3:

@@ -63,9 +63,33 @@ class HttpClient:
             trust_env=False,
         )
 
-    async def get(self, path: str) -> Json:
-        """The object at a path; raises RemoteError."""
-        return await self._exchange("GET", path, None)
+    async def get(self, path: str, *, former: str | None = None) -> Json:
+        """The object at a path.
+
+        Args:
+            path: of the engine of today.
+            former: the path that it had in former versions; None: the same.
+
+        Raises:
+            RemoteError: there is no such object, or the engine cannot be reached.
+        """
+        try:
+            return await self._exchange("GET", path, None)
+        except RemoteError as error:
+            if former is None or error.status != 404:
+                raise
+        return await self._exchange("GET", former, None)
+
+    async def get_text(self, path: str) -> str | None:
+        """The text at a path; None: there is none. Raises RemoteError."""
+        try:
+            async with self._send("GET", path, None) as response:
+                body = await self._read(response, MOST_BODY)
+        except RemoteError as error:
+            if error.status in (401, 403, 404):
+                return None
+            raise
+        return body.decode("utf-8", "replace")
 
     async def post(self, path: str, body: Json) -> Json:
         """The object that answers one; raises RemoteError."""
@@ -92,12 +116,14 @@ class HttpClient:
                 said = (await self._read(response, MOST_FAULT)).decode("utf-8", "replace")
                 message = f"it answers {path} with {kind or 'no type'}, not with a stream"
                 raise self._fail(f"{message}: {_shorten(said)}")
+            has_begun = False
             async for data in self._read_data(response):
                 if data == DONE:
                     return
                 event = self._read_object(data, path)
                 if fault := event.get("error"):
-                    raise self._fail(f"it says: {_describe_fault(fault)}")
+                    raise self._describe_event(fault, has_begun=has_begun)
+                has_begun = True
                 yield event
 
     @asynccontextmanager
@@ -136,12 +162,45 @@ class HttpClient:
         retry_after = None
         if status in BUSY:
             retry_after = _read_seconds(response.headers.get("retry-after", ""))
+        return self._refuse(
+            status, message, hint=HINTS.get(status), is_away=status == 503, retry_after=retry_after
+        )
+
+    def _describe_event(self, fault: Any, *, has_begun: bool) -> RemoteError:
+        """The error of one that comes as an event of a stream, behind status 200."""
+        message = f"it says: {_describe_fault(fault)}"
+        status = fault.get("code") if isinstance(fault, dict) else None
+        if type(status) is not int:
+            return self._fail(message)
+        return self.refuse(status, message, has_begun=has_begun)
+
+    def refuse(self, status: int, message: str, *, has_begun: bool) -> RemoteError:
+        """The error of a status that stands in an event of a stream.
+
+        Args:
+            status: of HTTP.
+            message: what the engine says.
+            has_begun: it had written before: then it is not asked again.
+        """
+        is_busy = status in BUSY and not has_begun
+        return self._refuse(status, message, retry_after=0.0 if is_busy else None)
+
+    def _refuse(
+        self,
+        status: int,
+        message: str,
+        *,
+        hint: str | None = None,
+        is_away: bool = False,
+        retry_after: float | None = None,
+    ) -> RemoteError:
         return RemoteError(
             f"{self.address}: {message}",
-            hint=HINTS.get(status),
+            hint=hint,
             is_outage=status > 429,
-            is_away=status == 503,
+            is_away=is_away,
             retry_after=retry_after,
+            status=status,
         )
 
     async def _read(self, response: httpx.Response, most: int, *, cut: bool = False) -> bytes:

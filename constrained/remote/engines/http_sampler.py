@@ -1,5 +1,6 @@
 """What the samplers of all engines have in common: a client, the local vocabulary, limits."""
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -8,6 +9,9 @@ from constrained.remote.engines.answers import read_ids, refuse
 from constrained.remote.engines.http_client import HttpClient, Json
 from constrained.remote.sampler import SampleRequest, SamplerLimits
 from constrained.vocabulary.vocabulary import Vocabulary
+
+WRITTEN = re.compile(r"<\[(\d+)\]>")
+"""A token that a grammar writes. In a text it may stand, too, which bans a token less."""
 
 
 class HttpSampler:
@@ -33,6 +37,14 @@ class HttpSampler:
     async def close(self) -> None:
         """Lets go of connections; a second time does nothing."""
         await self._client.close()
+
+
+def list_unwritten(vocabulary: Vocabulary, grammar: str) -> list[int]:
+    """The tokens with a name that a grammar does not write. To an engine they may be text like any
+    other, so its mask would let them into strings; the mask here does not."""
+    written = set(map(int, WRITTEN.findall(grammar)))
+    own = vocabulary.control.union(vocabulary.end, written)
+    return [token for token in vocabulary.named if token not in own]
 
 
 async def refuse_more(engine: str, events: AsyncGenerator[Json, None]) -> None:

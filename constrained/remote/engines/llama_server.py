@@ -11,10 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.remote.engines.answers import read_count, read_ids, read_logprob, refuse
+from constrained.remote.engines.answers import (
+    check_prompt,
+    read_count,
+    read_ids,
+    read_logprob,
+    refuse,
+)
 from constrained.remote.engines.http_client import HttpClient, Json
-from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer, refuse_more
+from constrained.remote.engines.http_sampler import (
+    HttpSampler,
+    HttpTokenizer,
+    list_unwritten,
+    refuse_more,
+)
 from constrained.remote.engines.lost_tokens import LostTokens
+from constrained.remote.identity import EngineFacts
 from constrained.remote.sampler import (
     LACKS,
     EndReason,
@@ -41,15 +53,13 @@ LAST_FIELDS = (
 """Of the last event; without this it repeats the prompt and the grammar."""
 REPLACED = "\ufffd"
 REASONS = {"eos": EndReason.STOP, "limit": EndReason.LENGTH}
-WRITTEN = re.compile(r"<\[(\d+)\]>")
-"""A token that a grammar writes. In a text it may stand, too, which bans a token less."""
 GRAMMAR_HINT = (
     "It needs llguidance: build llama.cpp with -DLLAMA_LLGUIDANCE=ON, or install xllamacpp"
 )
 
 
-@dataclass(frozen=True)
-class LlamaServerFacts:
+@dataclass(frozen=True, kw_only=True)
+class LlamaServerFacts(EngineFacts):
     """What a llama-server says of itself.
 
     Args:
@@ -57,14 +67,20 @@ class LlamaServerFacts:
         slots: how many there are.
         templates: its chat templates; the default one under "".
         model: the path of its model, on its machine.
-        vocabulary_size: tokens; None: not told.
+        weights: their number, size and type, as far as it tells them.
     """
 
     context_length: int
     slots: int
     templates: Mapping[str, str]
     model: Path
-    vocabulary_size: int | None
+    weights: Mapping[str, Any]
+
+    @property
+    def vocabulary_size(self) -> int | None:
+        """Tokens; None: not told."""
+        size = self.weights.get("n_vocab")
+        return size if type(size) is int else None
 
 
 async def read_facts(client: HttpClient) -> LlamaServerFacts:
@@ -78,19 +94,20 @@ async def read_facts(client: HttpClient) -> LlamaServerFacts:
     for name, field in (("", "chat_template"), ("tool_use", "chat_template_tool_use")):
         if isinstance(props.get(field), str) and props[field]:
             templates[name] = props[field]
-    models = (await client.get("/v1/models")).get("data")
-    size = None
-    match models:
-        case [{"meta": {"n_vocab": int(size)}}, *_]:
-            pass
+    weights: Mapping[str, Any] = {}
+    match (await client.get("/v1/models")).get("data"):
+        case [{"meta": dict(meta)}, *_]:
+            weights = meta
         case _:
             pass
     return LlamaServerFacts(
-        read_count(engine, settings, "n_ctx"),
-        read_count(engine, props, "total_slots"),
-        templates,
-        Path(str(props.get("model_path", ""))),
-        size,
+        context_length=read_count(engine, settings, "n_ctx"),
+        slots=read_count(engine, props, "total_slots"),
+        templates=templates,
+        model=Path(str(props.get("model_path", ""))),
+        weights=weights,
+        # Each process draws a marker of its own.
+        start=f"{props.get('build_info', '')} {props.get('media_marker', '')}",
     )
 
 
@@ -127,7 +144,7 @@ class LlamaServerSampler(HttpSampler):
         self._salts: set[str | None] = set()  # the first two
 
     async def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
-        reader = _TokenReader(self.name, self.vocabulary, self._lost)
+        reader = _TokenReader(self.name, len(request.prompt), self.vocabulary, self._lost)
         events = self._client.stream("/completion", self._write(request))
         try:
             async for event in events:
@@ -165,7 +182,7 @@ class LlamaServerSampler(HttpSampler):
             body["n_probs"] = max(1, request.logprobs)
         if request.grammar is not None:
             body["grammar"] = request.grammar
-            banned = _list_unwritten(self.vocabulary, request.grammar)
+            banned = list_unwritten(self.vocabulary, request.grammar)
             body["logit_bias"] += [_write_bias(token, -math.inf) for token in banned]
         return body
 
@@ -173,14 +190,6 @@ class LlamaServerSampler(HttpSampler):
         if len(self._salts) < 2:
             self._salts.add(salt)
         return salt is not None and len(self._salts) == 1
-
-
-def _list_unwritten(vocabulary: Vocabulary, grammar: str) -> list[int]:
-    """The tokens with a name that a grammar does not write. To a llama-server they are text like
-    any other, so its mask would let them into strings; the mask here does not."""
-    written = set(map(int, WRITTEN.findall(grammar)))
-    own = vocabulary.control.union(vocabulary.end, written)
-    return [token for token in vocabulary.named if token not in own]
 
 
 def _write_bias(token: int, bias: float) -> list[Any]:
@@ -192,12 +201,14 @@ class _TokenReader:
 
     Args:
         engine: its name, for errors.
+        prompt: tokens of the prompt.
         vocabulary: that of the engine.
         lost: finds the tokens that it does not tell.
     """
 
-    def __init__(self, engine: str, vocabulary: Vocabulary, lost: LostTokens):
+    def __init__(self, engine: str, prompt: int, vocabulary: Vocabulary, lost: LostTokens):
         self._engine = engine
+        self._prompt = prompt
         self._vocabulary = vocabulary
         self._lost = lost
         self._count = 0  # tokens that were drawn so far
@@ -284,6 +295,7 @@ class _TokenReader:
         progress = event["prompt_progress"]
         if not isinstance(progress, dict) or self._sent or event.get("stop") is True:
             raise refuse(self._engine, event, "it reads the prompt behind the first token")
+        check_prompt(self._engine, progress, "total", self._prompt)
         return SampleStart(read_count(self._engine, progress, "cache"))
 
     def _read_end(self, event: Json) -> SampleEnd:

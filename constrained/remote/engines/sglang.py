@@ -1,9 +1,12 @@
 """SGLang: token ids to `/generate`, with the grammar as its `ebnf`.
 
-Source: docs.sglang.io, "Native API" and "Sampling Parameters". Only its llguidance backend takes
-Lark.
+Source: docs.sglang.io, "Native API" and "Sampling Parameters", and `srt/entrypoints` and
+`srt/managers` of SGLang 0.5.23. Only its llguidance backend takes Lark.
 """
 
+import json
+import re
+import secrets
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,12 +14,24 @@ from typing import Any
 
 from constrained.cache_scope import COMMON
 from constrained.errors import RemoteError, RequestError
-from constrained.remote.engines.answers import read_count, read_ids, read_logprob, refuse
+from constrained.remote.engines.answers import (
+    check_prompt,
+    read_count,
+    read_ids,
+    read_logprob,
+    refuse,
+)
 from constrained.remote.engines.http_client import HttpClient, Json
 from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer, refuse_more
-from constrained.remote.engines.sampling_fields import check_sampling, write_sampling
+from constrained.remote.engines.sampling_fields import (
+    SamplingBounds,
+    check_sampling,
+    write_sampling,
+)
+from constrained.remote.identity import EngineFacts
 from constrained.remote.sampler import (
     LACKS,
+    DrawnBy,
     EndReason,
     Lack,
     Sampled,
@@ -29,15 +44,28 @@ from constrained.vocabulary.vocabulary import Vocabulary
 
 REQUESTS = 256
 BACKEND = "llguidance"
+SALTED = (0, 5, 18)
+"""The version that knows `cache_salt`; former ones ignore it."""
+BOUNDS = SamplingBounds(repeat_penalty=2.0)
 REASONS = {"stop": EndReason.STOP, "length": EndReason.LENGTH}
 GRAMMAR_HINT = f"Start it with --grammar-backend {BACKEND}, and without --reasoning-parser"
 
 
-@dataclass(frozen=True)
-class SglangFacts:
-    """What an SGLang server says of itself: tokens of a sequence."""
+@dataclass(frozen=True, kw_only=True)
+class SglangFacts(EngineFacts):
+    """What an SGLang server says of itself.
 
+    Args:
+        model: where its weights are from.
+        context_length: tokens of a sequence, as far as its KV cache has room for them.
+        has_salts: it keeps the cached prompts of different salts apart.
+        has_seeds: a request may have its seed.
+    """
+
+    model: str
     context_length: int
+    has_salts: bool
+    has_seeds: bool
 
 
 async def read_facts(client: HttpClient) -> SglangFacts:
@@ -47,12 +75,32 @@ async def read_facts(client: HttpClient) -> SglangFacts:
         RemoteError: it does not say, or its grammars are not those of llguidance.
     """
     engine = str(client.address)
-    info = await client.get("/get_server_info")
+    info = await client.get("/server_info", former="/get_server_info")
     backend = info.get("grammar_backend")
     if backend != BACKEND:
         raise RemoteError(f"{engine}: its grammar backend is {backend}", hint=GRAMMAR_HINT)
-    answer = await client.post("/tokenize", {"prompt": "a", "add_special_tokens": False})
-    return SglangFacts(read_count(engine, answer, "max_model_len"))
+    model = await client.get("/model_info", former="/get_model_info")
+    listed = await client.get("/v1/models")
+    match listed.get("data"):
+        case [dict(first), *_]:
+            context = read_count(engine, first, "max_model_len")
+        case _:
+            raise refuse(engine, listed, "it names no model")
+    if "max_req_input_len" in info:  # it shortens replies without a word that do not fit
+        context = min(context, read_count(engine, info, "max_req_input_len"))
+    times = json.dumps(info.get("startup_time"), sort_keys=True)
+    return SglangFacts(
+        model=str(model.get("model_path", "")),
+        context_length=context,
+        has_salts=_read_version(info.get("version")) >= SALTED,
+        has_seeds=info.get("enable_deterministic_inference") is True,
+        start=f"{info.get('version', '')} {times}",
+    )
+
+
+def _read_version(told: Any) -> tuple[int, ...]:
+    """The first three numbers of a version; none if it is not told."""
+    return tuple(map(int, re.findall(r"\d+", str(told or ""))[:3]))
 
 
 def make_tokenizer(client: HttpClient) -> HttpTokenizer:
@@ -67,7 +115,7 @@ def make_tokenizer(client: HttpClient) -> HttpTokenizer:
 
 
 class SglangSampler(HttpSampler):
-    """A `TokenSampler` at an SGLang server, which shares its prompt cache among all requests.
+    """A `TokenSampler` at an SGLang server.
 
     Args:
         client: speaks to it.
@@ -83,22 +131,24 @@ class SglangSampler(HttpSampler):
         facts: SglangFacts,
         sequences: int | None = None,
     ):
-        lacks = (*LACKS, Lack.SALTS)
+        lacks = LACKS if facts.has_salts else (*LACKS, Lack.SALTS)
         limits = SamplerLimits(facts.context_length, sequences or REQUESTS, lacks)
         super().__init__(client, vocabulary, limits)
+        self._facts = facts
 
     def check(self, request: SampleRequest) -> None:
-        check_sampling(request.sampling, self.name)
-        if request.sampling.seed is not None:
+        check_sampling(request.sampling, self.name, BOUNDS)
+        if request.sampling.seed is not None and not self._facts.has_seeds:
             message = f"{self.name} draws with no seed of a request"
-            raise RequestError(message, where="/seed", hint="Leave it out")
-        if request.cache_salt != COMMON:
+            hint = "Leave it out, or start the engine with --enable-deterministic-inference"
+            raise RequestError(message, where="/seed", hint=hint)
+        if request.cache_salt != COMMON and not self._facts.has_salts:
             message = f"{self.name} shares its prompt cache among all requests"
             hint = "Leave cache_salt and cache_prompt out (serve: --share-cache)"
             raise RequestError(message, where="/cache_salt", hint=hint)
 
     async def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
-        reader = _OutputReader(self.name)
+        reader = _OutputReader(self._client, len(request.prompt))
         events = self._client.stream("/generate", self._write(request))
         try:
             async for event in events:
@@ -115,19 +165,25 @@ class SglangSampler(HttpSampler):
 
     def _write(self, request: SampleRequest) -> Json:
         parameters: Json = {
-            **write_sampling(request.sampling),
+            **write_sampling(request.sampling, self.vocabulary, request.grammar),
             "max_new_tokens": request.max_tokens,
             "skip_special_tokens": False,
             "ignore_eos": request.ignore_eos,
         }
         if request.grammar is not None:
             parameters["ebnf"] = request.grammar
+        if self._facts.has_seeds:  # without one, all of its replies would have the same
+            seed = request.sampling.seed
+            parameters["sampling_seed"] = secrets.randbits(32) if seed is None else seed
         body: Json = {
             "rid": request.name,
             "input_ids": list(request.prompt),
             "sampling_params": parameters,
             "stream": True,
         }
+        if self._facts.has_salts and request.cache_salt != COMMON:
+            # Nobody else has a random one, so nobody else finds what was computed.
+            body["cache_salt"] = request.cache_salt or secrets.token_hex(16)
         if request.logprobs is not None:
             body |= {
                 "return_logprob": True,
@@ -139,14 +195,20 @@ class SglangSampler(HttpSampler):
 
 class _OutputReader:
     """Reads the events of one reply. Each has all tokens so far, or, with its option
-    `--stream-output`, the new ones; how many are new, their count says.
+    `--incremental-streaming-output`, the new ones; how many are new, their count says.
+
+    Args:
+        client: whose errors it raises.
+        prompt: tokens of the prompt.
 
     Attributes:
         is_over: the engine works on it no more.
     """
 
-    def __init__(self, engine: str):
-        self._engine = engine
+    def __init__(self, client: HttpClient, prompt: int):
+        self._client = client
+        self._engine = str(client.address)
+        self._prompt = prompt
         self._count = 0  # tokens so far
         self.is_over = False
 
@@ -155,6 +217,8 @@ class _OutputReader:
         info = event.get("meta_info")
         if not isinstance(info, dict):
             raise refuse(self._engine, event, "it has no meta_info")
+        self._check_abort(info)
+        check_prompt(self._engine, info, "prompt_tokens", self._prompt)
         tokens = read_ids(self._engine, event, "output_ids")
         count = read_count(self._engine, info, "completion_tokens")
         new = count - self._count
@@ -170,10 +234,22 @@ class _OutputReader:
                 cached = info.get("cached_tokens")
                 if type(cached) is not int:
                     cached = None
-                yield SampleEnd(REASONS[kind], count, cached)
+                weights = info.get("weight_version")
+                drawn_by = DrawnBy(weights=weights if isinstance(weights, str) else None)
+                yield SampleEnd(REASONS[kind], count, cached, drawn_by=drawn_by)
             case _:
                 self.is_over = True
                 raise refuse(self._engine, info, "it ended for no reason that was asked for")
+
+    def _check_abort(self, info: Json) -> None:
+        """Raises the error of a reply that the engine has given up, with its own words."""
+        match info.get("finish_reason"):
+            case {"type": "abort", "message": str(message), "status_code": int(status)}:
+                self.is_over = True
+                message = f"it has given up: {message}"
+                raise self._client.refuse(status, message, has_begun=self._count > 0)
+            case _:
+                pass
 
     def _read_tokens(self, info: Json, tokens: list[int]) -> Iterator[SampledToken]:
         told = info.get("output_token_logprobs")

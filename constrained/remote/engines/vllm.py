@@ -1,21 +1,35 @@
 """vLLM: token ids to `/v1/completions`, with the grammar as a structured output.
 
-Source: docs.vllm.ai, "OpenAI-Compatible Server" and "Structured Outputs". Its guidance backend
-takes Lark; where its matcher fails, vLLM ends the turn as if it were over, which is refused here.
+Source: docs.vllm.ai, "OpenAI-Compatible Server" and "Structured Outputs", and `entrypoints/openai`
+of vLLM 0.33. Its guidance backend takes Lark; where its matcher fails, vLLM ends the turn as if it
+were over, which is refused here.
 """
 
+import re
 import secrets
-from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.cache_scope import COMMON
-from constrained.remote.engines.answers import read_count, read_ids, read_logprob, refuse
+from constrained.remote.engines.answers import (
+    check_prompt,
+    read_count,
+    read_ids,
+    read_logprob,
+    refuse,
+)
 from constrained.remote.engines.http_client import HttpClient, Json
 from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
-from constrained.remote.engines.sampling_fields import check_sampling, write_sampling
+from constrained.remote.engines.sampling_fields import (
+    SamplingBounds,
+    check_sampling,
+    write_sampling,
+)
+from constrained.remote.identity import EngineFacts
 from constrained.remote.sampler import (
     LACKS,
+    DrawnBy,
     EndReason,
     Sampled,
     SampledToken,
@@ -29,21 +43,26 @@ REQUESTS = 256
 """vLLM's own bound of sequences, where nothing else is said; it says its own nowhere."""
 TOKEN = "token_id:"
 REASONS = {"stop": EndReason.STOP, "length": EndReason.LENGTH}
+STARTED = re.compile(r"^process_start_time_seconds (\S+)$", re.MULTILINE)
+"""A figure of /metrics; several API servers (--api-server-count) have none."""
+BOUNDS = SamplingBounds(temperature=2.0)
 GRAMMAR_HINT = (
     "Start it with --structured-outputs-config.backend guidance, and without --reasoning-parser"
 )
 
 
-@dataclass(frozen=True)
-class VllmFacts:
+@dataclass(frozen=True, kw_only=True)
+class VllmFacts(EngineFacts):
     """What a vLLM server says of itself.
 
     Args:
         model: the name of its model.
+        path: where its weights are from.
         context_length: tokens of a sequence.
     """
 
     model: str
+    path: str
     context_length: int
 
 
@@ -52,9 +71,16 @@ async def read_facts(client: HttpClient) -> VllmFacts:
     models = await client.get("/v1/models")
     match models.get("data"):
         case [{"id": str(name)} as model, *_]:
-            return VllmFacts(name, read_count(str(client.address), model, "max_model_len"))
+            pass
         case _:
             raise refuse(str(client.address), models, "it names no model")
+    started = STARTED.search(await client.get_text("/metrics") or "")
+    return VllmFacts(
+        model=name,
+        path=str(model.get("root", "")),
+        context_length=read_count(str(client.address), model, "max_model_len"),
+        start=started[1] if started else "",
+    )
 
 
 def make_tokenizer(client: HttpClient, model: str) -> HttpTokenizer:
@@ -90,10 +116,10 @@ class VllmSampler(HttpSampler):
         self._model = facts.model
 
     def check(self, request: SampleRequest) -> None:
-        check_sampling(request.sampling, self.name)
+        check_sampling(request.sampling, self.name, BOUNDS)
 
     async def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
-        reader = _ChunkReader(self.name)
+        reader = _ChunkReader(self.name, request.prompt)
         events = self._client.stream("/v1/completions", self._write(request))
         try:
             async for event in events:
@@ -113,9 +139,10 @@ class VllmSampler(HttpSampler):
             "stream_options": {"include_usage": True},
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
+            "return_weight_versions": True,
             "skip_special_tokens": False,
             "ignore_eos": request.ignore_eos,
-            **write_sampling(request.sampling),
+            **write_sampling(request.sampling, self.vocabulary, request.grammar),
         }
         if request.cache_salt != COMMON:
             # Nobody else has a random one, so nobody else finds what was computed.
@@ -132,12 +159,17 @@ class VllmSampler(HttpSampler):
 class _ChunkReader:
     """Reads the chunks of one reply.
 
+    Args:
+        engine: its name, for errors.
+        prompt: token ids, as they were sent.
+
     Attributes:
         end: of the reply, once its reason is there; the figures may come later.
     """
 
-    def __init__(self, engine: str):
+    def __init__(self, engine: str, prompt: Sequence[int]):
         self._engine = engine
+        self._prompt = list(prompt)
         self.end: SampleEnd | None = None
 
     def read(self, event: Json) -> Iterator[SampledToken]:
@@ -148,6 +180,8 @@ class _ChunkReader:
         for choice in choices:
             if not isinstance(choice, dict) or self.end is not None:
                 raise refuse(self._engine, event, "it goes on behind the end")
+            if choice.get("prompt_token_ids") not in (None, self._prompt):
+                raise refuse(self._engine, event, "it has read another prompt")
             tokens = read_ids(self._engine, choice, "token_ids")
             if choice.get("text") and "token_ids" not in choice:
                 raise refuse(self._engine, event, "it has no token_ids: vLLM 0.11 or later does")
@@ -156,15 +190,24 @@ class _ChunkReader:
                 reason = REASONS.get(str(choice["finish_reason"]))
                 if reason is None:
                     raise refuse(self._engine, event, "it ended for no reason that was asked for")
-                self.end = SampleEnd(reason)
-        if isinstance(event.get("usage"), dict) and self.end is not None:
-            self._read_usage(event["usage"], self.end)
+                weights = _read_versions(choice.get("weight_versions"))
+                self.end = SampleEnd(reason, drawn_by=DrawnBy(weights=weights))
+        if self.end is not None:
+            self._read_figures(event, self.end)
 
-    def _read_usage(self, usage: Json, end: SampleEnd) -> None:
+    def _read_figures(self, event: Json, end: SampleEnd) -> None:
+        """What stands in the last event: its choices are over."""
+        build = event.get("system_fingerprint")
+        if isinstance(build, str):
+            self.end = end = replace(end, drawn_by=replace(end.drawn_by, build=build))
+        usage = event.get("usage")
+        if not isinstance(usage, dict):
+            return
+        check_prompt(self._engine, usage, "prompt_tokens", len(self._prompt))
         details = usage.get("prompt_tokens_details") or {}
         cached = details.get("cached_tokens") if isinstance(details, dict) else None
         count = read_count(self._engine, usage, "completion_tokens")
-        self.end = SampleEnd(end.reason, count, cached if type(cached) is int else None)
+        self.end = replace(end, count=count, cached=cached if type(cached) is int else None)
 
     def _read_tokens(self, choice: Json, tokens: list[int]) -> Iterator[SampledToken]:
         told = choice.get("logprobs")
@@ -199,3 +242,11 @@ class _ChunkReader:
 
     def _read_logprob(self, choice: Json, value: Any) -> float:
         return read_logprob(self._engine, choice, value)
+
+
+def _read_versions(told: Any) -> str | None:
+    """The versions of the weights that have drawn a reply, in their order; None: not told."""
+    if not isinstance(told, list):
+        return None
+    versions = [str(span.get("version")) for span in told if isinstance(span, dict)]
+    return ", ".join(versions) or None

@@ -114,6 +114,7 @@ def _make_early_end(faults: Faults, events: list[Any], place: int) -> list[Any]:
 DAMAGES: dict[str, Damage] = {
     "": lambda faults, events, place: events,
     "drop grammar": lambda faults, events, place: events,
+    "shorten prompt": lambda faults, events, place: events,
     "cut": lambda faults, events, place: events[: place + 1],
     "break off": lambda faults, events, place: [*events[: place + 1], b"data: {", BrokenOff()],
     "repeat": lambda faults, events, place: [*events[: place + 1], *events[place:]],
@@ -144,7 +145,9 @@ DAMAGES: dict[str, Damage] = {
 
 def make_proxy(upstream: str, faults: Faults) -> FastAPI:
     """The application of a proxy in front of `http://upstream`."""
-    client = httpx.AsyncClient(base_url=upstream, timeout=60, trust_env=False)
+    # A connection that is kept would outlive the loop of an application that is none of its own.
+    once = httpx.Limits(max_keepalive_connections=0)
+    client = httpx.AsyncClient(base_url=upstream, timeout=60, trust_env=False, limits=once)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -169,6 +172,9 @@ def make_proxy(upstream: str, faults: Faults) -> FastAPI:
             return Response('{"error": {"message": "later"}}', 429, {"Retry-After": "60"})
         if name == "drop grammar":
             _drop_grammar(body)
+        if name == "shorten prompt":
+            field = "input_ids" if "input_ids" in body else "prompt"
+            body[field] = body[field][:-1]
         answer = await client.post(path, json=body)
         events = _read_events(answer.content)
         damaged = faults.damage(name, events)

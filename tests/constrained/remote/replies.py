@@ -28,7 +28,7 @@ WEATHER: dict[str, Any] = {
 INVISIBLE = ("change text", "change token")
 """Faults that leave another text of the grammar: nobody could tell that from what was drawn."""
 ALL = ("drop grammar", "cut", "break off", "lose", "end early", "garbage", "no object", "fault")
-ALL += ("status", "repeat", "change token", "behind the end", "garbage line", "")
+ALL += ("status", "shorten prompt", "repeat", "change token", "behind the end", "garbage line", "")
 FAULTS = {
     EngineKind.LLAMA_SERVER: (*ALL, "swap", "change text"),
     EngineKind.VLLM: ALL,

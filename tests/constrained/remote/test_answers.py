@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,14 +13,16 @@ from fastapi.responses import Response, StreamingResponse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.engine.sampling import Sampling
 from constrained.errors import RemoteError, RequestError
 from constrained.remote.address import EngineKind, read_address
 from constrained.remote.circuit_breaker import FAILURES, PAUSE, CircuitBreaker
 from constrained.remote.engines import llama_server, sglang, vllm
 from constrained.remote.engines.http_client import MOST_LINE, HttpClient
+from constrained.remote.engines.http_sampler import list_unwritten
 from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.event_loop import EventLoopThread
-from constrained.remote.sampler import SampledToken, SampleStart
+from constrained.remote.sampler import DrawnBy, SampledToken, SampleRequest, SampleStart
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.constrained.remote.stand_ins import serving
 
@@ -67,11 +70,11 @@ def make_reader(kind: str) -> tuple[Any, dict[str, Any]]:
     """What reads the events of an engine, and a whole event."""
     match kind:
         case "llama-server":
-            return llama_server._TokenReader("e", BYTES, LostTokens(BYTES)), LLAMA_SERVER
+            return llama_server._TokenReader("e", 9, BYTES, LostTokens(BYTES)), LLAMA_SERVER
         case "vllm":
-            return vllm._ChunkReader("e"), VLLM
+            return vllm._ChunkReader("e", [1, 2]), VLLM
         case _:
-            return sglang._OutputReader("e"), SGLANG
+            return sglang._OutputReader(HttpClient(read_address("sglang://e")), 9), SGLANG
 
 
 def list_places(value: Any) -> list[tuple[Any, Any]]:
@@ -121,7 +124,7 @@ def test_lost_tokens_spell_the_same_bytes(text: str):
 
 
 def test_a_llama_server_tells_at_the_start_what_it_has_cached():
-    reader = llama_server._TokenReader("e", BYTES, LostTokens(BYTES))
+    reader = llama_server._TokenReader("e", 9, BYTES, LostTokens(BYTES))
     told = {"content": "", "tokens": [0], "tokens_predicted": 0}
     start = {**told, "prompt_progress": {"total": 9, "cache": 7, "processed": 7}}
     assert list(reader.read(start)) == [SampleStart(7)]
@@ -131,17 +134,89 @@ def test_a_llama_server_tells_at_the_start_what_it_has_cached():
         list(reader.read(start))
 
 
+@pytest.mark.parametrize("kind", ["llama-server", "vllm", "sglang"])
+def test_another_prompt_is_refused(kind: str):
+    """An engine may shorten what is too long for it."""
+    reader, whole = make_reader(kind)
+    event = copy.deepcopy(whole)
+    match kind:
+        case "llama-server":
+            told = {"total": 8, "cache": 0, "processed": 8}
+            event = {"content": "", "tokens": [0], "tokens_predicted": 0, "prompt_progress": told}
+        case "vllm":
+            event["choices"][0]["prompt_token_ids"] = [1, 3]
+        case _:
+            event["meta_info"]["prompt_tokens"] = 8
+    with pytest.raises(RemoteError, match="it has read another prompt"):
+        list(reader.read(event))
+
+
+@pytest.mark.parametrize(
+    ("status", "count", "is_busy"), [(503, 0, True), (503, 1, False), (400, 0, False)]
+)
+def test_a_reply_that_is_given_up_says_why(status: int, count: int, is_busy: bool):
+    reader, _ = make_reader("sglang")
+    if count:
+        list(reader.read({"output_ids": [97], "meta_info": {"completion_tokens": 1}}))
+    reason = {"type": "abort", "message": "the queue is full", "status_code": status}
+    with pytest.raises(RemoteError, match="given up: the queue is full") as caught:
+        list(reader.read({"output_ids": [], "meta_info": {"finish_reason": reason}}))
+    assert (caught.value.retry_after is not None) == is_busy
+    assert caught.value.is_outage == (status == 503)
+
+
+def make_sglang(**given: bool) -> sglang.SglangSampler:
+    told: dict[str, Any] = {"has_salts": True, "has_seeds": True, **given}
+    facts = sglang.SglangFacts(model="m", context_length=99, **told)
+    return sglang.SglangSampler(HttpClient(read_address("sglang://e")), BYTES, facts)
+
+
+def test_former_versions_of_sglang_have_no_salts():
+    read = sglang._read_version
+    assert read("0.5.15.post1") < sglang.SALTED <= read("0.5.18") < read("0.6.0rc1")
+    assert read(None) < sglang.SALTED
+    salted = SampleRequest("", [1], None, max_tokens=1, sampling=Sampling(), cache_salt="a")
+    make_sglang().check(salted)
+    with pytest.raises(RequestError, match="shares its prompt cache"):
+        make_sglang(has_salts=False).check(salted)
+
+
+def test_seeds_go_to_an_sglang_that_takes_them():
+    sampler = make_sglang()
+    request = SampleRequest("", [1], None, max_tokens=1, sampling=Sampling(seed=7))
+    assert sampler._write(request)["sampling_params"]["sampling_seed"] == 7
+    # Without one, all of its replies would have the same.
+    free = replace(request, sampling=Sampling())
+    seeds = {sampler._write(free)["sampling_params"]["sampling_seed"] for _ in range(3)}
+    assert len(seeds) > 1
+    assert "sampling_seed" not in make_sglang(has_seeds=False)._write(free)["sampling_params"]
+
+
+def test_what_drew_a_reply_is_read():
+    reader, event = make_reader("vllm")
+    event = copy.deepcopy(event) | {"system_fingerprint": "vllm-1"}
+    spans = [{"version": "a", "start": 0, "end": 1}, {"version": "b", "start": 1, "end": 2}]
+    event["choices"][0]["weight_versions"] = spans
+    list(reader.read(event))
+    assert reader.end.drawn_by == DrawnBy("vllm-1", "a, b")
+    reader, whole = make_reader("sglang")
+    event = copy.deepcopy(whole)
+    event["meta_info"]["weight_version"] = "a"
+    *_, end = reader.read(event)
+    assert end.drawn_by == DrawnBy(weights="a")
+
+
 def test_named_tokens_that_a_grammar_does_not_write_are_banned():
     vocabulary = byte_vocabulary(["<a>", "<b>"])
     a, b = vocabulary.marker("<a>"), vocabulary.marker("<b>")
-    find = llama_server._list_unwritten
+    find = list_unwritten
     assert find(vocabulary, 'start: "x"') == [a, b]
     assert find(vocabulary, f'start: <[{a}]> "x"') == [b]
 
 
 def test_text_that_is_no_utf8_comes_with_marks():
     """The engine tells neither the tokens nor the bytes."""
-    reader = llama_server._TokenReader("e", BYTES, LostTokens(BYTES))
+    reader = llama_server._TokenReader("e", 9, BYTES, LostTokens(BYTES))
     event = {"content": "\ufffda", "tokens": [97], "tokens_predicted": 3}
     read = list(reader.read(event))
     tokens = [sampled.token for sampled in read if isinstance(sampled, SampledToken)]
@@ -160,7 +235,7 @@ def test_text_that_is_no_utf8_comes_with_marks():
     ],
 )
 def test_events_of_llama_server_that_contradict_themselves(event: dict[str, Any], problem: str):
-    reader = llama_server._TokenReader("e", BYTES, LostTokens(BYTES))
+    reader = llama_server._TokenReader("e", 9, BYTES, LostTokens(BYTES))
     with pytest.raises(RemoteError, match=problem):
         list(reader.read(event))
 
@@ -247,3 +322,13 @@ async def read_all(client: HttpClient) -> list[Any]:
 def test_what_is_no_stream_is_refused(answer: Response, problem: str):
     with speaking(answer) as (client, loop), pytest.raises(RemoteError, match=problem):
         loop.run(read_all(client))
+
+
+@pytest.mark.parametrize(("code", "is_busy"), [(503, True), (400, False)])
+def test_a_status_may_stand_in_the_stream(code: int, is_busy: bool):
+    """Both engines have answered with status 200 by then."""
+    fault = {"error": {"message": "not now", "code": code}}
+    answer = Response(f"data: {json.dumps(fault)}\n\n", media_type="text/event-stream")
+    with speaking(answer) as (client, loop), pytest.raises(RemoteError, match="not now") as caught:
+        loop.run(read_all(client))
+    assert (caught.value.retry_after == 0) == caught.value.is_outage == is_busy

@@ -1,8 +1,9 @@
 """An engine that is busy, or is started again while the front runs."""
 
+import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
@@ -19,9 +20,11 @@ from constrained.remote import identity, remote_runner
 from constrained.remote.address import EngineKind
 from constrained.remote.engines.http_client import _read_seconds
 from constrained.remote.local_sampler import LocalSampler
+from constrained.remote.sampler import Sampled, SampledToken, SampleRequest
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
 from tests.constrained.remote.replies import ask
-from tests.constrained.remote.stand_ins import Seen, make_stand_in, serving
+from tests.constrained.remote.stand_in_parts import Seen, StandInFacts
+from tests.constrained.remote.stand_ins import make_stand_in, serving
 
 DEMO = embedded.PATH
 LLAMA_SERVER = EngineKind.LLAMA_SERVER
@@ -87,6 +90,64 @@ def test_another_vocabulary_is_noticed(sampler: LocalSampler):
         machine.engine = make_stand_in(kind, sampler, Seen(), vocabulary=other)
         with pytest.raises(RemoteError, match="differs in: vocabulary"):
             ask(model, "Paris")
+
+
+class OtherWeights:
+    """A sampler whose probabilities are not those of the one that it asks.
+
+    Args:
+        sampler: draws its tokens.
+    """
+
+    def __init__(self, sampler: LocalSampler):
+        self.vocabulary, self.limits = sampler.vocabulary, sampler.limits
+        self._sampler = sampler
+
+    async def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
+        async with aclosing(self._sampler.open(request)) as drawn:
+            async for sampled in drawn:
+                if isinstance(sampled, SampledToken):
+                    top = {token: value - 1 for token, value in sampled.top.items()}
+                    sampled = replace(sampled, top=top)
+                yield sampled
+
+
+@pytest.mark.parametrize("kind", [EngineKind.LLAMA_SERVER, EngineKind.VLLM])
+def test_other_weights_are_refused(kind: EngineKind, sampler: LocalSampler):
+    facts = StandInFacts()
+    first = make_stand_in(kind, sampler, Seen(), facts=facts)
+    other: Any = OtherWeights(sampler)
+    machine = Machine(first)
+    with fronting(machine, kind) as model:
+        model.call("Hi", max_tokens=1)
+        facts.started += 1  # the same weights, by another process
+        model.call("Hi", max_tokens=1)
+        machine.engine = make_stand_in(kind, other, Seen(), facts=StandInFacts(path="/other"))
+        with pytest.raises(RemoteError, match=r"differs in: (path|model)"):
+            model.call("Hi", max_tokens=1)
+        machine.engine = make_stand_in(kind, other, Seen(), facts=StandInFacts(started=9))
+        with pytest.raises(RemoteError, match="differs in: weights"):
+            model.call("Hi", max_tokens=1)
+        machine.engine = first
+        model.call("Hi", max_tokens=1)
+
+
+def test_weights_that_an_engine_changes_are_taken(
+    sampler: LocalSampler, caplog: pytest.LogCaptureFixture
+):
+    """It says that it has: it computes anew what it had cached."""
+    kind = EngineKind.SGLANG
+    machine = Machine(make_stand_in(kind, sampler, Seen()))
+    other: Any = OtherWeights(sampler)
+    with fronting(machine, kind) as model:
+        model.call("Hi", max_tokens=1)
+        seen = Seen()
+        machine.engine = make_stand_in(kind, other, seen, facts=StandInFacts(weights="2"))
+        for _ in range(2):
+            model.call("Hi", max_tokens=1)
+    assert "names other weights than before: 2" in caplog.text
+    handshakes = [body for body in seen.bodies if "7f3a" in json.dumps(body)]
+    assert len(handshakes) == 1
 
 
 def test_an_engine_that_comes_back_has_to_enforce_grammars(sampler: LocalSampler):

@@ -27,7 +27,9 @@ from constrained.remote.address import EngineKind
 from constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
 from tests.constrained.remote.replies import CITIES, FAULTS, GREEDY, WEATHER, ask, ask_through
-from tests.constrained.remote.stand_ins import Seen, make_stand_in, serving
+from tests.constrained.remote.sglang_stand_in import RESERVED
+from tests.constrained.remote.stand_in_parts import Seen, StandInFacts
+from tests.constrained.remote.stand_ins import make_stand_in, serving
 
 KINDS = list(EngineKind)
 DEMO = embedded.PATH
@@ -44,11 +46,13 @@ class Place:
         kind: of the engine.
         host: and port.
         seen: by it.
+        facts: that it says of itself.
     """
 
     kind: EngineKind
     host: str
     seen: Seen
+    facts: StandInFacts
 
     @property
     def address(self) -> str:
@@ -66,9 +70,9 @@ def places(sampler: LocalSampler) -> Iterator[dict[EngineKind, Place]]:
     with ExitStack() as stack:
         found: dict[EngineKind, Place] = {}
         for kind in KINDS:
-            seen = Seen()
-            app = make_stand_in(kind, sampler, seen, template=template)
-            found[kind] = Place(kind, stack.enter_context(serving(app)), seen)
+            seen, facts = Seen(), StandInFacts()
+            app = make_stand_in(kind, sampler, seen, template=template, facts=facts)
+            found[kind] = Place(kind, stack.enter_context(serving(app)), seen, facts)
         yield found
 
 
@@ -187,6 +191,33 @@ def test_what_the_engine_cannot_do_is_refused(
     assert caught.value.where == where
 
 
+def test_no_request_was_one_that_the_engine_refuses(
+    remotes: dict[EngineKind, Model], places: dict[EngineKind, Place]
+):
+    """The stand-ins refuse what the engines do: fields, ranges, grammars."""
+    extreme = {"temperature": 2, "top_p": 0, "top_k": 0, "presence_penalty": -2}
+    for kind in (EngineKind.VLLM, EngineKind.SGLANG):
+        sampling = Sampling(**extreme, repeat_penalty=2, logit_bias={5: -float("inf")})
+        remotes[kind].call("Hello", max_tokens=2, sampling=sampling, logprobs=20)
+        assert places[kind].seen.refused == []
+
+
+def test_room_that_an_engine_keeps_for_itself_is_not_used(remotes: dict[EngineKind, Model]):
+    """SGLang would shorten the reply without a word."""
+    assert remotes[EngineKind.SGLANG].engine.context_length == 1024 - RESERVED
+
+
+def test_events_may_have_the_new_tokens_alone(
+    remotes: dict[EngineKind, Model], places: dict[EngineKind, Place]
+):
+    model, facts = remotes[EngineKind.SGLANG], places[EngineKind.SGLANG].facts
+    replies: list[Any] = []
+    for facts.is_incremental in (True, False):
+        replies.append(model.call("Hello", sampling=GREEDY, logprobs=2, max_tokens=8))
+    assert replies[0].text == replies[1].text
+    assert replies[0].logprobs == replies[1].logprobs
+
+
 @pytest.mark.parametrize("kind", [EngineKind.VLLM, EngineKind.SGLANG])
 @pytest.mark.parametrize(
     ("sampling", "where"),
@@ -196,6 +227,22 @@ def test_what_the_engine_cannot_do_is_refused(
     ],
 )
 def test_sampling_that_means_something_else_there_is_refused(
+    kind: EngineKind, sampling: Sampling, where: str, remotes: dict[EngineKind, Model]
+):
+    with pytest.raises(RequestError) as caught:
+        remotes[kind].call("Hi", sampling=sampling)
+    assert caught.value.where == where
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampling", "where"),
+    [
+        (EngineKind.VLLM, Sampling(temperature=2.5), "/temperature"),
+        (EngineKind.SGLANG, Sampling(repeat_penalty=2.5), "/repeat_penalty"),
+        (EngineKind.SGLANG, Sampling(seed=1), "/seed"),
+    ],
+)
+def test_what_one_engine_does_not_take_is_refused(
     kind: EngineKind, sampling: Sampling, where: str, remotes: dict[EngineKind, Model]
 ):
     with pytest.raises(RequestError) as caught:
@@ -213,17 +260,16 @@ def test_a_bias_for_no_token_is_refused(kind: EngineKind, remotes: dict[EngineKi
 def test_salts_go_to_the_engine_or_keep_it_from_sharing(
     remotes: dict[EngineKind, Model], places: dict[EngineKind, Place]
 ):
-    vllm = places[EngineKind.VLLM].seen
-    remotes[EngineKind.VLLM].call("Hi", max_tokens=1)
-    assert "cache_salt" not in vllm.bodies[-1]
-    for salt in ("a", "b"):
-        remotes[EngineKind.VLLM].call("Hi", max_tokens=1, cache_salt=salt)
-    salts = [body["cache_salt"] for body in vllm.bodies[-2:]]
-    assert len(set(salts)) == 2
-    remotes[EngineKind.VLLM].call("Hi", max_tokens=1, cache_prompt=False)
-    assert vllm.bodies[-1]["cache_salt"] not in salts
-    with pytest.raises(RequestError, match="shares its prompt cache"):
-        remotes[EngineKind.SGLANG].call("Hi", cache_salt="a")
+    for kind in (EngineKind.VLLM, EngineKind.SGLANG):
+        model, seen = remotes[kind], places[kind].seen
+        model.call("Hi", max_tokens=1)
+        assert "cache_salt" not in seen.bodies[-1]
+        for salt in ("a", "b"):
+            model.call("Hi", max_tokens=1, cache_salt=salt)
+        salts = [body["cache_salt"] for body in seen.bodies[-2:]]
+        assert len(set(salts)) == 2
+        model.call("Hi", max_tokens=1, cache_prompt=False)
+        assert seen.bodies[-1]["cache_salt"] not in salts
     place = places[EngineKind.LLAMA_SERVER]
     with load(place.address, tokenizer=DEMO) as model:
         shared: list[bool] = []
@@ -306,7 +352,7 @@ def test_an_error_names_its_place(places: dict[EngineKind, Place], sampler: Loca
     proxy = make_proxy(f"http://{places[EngineKind.LLAMA_SERVER].host}", faults)
     with serving(proxy) as host, load(f"llama-server://{host}", tokenizer=DEMO) as model:
         faults.names = ("end early",)
-        faults.chance = Random(3)
+        faults.chance = Random(2)
         with pytest.raises(RemoteError, match="the end comes too early, at token") as caught:
             ask(model, "Paris")
     error = caught.value
@@ -320,7 +366,7 @@ def slow(sampler: LocalSampler) -> Iterator[Place]:
     seen = Seen()
     app = make_stand_in(EngineKind.SGLANG, sampler, seen, sleep=0.1)
     with serving(app) as host:
-        yield Place(EngineKind.SGLANG, host, seen)
+        yield Place(EngineKind.SGLANG, host, seen, StandInFacts())
 
 
 def wait_until(is_so: Any) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from constrained import Model, Sampling
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.deadline import Timings
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeOptions, Generation
 from constrained.engine.scripted import ScriptedEngine, random_logits
@@ -20,6 +21,7 @@ from constrained.job import Job
 from constrained.model.call_options import CallOptions
 from constrained.template.chat_template import ChatTemplate
 from server.cluster.resume_point import ResumePoint
+from server.cluster.turn_order import ReplicaLostError
 from tests.scripted_model import BYTES
 from tests.templates import HERMES
 
@@ -61,6 +63,7 @@ def decode(
     model: Model, turn: CompiledTurn, options: DecodeOptions
 ) -> tuple[Watched, Future[Generation]]:
     watched = Watched()
+    watched.point.tokens += options.written
     future = model.decode(
         turn, lambda: True, watched.take, options=CallOptions(options), deadline=None
     )
@@ -113,6 +116,19 @@ def test_a_turn_that_goes_on_elsewhere_is_the_same(
         generation.ended_at,
     )
     assert flatten(whole.events[: cut + 1]) + resumed.finish() == whole.finish()
+    # It may have to go on elsewhere once more, from any place.
+    written = whole.told[cut]
+    assert {told[: len(written)] for told in resumed.told} == {written}
+    assert set(resumed.told) <= {written, *whole.told[cut:]}
+
+
+def test_tokens_that_were_not_told_are_missed() -> None:
+    """A gap would be the text of another turn."""
+    point = ResumePoint()
+    progress = ProgressMade(1, 0, 1, 2, Timings(), tokens=(5,), position=1)
+    with pytest.raises(ReplicaLostError, match="tokens 0 to 0"):
+        point.take([progress])
+    assert point.resume() == ()
 
 
 def test_tokens_that_the_grammar_does_not_take_are_an_error() -> None:
