@@ -3,22 +3,40 @@ interpreter lock, and for how long.
 
     python -m benchmarks.processes.held FILE [OPTIONS of the server]
 
-Each line of FILE is JSON: `milliseconds`, and where each thread was right behind: the call that
-held the lock is the last one of one of them. On a busy machine a thread waits for a core, too.
+Each line of FILE is a `Hold`. On a busy machine a thread waits for a core as well.
 """
 
 import json
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
+
+from constrained.cli import main as run
+from server.commands import SERVE
 
 TICK = 0.001  # seconds
 LEAST = 0.02  # seconds that are noted
 FRAMES = 6  # of each thread, the innermost ones
 IDLE = ("threading.py", "selectors.py", "thread.py", "queue.py")
 """Files of frames in which a thread waits."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A time in which the thread that notes did not run.
+
+    Args:
+        milliseconds: how long.
+        threads: where each thread was right behind, innermost frame first, by its name. The lock
+            was held by the last call of one of them.
+    """
+
+    milliseconds: int
+    threads: Mapping[str, Sequence[str]]
 
 
 def note_holds(file: Path) -> None:
@@ -30,11 +48,9 @@ def note_holds(file: Path) -> None:
             time.sleep(TICK)
             now = time.monotonic()
             if now - before > LEAST:
-                hold = {
-                    "milliseconds": round(1e3 * (now - before)),
-                    "threads": list_places(sys._current_frames(), me),
-                }
-                print(json.dumps(hold), file=out, flush=True)
+                places = list_places(sys._current_frames(), me)
+                hold = Hold(round(1e3 * (now - before)), places)
+                print(json.dumps(asdict(hold)), file=out, flush=True)
             before = time.monotonic()
 
 
@@ -55,13 +71,19 @@ def list_places(frames: dict[int, FrameType], me: int) -> dict[str, list[str]]:
     return places
 
 
+def read_longest(file: Path, begin: int) -> Hold | None:
+    """The longest of the holds that were noted behind this byte of a file; None: there is none."""
+    with file.open("rb") as lines:
+        lines.seek(begin)
+        holds = [Hold(**json.loads(line)) for line in lines]
+    return max(holds, key=lambda hold: hold.milliseconds, default=None)
+
+
 def main() -> int:
     """Runs the server."""
-    from server.command import main as serve
-
     file = Path(sys.argv.pop(1))
     threading.Thread(target=note_holds, args=[file], daemon=True).start()
-    return serve(sys.argv[1:])
+    return run(["serve", *sys.argv[1:]], commands=(SERVE,))
 
 
 if __name__ == "__main__":

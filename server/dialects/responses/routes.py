@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.chat.reply_types import InputTokens
-from server.dialects.responses.items import measure_json, read_input, write_messages
+from server.dialects.responses.items import pack_request, read_input, write_messages
 from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.reply_types import (
     DeletedResponse,
@@ -44,13 +44,13 @@ class _AskedRequest:
         turn_request: what it asks.
         described: what the response repeats of it.
         context: the conversation that it answers.
-        size: bytes of both as JSON.
+        packed: both, as they are kept.
     """
 
     turn_request: TurnRequest
     described: Json
     context: tuple[Json, ...]
-    size: int
+    packed: bytes
 
 
 @router.post(
@@ -72,8 +72,8 @@ async def create_response(request: Request) -> Response:
             store.keep,
             context=asked.context,
             owner=owner,
-            measured=frozenset(asked.described),
-            size=asked.size,
+            repeated=frozenset(asked.described),
+            request=asked.packed,
         )
     writer = ResponseWriter(
         active.compiled,
@@ -114,8 +114,8 @@ def _read(
     context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
     turn_request = body.read(service, write_messages(context, body.instructions), context)
     described = body.describe(turn_request)
-    size = measure_json([described, context])
-    return _AskedRequest(turn_request, described, context, size=size)
+    packed = pack_request([described, context])
+    return _AskedRequest(turn_request, described, context, packed=packed)
 
 
 async def _start(service: Service, request: TurnRequest) -> ActiveRequest:

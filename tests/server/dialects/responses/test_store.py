@@ -82,7 +82,7 @@ def test_conversations_are_read_beside_the_event_loop(
 
         monkeypatch.setattr(routes, name, note)
 
-    names = ("_find_earlier", "read_input", "write_messages", "measure_json")
+    names = ("_find_earlier", "read_input", "write_messages", "pack_request")
     for name in names:
         watch(name)
     ask(plain)
