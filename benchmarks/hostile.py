@@ -203,11 +203,9 @@ def try_all(
 
 
 def _print_hold(hold: Hold | None) -> None:
-    if hold is None:
-        return
-    for name, places in hold.threads.items():
-        print(f"    {hold.milliseconds} ms, {name}: {' < '.join(places)}")
-    sys.stdout.flush()
+    if hold is not None:
+        print(f"    {hold.milliseconds} ms, {hold.thread}: {' < '.join(hold.places)}")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,14 +3,17 @@ interpreter lock, and for how long.
 
     python -m benchmarks.processes.held FILE [OPTIONS of the server]
 
-Each line of FILE is a `Hold`. On a busy machine a thread waits for a core as well.
+Each line of FILE is a `Hold`. What is noted is the time that a thread has computed while the one
+that notes did not run, so it does not depend on what else the machine is busy with. Linux alone
+tells it.
 """
 
 import json
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -18,57 +21,66 @@ from types import FrameType
 from constrained.cli import main as run
 from server.commands import SERVE
 
-TICK = 0.001  # seconds
-LEAST = 0.02  # seconds that are noted
-FRAMES = 6  # of each thread, the innermost ones
-IDLE = ("threading.py", "selectors.py", "thread.py", "queue.py")
-"""Files of frames in which a thread waits."""
+TICK = 0.002  # seconds
+LEAST = 0.015  # seconds that are noted
+FRAMES = 7  # the innermost ones that are told
+FREE = ("decode", "encode")
+"""Functions whose calls of llama.cpp let go of the lock."""
 
 
 @dataclass(frozen=True)
 class Hold:
-    """A time in which the thread that notes did not run.
+    """A time in which a thread has computed, and the one that notes did not run.
 
     Args:
-        milliseconds: how long.
-        threads: where each thread was right behind, innermost frame first, by its name. The lock
-            was held by the last call of one of them.
+        milliseconds: that it has computed.
+        thread: its name.
+        places: where it was right behind, the innermost frame first: the lock was held by the last
+            call of one of these.
     """
 
     milliseconds: int
-    threads: Mapping[str, Sequence[str]]
+    thread: str
+    places: Sequence[str]
 
 
 def note_holds(file: Path) -> None:
     """Notes holds for as long as the process runs."""
-    me = threading.get_ident()
     with file.open("a") as out:
-        before = time.monotonic()
+        times = measure_threads()
         while True:
             time.sleep(TICK)
-            now = time.monotonic()
-            if now - before > LEAST:
-                places = list_places(sys._current_frames(), me)
-                hold = Hold(round(1e3 * (now - before)), places)
-                print(json.dumps(asdict(hold)), file=out, flush=True)
-            before = time.monotonic()
+            before, times = times, measure_threads()
+            frames = sys._current_frames()
+            for thread, seconds in times.items():
+                taken = seconds - before.get(thread, seconds)
+                places = list_places(frames.get(thread.ident or 0))
+                if taken > LEAST and not places[0].endswith(FREE):
+                    hold = Hold(round(1e3 * taken), thread.name, places)
+                    print(json.dumps(asdict(hold)), file=out, flush=True)
 
 
-def list_places(frames: dict[int, FrameType], me: int) -> dict[str, list[str]]:
-    """The innermost frames of the threads that do not wait, by their names."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    places: dict[str, list[str]] = {}
-    for ident, innermost in frames.items():
-        if ident == me or Path(innermost.f_code.co_filename).name in IDLE:
+def measure_threads() -> dict[threading.Thread, float]:
+    """Seconds that each of the other threads has computed."""
+    times: dict[threading.Thread, float] = {}
+    for thread in threading.enumerate():
+        if thread.ident is None or thread is threading.current_thread():
             continue
-        found: list[str] = []
-        frame: FrameType | None = innermost
-        while frame is not None and len(found) < FRAMES:
-            name = Path(frame.f_code.co_filename).name
-            found.append(f"{name}:{frame.f_lineno} {frame.f_code.co_name}")
-            frame = frame.f_back
-        places[names.get(ident, str(ident))] = found
-    return places
+        with suppress(OSError):  # it has ended
+            spent, _, _ = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()
+            times[thread] = int(spent) / 1e9
+    return times
+
+
+def list_places(innermost: FrameType | None) -> list[str]:
+    """The innermost frames of a thread."""
+    found: list[str] = []
+    frame = innermost
+    while frame is not None and len(found) < FRAMES:
+        name = Path(frame.f_code.co_filename).name
+        found.append(f"{name}:{frame.f_lineno} {frame.f_code.co_name}")
+        frame = frame.f_back
+    return found or [""]
 
 
 def read_longest(file: Path, begin: int) -> Hold | None:

@@ -26,7 +26,7 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
         line: what is asked.
         key: the API key of whoever asks; empty: there is none.
     """
-    if _is_streamed(line.body):
+    if line.is_streamed:
         message = "a line of a batch has no stream: leave stream out"
         refusal = HttpError(400, message, "unsupported_field", where="/stream")
         return LineResult(line.custom_id, 400, encode_openai_error(refusal))
@@ -42,10 +42,6 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
             raise
     body = _read_body(exchange.body)
     return LineResult(line.custom_id, exchange.status, body, request_id=request_id)
-
-
-def _is_streamed(body: bytes) -> bool:
-    return bool(json.loads(body).get("stream"))
 
 
 def _read_body(body: bytes) -> Any:

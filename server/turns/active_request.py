@@ -294,8 +294,8 @@ def _log(compiled: CompiledRequest) -> None:
     )
     for refusal in turn.refused:
         LOG.warning("%s", refusal)
-    if compiled.request.ignored_fields:
-        LOG.warning("ignored fields: %s", ", ".join(map(repr, compiled.request.ignored_fields)))
+    if compiled.ignored_fields:
+        LOG.warning("ignored fields: %s", ", ".join(map(repr, compiled.ignored_fields)))
     if compiled.service.settings.log_prompts:
         LOG.info("prompt: %r", turn.prompt.text)
 

@@ -21,7 +21,7 @@ from server.turns.openai_fields import (
     find_ignored,
     read_reasoning,
 )
-from server.turns.request_checks import check_size
+from server.turns.request_checks import check_echoed, check_size
 from server.turns.request_lists import Objects, Texts, stop_at_first
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -110,6 +110,10 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     def _extra(self) -> Json:
         return self.model_extra or {}
 
+    @property
+    def _echoed(self) -> Json:
+        return {name: self._extra.get(name) for name in ECHOED_OR_NULL}
+
     def read(
         self, service: Service, messages: Sequence[Json], items: Sequence[Json] = ()
     ) -> TurnRequest:
@@ -122,8 +126,9 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
-        self._check(messages)
         settings = service.settings
+        self._check(messages)
+        check_echoed({"metadata": self.metadata, **self._echoed}, settings)
         text = self.text or TextOptions()
         with locating_errors():
             tools = read_tools(self.tools or (), items, settings)
@@ -191,7 +196,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         sampling = request.generation.sampling
         return {
             **{name: getattr(self, name) for name in ECHOED},
-            **{name: self._extra.get(name) for name in ECHOED_OR_NULL},
+            **self._echoed,
             "background": False,
             "conversation": None,
             "prompt": None,

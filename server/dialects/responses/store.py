@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from grammars.long_json import write_pieces
+
 Json = dict[str, Any]
 Key: TypeAlias = tuple[str, str]
 """An owner, and the id of a response or of an item: clients choose ids of items themselves."""
@@ -40,7 +42,7 @@ ITEM_BYTES = 300  # of an item, beside its JSON: where it is found
 
 def pack(value: Any) -> bytes:
     """A JSON value as it is kept."""
-    return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+    return b"".join(piece.encode(errors="surrogatepass") for piece in write_pieces(value))
 
 
 def _unpack(packed: bytes) -> Any:
