@@ -49,6 +49,8 @@ STACK = 256 * 2**20  # bytes, of address space only
 # Its time grows with the square of these: 2 s and 3 s. It numbers its symbols in 16 bits.
 MOST_RULES = 20_000
 MOST_BRANCHES = 40_000
+_SYMBOLS = re.compile(r'"(?:[^"\\\n]|\\.)*+"|//[^\n]*|/(?:[^/\\\n]|\\.)++/|\|')
+"""Texts, comments, expressions, and what separates alternatives elsewhere."""
 MOST_GBNF = 30_000_000  # rules times characters: 3 s
 REGEX_INDENT = 4  # characters in front of an expression in an error of Rust's parser
 AT_ONCE = 4  # grammars that llguidance compiles
@@ -144,7 +146,7 @@ class Matcher:
             GrammarError: the grammar is not valid, or nothing fits it.
         """
         _check_size(grammar.count("\n"), MOST_RULES, "rules")
-        _check_size(grammar.count(" | "), MOST_BRANCHES, "branches")
+        _check_size(_count_branches(grammar, MOST_BRANCHES), MOST_BRANCHES, "branches")
         limits = OWN_LIMITS if is_own else USER_LIMITS
         learnt = _Learnt(COMPILED_BYTES + CHARACTER_BYTES * len(grammar))
         matcher = cls(tokenizer, _compile(tokenizer, grammar, limits), learnt, where)
@@ -341,6 +343,17 @@ def _check_size(count: int, limit: int, what: str) -> None:
     if count > limit:
         message = f"the grammar has {count:,} {what}, the limit is {limit:,}"
         raise GrammarError(message, hint="Offer fewer tools, or simpler schemas")
+
+
+def _count_branches(grammar: str, most: int) -> int:
+    """The alternatives of a grammar, however they are written; where they are more than `most`, any
+    number above that."""
+    count = 0
+    for found in _SYMBOLS.finditer(grammar):
+        count += found[0] == "|"
+        if count > most:
+            break
+    return count
 
 
 def read_gbnf(grammar: str) -> str:

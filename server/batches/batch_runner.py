@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from starlette.types import ASGIApp
@@ -244,9 +244,8 @@ class BatchRunner:
         endpoint = batch.request.endpoint
 
         def read_content() -> BatchInput:
-            lines = bytes(content).split(b"\n")
             return read_lines(
-                lines,
+                _split_lines(content, self._settings.max_line + 1),
                 endpoint,
                 most_values=self._settings.max_values,
                 most_bytes=self._settings.max_line,
@@ -405,6 +404,17 @@ def _list_answered(file: StoredFile | None) -> set[str]:
     if file is None:
         return set()
     return {json.loads(line)["custom_id"] for line in file.content.splitlines()}
+
+
+def _split_lines(content: bytearray, most: int) -> Iterator[bytes]:
+    """The lines of a file, each without its end, and up to so many bytes of it."""
+    begin = 0
+    while begin < len(content):
+        end = content.find(b"\n", begin)
+        if end < 0:
+            end = len(content)
+        yield bytes(content[begin : min(end, begin + most)])
+        begin = end + 1
 
 
 def _count_done(batch: RequestBatch) -> int:

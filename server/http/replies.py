@@ -4,7 +4,7 @@ A dialect only writes the chunks of a stream. A whole reply is the fold of the s
 the two cannot differ.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 
 from fastapi import Request
@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
-from server.http.sse import COMMENT, EventStream, encode_event, encode_json, keep_alive
+from server.http.sse import COMMENT, EventStream, encode_event, encode_json
 from server.turns.active_request import ActiveRequest, TurnEvent
 
 Json = dict[str, Any]
@@ -75,10 +75,11 @@ async def answer(
         return Response(body, media_type="application/json", headers=compiled.headers)
     settings = compiled.service.settings
     await _wait_for_start(request, active, settings.ping_seconds)
-    events = keep_alive(_stream(active, writer), settings.ping_seconds, writer.ping)
     return EventStream(
-        events,
+        _stream(active, writer),
         idle_seconds=settings.idle_seconds,
+        ping_seconds=settings.ping_seconds,
+        ping=writer.ping,
         media_type=writer.media_type,
         headers=compiled.headers,
         cancel=active.cancel,
@@ -95,32 +96,40 @@ async def _wait_for_start(request: Request, active: ActiveRequest, seconds: floa
         raise
 
 
-async def _write(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[Json]:
-    for chunk in writer.open():
+async def _write(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[list[Json]]:
+    """The chunks of a reply, those together that are there."""
+    yield _take_chunks(writer, writer.open())
+    async for number, events in active.follow():
+        chunks = list[Json]()
+        for event in events:
+            chunks += _take_chunks(writer, writer.take(number, event))
+        yield chunks
+    yield _take_chunks(writer, writer.close())
+
+
+def _take_chunks(writer: ReplyWriter, chunks: Iterable[Json]) -> list[Json]:
+    taken = list[Json]()
+    for chunk in chunks:
         writer.before_sending(chunk)
-        yield chunk
-    async for number, event in active.follow():
-        for chunk in writer.take(number, event):
-            writer.before_sending(chunk)
-            yield chunk
-    for chunk in writer.close():
-        writer.before_sending(chunk)
-        yield chunk
+        taken.append(chunk)
+    return taken
 
 
 async def _collect(active: ActiveRequest, writer: ReplyWriter) -> list[Json]:
-    return [chunk async for chunk in _write(active, writer)]
+    collected = list[Json]()
+    async for chunks in _write(active, writer):
+        collected += chunks
+    return collected
 
 
 async def _stream(active: ActiveRequest, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
     try:
-        async for chunk in _write(active, writer):
-            yield writer.encode(chunk)
+        async for chunks in _write(active, writer):
+            if chunks:  # one write, and not one for each
+                yield b"".join([writer.encode(chunk) for chunk in chunks])
         if writer.end:
             yield writer.end
     except Exception as error:  # the status is sent already: the stream says it
-        chunks = [*writer.fail(error)]
+        chunks = _take_chunks(writer, [*writer.fail(error)])
         log_error(error)
-        for chunk in chunks:
-            writer.before_sending(chunk)
-            yield writer.encode(chunk)
+        yield b"".join([writer.encode(chunk) for chunk in chunks])
