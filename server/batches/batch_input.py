@@ -124,7 +124,7 @@ def read_lines(
             continue
         try:
             if len(text) > most_bytes:
-                message = f"the line has more than {most_bytes:,} bytes: split the request"
+                message = f"the line has more than {most_bytes:,} bytes: raise --max-line"
                 raise _BadLineError("line_too_long", message)
             value = _read_object(text, most_values)
             line = _read_line(value, number, endpoint)

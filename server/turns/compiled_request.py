@@ -26,7 +26,7 @@ LOG = logging.getLogger("constrained.server")
 REPEATED = 3  # times the same call in one conversation
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
-MOST_OF_NAME = 200  # characters of a name that a client has made up, in notes and in the log
+MOST_OF_NAME = 1_000  # characters of a name that a client has made up, in notes and in the log
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,8 @@ def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
         size = 0 if value is None else measure(value, f"/{name}")
         if size > settings.max_echoed:
             message = f"it has {size:,} bytes as JSON, the limit is {settings.max_echoed:,}"
-            hint = "it only comes back as it is"
-            raise HttpError(400, f"{message}: send less, {hint}", "too_large", where=f"/{name}")
+            hint = "it only comes back as it is: send less, or raise --max-echoed"
+            raise HttpError(400, f"{message}, and {hint}", "too_large", where=f"/{name}")
 
 
 def measure(value: Any, where: str) -> int:

@@ -54,6 +54,8 @@ SETTINGS = {
     "max_repetition_limit": ("--max-repetition-limit 5", "max_repetition_limit", 5),
     "max_schema": ("--max-schema 5", "max_schema", 5 << 10),
     "max_template_kwargs": ("--max-template-kwargs 5", "max_template_kwargs", 5 << 10),
+    "max_echoed": ("--max-echoed 5", "max_echoed", 5 << 10),
+    "max_line": ("--max-line 5", "max_line", 5 << 10),
     "max_tokens": ("--n-predict 5", "max_tokens", 5),
     "stop": ("--stop x", "stop", ("x",)),
     "chat_template_kwargs": ('--chat-template-kwargs {"a":1}', "template_kwargs", {"a": 1}),
