@@ -41,7 +41,12 @@ def _list_numbers() -> Iterator[Attack]:
         yield Attack(f"{name} of 5e-324", partial(_ask, **{name: 5e-324}), statuses=(200, 400))
     for name in NATIVE_NUMBERS:
         body = {"prompt": "a", "n_predict": 2, name: HUGE}
-        yield Attack(f"/completion: {name} of 10^30", partial(dict, body), path="/completion")
+        yield Attack(
+            f"/completion: {name} of 10^30",
+            partial(dict, body),
+            path="/completion",
+            is_variant=True,  # a model that follows a script knows no raw prompts
+        )
     for name in OLLAMA_NUMBERS:
         options = {"num_predict": 4, name: HUGE}
         body = {"messages": HELLO, "stream": False, "options": options}
