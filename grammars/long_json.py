@@ -49,7 +49,7 @@ def write_pieces(value: Any, *, ensure_ascii: bool = False) -> Iterator[str]:
     Raises:
         RecursionError: it is nested too deeply.
     """
-    return _Writer(ensure_ascii).write(value)
+    return _PieceWriter(ensure_ascii).write(value)
 
 
 def write_json(value: Any) -> str:
@@ -57,7 +57,7 @@ def write_json(value: Any) -> str:
     return "".join(write_pieces(value))
 
 
-class _Writer:
+class _PieceWriter:
     def __init__(self, ensure_ascii: bool):
         self._encode = json.JSONEncoder(ensure_ascii=ensure_ascii, default=str).encode
 

@@ -55,13 +55,13 @@ def read_in_pieces(text: bytes, read: ReadPiece) -> Any:
     Raises:
         NotJsonError: it is no JSON; or what `read` raises then.
     """
-    reader = _Reader(text, read)
+    reader = _PieceReader(text, read)
     value = reader.read_value()
     reader.check_end()
     return value
 
 
-class _Reader:
+class _PieceReader:
     """A walk through the text."""
 
     def __init__(self, text: bytes, read: ReadPiece):

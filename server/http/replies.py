@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import Response
 
+from grammars.long_json import write_pieces
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
 from server.http.sse import COMMENT, EventStream, encode_event, encode_json
@@ -57,6 +58,12 @@ class ReplyWriter:
         if self.names_events:
             return encode_event(chunk, chunk["type"])
         return encode_event(chunk)
+
+
+def answer_json(value: Json) -> Response:
+    """A whole reply that may be long; to be made beside the event loop."""
+    pieces = [piece.encode("utf-8", "replace") for piece in write_pieces(value)]
+    return Response(b"".join(pieces), media_type="application/json")
 
 
 async def answer(
