@@ -207,5 +207,13 @@ def test_responses_are_forgotten_where_they_are_too_large_together() -> None:
 
 
 def test_they_are_kept_as_json() -> None:
+    """Small values take ten times the memory of their JSON, whose bytes are counted."""
+    store = ResponseStore(1, 100)
+    given = stored("a", "x")
+    store.put(given)
+    kept = store.get("", "a")
+    assert kept == given
+    assert kept is not given
+    assert store.find_items("", ["x"])["x"] is not given.context[0]
     assert pack({"ü": [1]}) == b'{"\xc3\xbc": [1]}'
     assert pack("\ud800") == b'"\xed\xa0\x80"'
