@@ -6,30 +6,40 @@ and over, and for /health. Printed for each attack: its status, the seconds that
 of memory above the start, and the worst latencies of the second client, with and without the
 attack.
 
-    python -m benchmarks.hostile [NAME ...]
+    python -m benchmarks.hostile [NAME ...] [--holds]
 
-NAME is a part of the names of attacks; without one, all are tried.
+NAME is a part of the names of attacks; without one, all are tried. With `--holds` it is also said
+for how long a thread had the interpreter lock at a time, and where.
 """
 
 import argparse
 import json
+import math
 import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
 
 import httpx
 
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
 from benchmarks.attacks.connections import CONNECTIONS, RawAttack, send_raw
+from benchmarks.attacks.echoes import ECHOES
+from benchmarks.attacks.exchanges import EXCHANGES, Exchange
+from benchmarks.attacks.fields import FIELDS
+from benchmarks.attacks.grammars import GRAMMARS
 from benchmarks.attacks.schemas import ATTACKS
 from benchmarks.attacks.ways import WAYS
+from benchmarks.processes.held import Hold, read_longest
 from benchmarks.processes.served import Served, serve
 
+AnyAttack: TypeAlias = Attack | RawAttack | Exchange
+WITH_KEYS = (*ATTACKS, *BODIES, *WAYS, *ECHOES, *FIELDS, *GRAMMARS, *EXCHANGES)
 ATTACKER, VICTIM = "attacker", "victim"
 SECONDS = 60.0  # an attack that takes longer is a hang
 CALM = 2.0  # seconds without an attack
@@ -41,7 +51,7 @@ class Victim:
     """A client that asks for the same again and again.
 
     Attributes:
-        worst: the longest time of a request, in seconds.
+        worst: the longest time of a request, in seconds; inf: one was not answered.
     """
 
     url: str
@@ -50,7 +60,13 @@ class Victim:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Asks until it is stopped."""
+        """Asks until it is stopped, or is not answered."""
+        try:
+            self._ask()
+        except httpx.HTTPError:
+            self.worst = math.inf
+
+    def _ask(self) -> None:
         headers = {"Authorization": f"Bearer {VICTIM}"}
         with httpx.Client(headers=headers, timeout=SECONDS) as client:
             while not self._stop.is_set():
@@ -80,7 +96,7 @@ class Row:
     health: float
 
 
-def try_attack(served: Served, attack: Attack | RawAttack | None) -> Row:
+def try_attack(served: Served, attack: AnyAttack | None) -> Row:
     """Sends an attack beside the requests of the victim; None: there is none, for comparison."""
     # Made first: to write megabytes of JSON would keep the victims waiting in this very process.
     content = json.dumps(attack.make()) if isinstance(attack, Attack) else ""
@@ -105,7 +121,7 @@ def try_attack(served: Served, attack: Attack | RawAttack | None) -> Row:
     return Row(name, answers[0], seconds, (peak - memory) / 1e6, plain, health)
 
 
-def _send(url: str, attack: Attack | RawAttack | None, content: str, answers: list[str]) -> None:
+def _send(url: str, attack: AnyAttack | None, content: str, answers: list[str]) -> None:
     if attack is None:
         time.sleep(CALM)
         answers.append("-")
@@ -113,14 +129,19 @@ def _send(url: str, attack: Attack | RawAttack | None, content: str, answers: li
     if isinstance(attack, RawAttack):
         answers.append(_name_statuses(send_raw(url, attack)))
         return
-    headers = {"Authorization": f"Bearer {ATTACKER}", "Content-Type": "application/json"}
-    answer = "hang"
-    with suppress(httpx.TimeoutException):
-        response = httpx.post(
-            f"{url}{attack.path}", content=content, headers=headers, timeout=SECONDS
-        )
-        answer = str(response.status_code)
-    answers.append(answer)
+    headers = {"Authorization": f"Bearer {ATTACKER}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=SECONDS) as client:
+        try:
+            if isinstance(attack, Exchange):
+                answers.append(_name_statuses(attack.run(client)))
+            else:
+                kind = {"Content-Type": "application/json"}
+                response = client.post(attack.path, content=content, headers=kind)
+                answers.append(str(response.status_code))
+        except httpx.TimeoutException:
+            answers.append("hang")
+        except httpx.TransportError:
+            answers.append("lost")  # the server may be gone
 
 
 def _name_statuses(statuses: Iterable[int]) -> str:
@@ -128,11 +149,17 @@ def _name_statuses(statuses: Iterable[int]) -> str:
     return " ".join(dict.fromkeys(map(str, statuses)))
 
 
-def _list_fair(attack: Attack | RawAttack) -> list[str]:
-    """What may come of an attack."""
+def _list_fair(attack: AnyAttack) -> list[str]:
+    """What may come of an attack; of several requests, which statuses each of them may have."""
     if isinstance(attack, RawAttack):
         return [_name_statuses(attack.statuses)]
     return [str(status) for status in attack.statuses]
+
+
+def _is_fair(attack: AnyAttack, status: str) -> bool:
+    if isinstance(attack, Exchange):
+        return set(status.split()) <= {*_list_fair(attack)}
+    return status in _list_fair(attack)
 
 
 def _print_row(row: Row) -> None:
@@ -145,30 +172,48 @@ def main() -> int:
     """Tries the attacks; 1 if one has an answer that it may not have."""
     parser = argparse.ArgumentParser(description="attacks on a server")
     parser.add_argument("names", nargs="*", help="parts of names; default: all attacks")
-    names = parser.parse_args().names
+    help = "say who holds the interpreter lock"
+    parser.add_argument("--holds", action="store_true", help=help)
+    arguments = parser.parse_args()
+    names = arguments.names
     keys = ("--api-key", ATTACKER, "--api-key", VICTIM)
     faults = count = 0
-    for options, attacks in ((keys, (*ATTACKS, *BODIES, *WAYS)), ((), CONNECTIONS)):
+    for options, attacks in ((keys, WITH_KEYS), ((), CONNECTIONS)):
         chosen = [a for a in attacks if not names or any(name in a.name for name in names)]
         if chosen:
-            faults += try_all(options, chosen)
+            faults += try_all(options, chosen, shows_holds=arguments.holds)
             count += len(chosen)
-    print(f"{faults} of {count} attacks had another answer than they may have")
+    print(f"{faults} of {count} attacks had another answer than they may have, or others had none")
     return 1 if faults else 0
 
 
-def try_all(options: Sequence[str], attacks: Sequence[Attack | RawAttack]) -> int:
+def try_all(
+    options: Sequence[str], attacks: Sequence[AnyAttack], *, shows_holds: bool = False
+) -> int:
     """Tries attacks on a server with these options; the number that had an unfair answer."""
     faults = 0
-    with serve([*options, "--log-level", "error", "-np", "2"]) as served:
-        print(f"{'attack':42} status  time    memory   plain   /health of another client")
-        try_attack(served, None)  # what is new takes longer
-        _print_row(try_attack(served, None))
-        for attack in attacks:
-            row = try_attack(served, attack)
-            _print_row(row)
-            faults += row.status not in _list_fair(attack)
+    with TemporaryDirectory() as folder:
+        holds = Path(folder, "holds.jsonl")
+        module = ("benchmarks.processes.held", str(holds)) if shows_holds else ("server",)
+        with serve([*options, "--log-level", "error", "-np", "2"], module) as served:
+            print(f"{'attack':42} status  time    memory   plain   /health of another client")
+            try_attack(served, None)  # what is new takes longer
+            _print_row(try_attack(served, None))
+            for attack in attacks:
+                begin = holds.stat().st_size if shows_holds else 0
+                row = try_attack(served, attack)
+                _print_row(row)
+                if shows_holds:
+                    _print_hold(read_longest(holds, begin))
+                is_served = math.isfinite(row.plain) and math.isfinite(row.health)
+                faults += not (is_served and _is_fair(attack, row.status))
     return faults
+
+
+def _print_hold(hold: Hold | None) -> None:
+    if hold is not None:
+        print(f"    {hold.milliseconds} ms, {hold.thread}: {' < '.join(hold.places)}")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -54,9 +54,11 @@ def write_text(count: int) -> str:
 
 def make_model(tokens: int, pause: float, out: Path) -> Model:
     """A model that says the same to everybody, and when it is closed, writes down when it said each
-    token to whom."""
+    token to whom, and what the process has spent since the first one."""
     vocabulary, times = byte_vocabulary(), defaultdict[str, dict[int, float]](dict)
     said = list[tuple[str, int]]()  # of this decode
+    spent = {"engine": 0.0, "engine thread": 0.0, "process": 0.0}  # seconds of a core
+    first: dict[str, float] = {}  # the same, when the first decode was over
     script = HEAD + write_text(tokens) + '"}}\n</tool_call>'
 
     def logits(sequence: int, told: Sequence[int]) -> np.ndarray:
@@ -73,7 +75,13 @@ def make_model(tokens: int, pause: float, out: Path) -> Model:
 
         def decode(self, chunks: Any) -> Any:
             time.sleep(pause)
+            since = time.thread_time()
             logits = super().decode(chunks)
+            spent["engine"] += time.thread_time() - since
+            spent["engine thread"] = time.thread_time()
+            spent["process"] = time.process_time()
+            if not first:
+                first.update(spent)
             now = time.monotonic()  # what the script itself takes is none of the server's time
             for stream, place in said:
                 times[stream][place] = now
@@ -81,7 +89,8 @@ def make_model(tokens: int, pause: float, out: Path) -> Model:
             return logits
 
         def close(self) -> None:
-            out.write_text(json.dumps(times))
+            costs = {name: spent[name] - first[name] for name in first}
+            out.write_text(json.dumps({"times": times, "costs": costs}))
             super().close()
 
     engine = Paced(vocabulary, logits, max_sequences=8, context_length=8192)
@@ -125,20 +134,23 @@ async def read_all(url: str, streams: int) -> list[tuple[str, list[float]]]:
         return await asyncio.gather(*(read(client, number) for number in range(streams)))
 
 
-def measure(options: argparse.Namespace) -> list[float]:
-    """Milliseconds that were added to each character."""
+def measure(options: argparse.Namespace) -> tuple[list[float], dict[str, float]]:
+    """Milliseconds that were added to each character, and seconds of a core that the server has
+    spent meanwhile."""
     with TemporaryDirectory() as folder:
         out = Path(folder, "times.json")
         settings = [str(options.tokens), str(options.pause), str(out)]
         with serve([], ("benchmarks.overhead", "--server", *settings)) as served:
             streams = asyncio.run(read_all(served.url, options.streams))
-        said = json.loads(out.read_text())
+        written = json.loads(out.read_text())
+    said, costs = written["times"], written["costs"]
     text = write_text(options.tokens)
-    return [
+    added = [
         1e3 * (read_at[told.index(text) + place] - said[str(number)][str(len(HEAD) + place)])
         for number, (told, read_at) in enumerate(streams)
         for place in range(WARM, options.tokens)
     ]
+    return added, costs
 
 
 def main() -> None:
@@ -154,10 +166,15 @@ def main() -> None:
         tokens, pause, out = options.server
         run_server(options.port, int(tokens), float(pause) / 1e3, Path(out))
         return
-    added = measure(options)
+    added, costs = measure(options)
     cuts = statistics.quantiles(added, n=100)
     print(f"{len(added)} tokens of {options.streams} streams, {options.pause:g} ms a decode:")
     print(f"added: median {cuts[49]:.2f} ms, 95 % {cuts[94]:.2f} ms, 99 % {cuts[98]:.2f} ms")
+    tokens = options.streams * (len(HEAD) + options.tokens)
+    turns = costs["engine thread"] - costs["engine"]
+    rest = costs["process"] - costs["engine thread"]
+    print(f"a token takes {1e3 * turns / tokens:.3f} ms of the decode thread without the engine,")
+    print(f"and {1e3 * rest / tokens:.3f} ms of all others, on a core, however busy the machine is")
 
 
 if __name__ == "__main__":

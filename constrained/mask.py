@@ -4,19 +4,22 @@ llguidance reports nothing by itself: a matcher that has failed says that it has
 only an end token may follow, which looks like a clean end. So every call here asks for the error.
 """
 
+import json
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from decimal import Decimal
 from itertools import takewhile
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import llguidance
 import numpy as np
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from constrained.errors import GrammarError
+from grammars.lowering.keywords import MOST_REMAINDERS, is_light
 from grammars.steps import check_wanted
 
 # A mask takes as long as these let it: lexer fuel is some 10,000 an ms. Of items a row looks at all
@@ -39,6 +42,7 @@ USER_LIMITS = llguidance.LLParserLimits(
     step_max_items=20_000,
 )
 _LIMIT_MET = re.compile("Too many items|Current row has|too many (states|expressions)")
+_DEAD_END = re.compile("NoExtension")
 _LIMIT_HINT = (
     "Ask for something simpler: shorter bounds, no repeated choice of texts that begin alike, no "
     "rule that reads a text in several ways; many alternatives as one regular expression"
@@ -49,6 +53,8 @@ STACK = 256 * 2**20  # bytes, of address space only
 # Its time grows with the square of these: 2 s and 3 s. It numbers its symbols in 16 bits.
 MOST_RULES = 20_000
 MOST_BRANCHES = 40_000
+_SYMBOLS = re.compile(r'"(?:[^"\\\n]|\\.)*+"|//[^\n]*|/(?:[^/\\\n]|\\.)++/|\||%json\s*+')
+"""Texts, comments, expressions; elsewhere what separates alternatives, and what opens a schema."""
 MOST_GBNF = 30_000_000  # rules times characters: 3 s
 REGEX_INDENT = 4  # characters in front of an expression in an error of Rust's parser
 AT_ONCE = 4  # grammars that llguidance compiles
@@ -109,9 +115,11 @@ class Matcher:
         inner: llguidance.LLMatcher,
         learnt: _Learnt,
         where: str | None = None,
+        is_own: bool = True,
     ):
         self._tokenizer = tokenizer
         self._where = where
+        self._is_own = is_own
         self._learnt = learnt
         self._inner = inner
         self._n_vocab = tokenizer.vocab_size
@@ -144,17 +152,22 @@ class Matcher:
             GrammarError: the grammar is not valid, or nothing fits it.
         """
         _check_size(grammar.count("\n"), MOST_RULES, "rules")
-        _check_size(grammar.count(" | "), MOST_BRANCHES, "branches")
+        if is_own:
+            _check_size(grammar.count(" | "), MOST_BRANCHES, "branches")
+        else:
+            _check_user_grammar(grammar)
         limits = OWN_LIMITS if is_own else USER_LIMITS
         learnt = _Learnt(COMPILED_BYTES + CHARACTER_BYTES * len(grammar))
-        matcher = cls(tokenizer, _compile(tokenizer, grammar, limits), learnt, where)
+        inner = _compile(tokenizer, grammar, limits)
+        matcher = cls(tokenizer, inner, learnt, where, is_own=is_own)
         matcher._check("the grammar is not valid")
         matcher.prepare()  # also finds a grammar that nothing fits
         return matcher
 
     def fork(self) -> "Matcher":
         """Returns an independent matcher in the same state, in microseconds."""
-        fork = Matcher(self._tokenizer, self._inner.deep_copy(), self._learnt, self._where)
+        inner = self._inner.deep_copy()
+        fork = Matcher(self._tokenizer, inner, self._learnt, self._where, is_own=self._is_own)
         fork._packed, fork._only = self._packed, self._only
         return fork
 
@@ -323,7 +336,10 @@ class Matcher:
         if _LIMIT_MET.search(cause):
             message = f"a mask of this grammar is too costly: {cause}"
             raise GrammarError(message, where=self._where, hint=_LIMIT_HINT)
-        raise GrammarError(f"{what}: {cause}" if cause else what)
+        if _DEAD_END.search(cause):
+            cause = f"nothing can follow here, and the text may not end ({cause})"
+        where = None if self._is_own else self._where  # of ours, the client is not to blame
+        raise GrammarError(f"{what}: {cause}" if cause else what, where=where)
 
 
 def _find_only(packed: np.ndarray) -> int | None:
@@ -341,6 +357,57 @@ def _check_size(count: int, limit: int, what: str) -> None:
     if count > limit:
         message = f"the grammar has {count:,} {what}, the limit is {limit:,}"
         raise GrammarError(message, hint="Offer fewer tools, or simpler schemas")
+
+
+def _check_user_grammar(grammar: str) -> None:
+    """Refuses what llguidance takes long for in a grammar of a user: many alternatives, however
+    they are written, and multiples of large numbers in an embedded schema.
+
+    Raises:
+        GrammarError: there is something of the kind.
+    """
+    branches = 0
+    for found in _SYMBOLS.finditer(grammar):
+        branches += found[0] == "|"
+        if branches > MOST_BRANCHES:
+            break
+        if found[0].startswith("%json"):
+            _check_divisors(grammar, found.end())
+    _check_size(branches, MOST_BRANCHES, "branches")
+
+
+def _check_divisors(grammar: str, begin: int) -> None:
+    """Refuses an embedded schema where telling multiples takes too many states: one for each
+    remainder, and conjunctions multiply them."""
+    try:
+        schema, _ = json.JSONDecoder().raw_decode(grammar, begin)
+    except (ValueError, RecursionError):
+        return  # llguidance says what is wrong
+    states = 1
+    for divisor in {*_find_divisors(schema)}:
+        if not is_light(divisor):
+            states = MOST_REMAINDERS + 1
+            break
+        digits = Decimal(repr(divisor)).normalize().as_tuple().digits
+        states *= int("".join(map(str, digits)))
+    if states > MOST_REMAINDERS:
+        message = "the values of multipleOf in its %json have too many digits together"
+        raise GrammarError(message, hint="Use smaller ones, or response_format with the schema")
+
+
+def _find_divisors(schema: Any) -> Iterator[float]:
+    waiting = [schema]
+    while waiting:
+        match waiting.pop():
+            case dict() as members:
+                divisor = members.get("multipleOf")
+                if isinstance(divisor, (int, float)) and divisor > 0:
+                    yield divisor
+                waiting.extend(members.values())
+            case list() as items:
+                waiting.extend(items)
+            case _:
+                pass
 
 
 def read_gbnf(grammar: str) -> str:

@@ -243,6 +243,8 @@ def _add_limits(add: Callable[..., Any]) -> None:
     sizes = (
         ("max_schema", "the schema of one tool, or of an answer"),
         ("max_template_kwargs", "chat_template_kwargs"),
+        ("max_echoed", "metadata, and of each field that only comes back"),
+        ("max_line", "one line of a batch"),
     )
     for name, text in sizes:
         default = getattr(Settings, name) >> 10
@@ -499,6 +501,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         max_tool_output=options.tool_output << 10,
         max_schema=options.max_schema << 10,
         max_template_kwargs=options.max_template_kwargs << 10,
+        max_echoed=options.max_echoed << 10,
+        max_line=options.max_line << 10,
         max_file=options.max_file << 20,
         max_files_bytes=options.max_files << 20,
         batch_dir=None if options.batch_dir is None else Path(options.batch_dir),

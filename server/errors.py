@@ -17,6 +17,8 @@ from grammars.errors import Error
 from server.store.shared_store import StoreError
 
 RETRY_AFTER = 1  # seconds
+MOST_SHOWN = 4_000
+"""Characters of a message, and of a pointer: both quote what clients have sent."""
 INTERNAL = "internal_error"
 UNSUPPORTED_ENCODING = "unsupported_encoding"
 LOG = logging.getLogger("constrained.server")
@@ -49,9 +51,9 @@ class HttpError(Error):
 
     Args:
         status: of HTTP.
-        message: what is wrong and what to do.
+        message: what is wrong and what to do; the middle of a long one is left out.
         code: the kind of error, for programs.
-        where: a JSON pointer into the request, or None.
+        where: a JSON pointer into the request, or None; likewise.
         retry_after: seconds after which to try again, where the status is 503.
     """
 
@@ -64,7 +66,9 @@ class HttpError(Error):
         where: str | None = None,
         retry_after: float = RETRY_AFTER,
     ):
-        super().__init__(message, where=where)
+        if where is not None:
+            where = cut_middle(where)
+        super().__init__(cut_middle(message), where=where)
         self.status = status
         self.code = code
         self.retry_after = retry_after
@@ -81,6 +85,14 @@ class HttpError(Error):
         if self.status == 503:
             return {"Retry-After": str(max(RETRY_AFTER, ceil(self.retry_after)))}
         return {}
+
+
+def cut_middle(text: str, most: int = MOST_SHOWN) -> str:
+    """The text, or both ends of one that is longer: an error says at the end what to do."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} [{len(text) - 2 * half:,} characters] {text[-half:]}"
 
 
 def encode_openai_error(error: HttpError) -> dict[str, Any]:

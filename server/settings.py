@@ -97,6 +97,12 @@ class Settings:
     """Of their JSON, with what they answer; a response that is larger alone is not kept."""
     max_file: int = 64 * MIB
     """Bytes of a file that is sent, such as the requests of a batch."""
+    max_line: int = 4 * MIB
+    """Bytes of one line of a batch: a prompt of a million tokens has as many."""
+    max_echoed: int = MIB // 16
+    """Bytes of what a response or a batch only repeats of its request: `metadata`, and each of
+    `user`, `safety_identifier`, `prompt_cache_key` and the like. OpenAI's metadata have 16 members
+    of 64 and 512 characters."""
     max_files: int = 1000
     """Files of one API key, those included that batches write."""
     max_files_bytes: int = 256 * MIB
@@ -157,6 +163,8 @@ class Settings:
             "max_stored",
             "max_stored_bytes",
             "max_file",
+            "max_line",
+            "max_echoed",
             "max_files",
             "max_files_bytes",
             "max_batches",

@@ -18,7 +18,7 @@ from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import end_turns, select_format
 from constrained.job import CallLimits, Job, check_job
 from constrained.mask import Matcher, find_regex_fault
-from constrained.messages import pack_json, read_call_ids
+from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.turn_boundaries import find_text_ends
@@ -34,6 +34,7 @@ from grammars.byte_cache import MIB, ByteCache, CacheSize, measure_bytes
 from grammars.errors import SchemaError, ToolError
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
+from grammars.long_json import pack_key
 from grammars.schema.extent import find_long_part
 from grammars.steps import StepsError, limit_steps
 from grammars.turn import (
@@ -167,7 +168,7 @@ def _name_grammar(job: Job) -> bytes | None:
             answer = "grammar", lark
     options = (str(job.think), str(job.key_order), job.parallel, job.require_nonempty)
     tools = (job.tools, job.hidden_tools)
-    packed = pack_json([tools, job.tool_choice, answer, options, job.grammar_scope])
+    packed = pack_key([tools, job.tool_choice, answer, options, job.grammar_scope])
     return None if packed is None else hashlib.blake2b(packed, digest_size=16).digest()
 
 

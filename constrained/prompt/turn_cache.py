@@ -24,10 +24,10 @@ from typing import Any, Protocol
 from constrained.messages import (
     REASONING_NAMES,
     is_text_parts,
-    pack_json,
     read_reasoning,
 )
 from grammars.byte_cache import CacheSize, Room, measure_bytes
+from grammars.long_json import pack_key
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
 MOST_TOKENS = 4_000_000  # 16 MB
@@ -39,7 +39,7 @@ VISIBLE = {"role", "content", "tool_calls", *REASONING_NAMES}
 
 def digest(*parts: object) -> bytes:
     """A name for JSON data, the order of keys included: templates can tell that apart."""
-    data = pack_json(parts)
+    data = pack_key(parts)
     if data is None:
         try:
             data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")

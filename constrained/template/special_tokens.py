@@ -13,7 +13,6 @@ letters (`|lower`).
 """
 
 import itertools
-import json
 import marshal
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,9 +24,10 @@ from weakref import WeakKeyDictionary
 from jinja2 import nodes
 
 from constrained.errors import TemplateError
-from constrained.messages import normalise, pack_json
+from constrained.messages import normalise
 from constrained.template.chat_template import ChatTemplate, check_kwargs
 from grammars.byte_cache import MIB, keep_results
+from grammars.long_json import measure_json, pack_json, write_pieces
 
 # What templates compare rather than write. It is not cut, so a marker in it is refused.
 _VERBATIM = {
@@ -43,7 +43,6 @@ Path = tuple[str | int, ...]
 CODES = range(0xE000, 0xF900)  # of the private-use characters
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 _ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
-_PIECE = 1 << 20  # characters searched at once: between two searches other threads run
 _LONGEST = 6  # characters of an escape
 SEARCHES = 4 * MIB  # what was found in tools, and in messages
 LARGEST = 500_000  # bytes of each
@@ -158,7 +157,9 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
         return compute(marshal.loads(packed), *args, **kwargs)
 
     def find(data: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        packed = pack_json(data)
+        packed = None
+        if measure_json(data, LARGEST) <= LARGEST:
+            packed = pack_json(data)
         if packed is None or len(packed) > LARGEST:
             return compute(data, *args, **kwargs)
         return compute_packed(packed, *args, **kwargs)
@@ -169,10 +170,11 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 @_remember
 def _find_used(data: Any) -> frozenset[int]:
     """The private-use characters in it."""
-    text = json.dumps(data, ensure_ascii=False, default=str)
     codes: set[int] = set()
-    for begin in range(0, len(text), _PIECE):
-        piece = text[begin : begin + _PIECE + _LONGEST]
+    before = ""
+    for written in write_pieces(data):
+        piece = before + written
+        before = piece[-_LONGEST:]
         if not piece.isascii():
             codes.update(map(ord, _PRIVATE.findall(piece)))
         for escaped in _ESCAPED.findall(piece):
@@ -192,12 +194,16 @@ def _split(text: str, character: str) -> tuple[str, ...]:
 
     # JSON written n times over doubles each backslash n - 1 times. So of the backslashes before
     # the code, as many as the lowest bit of their number says are the escape's; the rest is data.
-    def unescape(match: re.Match[str]) -> str:
-        slashes = len(match[1])
-        return match[1][slashes & -slashes :] + character
-
-    text = re.sub(rf"(\\+)u{ord(character):04x}", unescape, text)
-    return tuple(filter(None, text.split(character)))
+    code = f"u{ord(character):04x}"
+    first, *others = text.split(code)
+    written = [first]
+    for part in others:
+        before = written[-1]
+        slashes = len(before) - len(before.rstrip("\\"))
+        if slashes:
+            written[-1] = before[: len(before) - (slashes & -slashes)]
+        written += [character if slashes else code, part]
+    return tuple(filter(None, "".join(written).split(character)))
 
 
 _removed: "WeakKeyDictionary[nodes.Template, frozenset[str]]" = WeakKeyDictionary()

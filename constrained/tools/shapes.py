@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.cache_scope import COMMON
-from constrained.messages import pack_json
 from constrained.tools.functions import as_json
 from grammars.byte_cache import MIB, keep_results
 from grammars.errors import PolicyError, SchemaError, ToolError
+from grammars.long_json import pack_json
 from grammars.lowering.lower import lower
 from grammars.lowering.tool_options import loosen, require_nonempty
 from grammars.names import check_names

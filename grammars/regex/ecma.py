@@ -28,7 +28,8 @@ def translate(pattern: str) -> str | None:
     """
     branches: list[list[str]] = [[]]
     depth, inside, quantifiers = 0, False, 0
-    for token in _TOKEN.findall(pattern):
+    for found in _TOKEN.finditer(pattern):  # other threads run in between
+        token = found[0]
         if token in _UNSUPPORTED or _is_unknown(token):
             return None
         if inside:

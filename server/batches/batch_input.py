@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from server.errors import HttpError
+from server.errors import HttpError, cut_middle
 from server.http.json_body import read_json
 from server.ids import make_id
 from server.settings import Settings
@@ -27,6 +27,7 @@ ENDPOINTS = (
 """Paths that a line may name; the last one is Anthropic's, an extension."""
 MOST_LINES = 50_000  # as OpenAI has it
 MOST_FAULTS = 100  # that are told
+MOST_OF_FAULT = 500  # characters of what is told of each
 LONGEST_ID = 512  # characters of a custom_id
 
 
@@ -39,12 +40,14 @@ class BatchLine:
         custom_id: the client's own name for it.
         url: the path of its endpoint.
         body: the request, as JSON.
+        is_streamed: it asks for a stream.
     """
 
     number: int
     custom_id: str
     url: str
     body: bytes = field(repr=False)
+    is_streamed: bool = False
 
 
 class DescribedFault(TypedDict):
@@ -109,6 +112,7 @@ def read_lines(
     *,
     most: int = MOST_LINES,
     most_values: int = Settings.max_values,
+    most_bytes: int = Settings.max_line,
 ) -> BatchInput:
     """Reads the lines of a batch; blank ones are skipped. Reading ends behind `MOST_FAULTS` faults.
 
@@ -117,6 +121,7 @@ def read_lines(
         endpoint: that all lines have to name; None: each may name one of `ENDPOINTS`.
         most: requests.
         most_values: of JSON, in a line.
+        most_bytes: of a line.
     """
     read: list[BatchLine] = []
     faults: list[LineFault] = []
@@ -125,11 +130,15 @@ def read_lines(
         if not text.strip():
             continue
         try:
+            if len(text) > most_bytes:
+                message = f"the line has more than {most_bytes:,} bytes: raise --max-line"
+                raise _BadLineError("line_too_long", message)
             value = _read_object(text, most_values)
             line = _read_line(value, number, endpoint)
             _check_new(line, seen)
         except _BadLineError as fault:
-            faults.append(LineFault(fault.code, str(fault), line=number, param=fault.param))
+            message = cut_middle(str(fault), MOST_OF_FAULT)
+            faults.append(LineFault(fault.code, message, line=number, param=fault.param))
             if len(faults) == MOST_FAULTS:
                 break
             continue
@@ -165,7 +174,8 @@ def _read_line(value: Json, number: int, endpoint: str | None) -> BatchLine:
     body = value.get("body")
     if not isinstance(body, dict):
         raise _BadLineError("missing_required_parameter", "body has to be an object", "body")
-    return BatchLine(number, custom_id, url, json.dumps(_prepare(body, url)).encode())
+    data = json.dumps(_prepare(body, url)).encode()
+    return BatchLine(number, custom_id, url, data, is_streamed=bool(body.get("stream")))
 
 
 def _read_text(value: Mapping[str, Any], name: str) -> str:

@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from starlette.types import ASGIApp
@@ -27,6 +27,7 @@ from server.errors import HttpError
 from server.http.serving import name_owner
 from server.models.served_models import ServedModels
 from server.settings import Settings
+from server.turns.request_checks import check_echoed
 
 LOG = logging.getLogger("constrained.server")
 LOOK_SECONDS = 0.05  # between two looks whether live requests still wait
@@ -68,9 +69,7 @@ class BatchRunner:
         self._keys = {"": b""} if not settings.api_keys else _name_owners(settings.api_keys)
         self._app = app
         self._models = models
-        self._most = settings.max_batches
-        self._most_values = settings.max_values
-        self._drain_seconds = settings.drain_seconds
+        self._settings = settings
         self._batches: dict[str, RequestBatch] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by owner
@@ -86,6 +85,7 @@ class BatchRunner:
         if request.endpoint not in ENDPOINTS:
             message = f"endpoint is {request.endpoint!r}, has to be one of {', '.join(ENDPOINTS)}"
             raise HttpError(400, message, "invalid_value", where="/endpoint")
+        check_echoed({"metadata": request.metadata}, self._settings)
         file = self.files.get(owner, request.input_file_id)
         if file.purpose != "batch":
             message = f"the file {file.id} is {file.purpose}, not an input of a batch"
@@ -148,7 +148,7 @@ class BatchRunner:
             HttpError: too many are unfinished.
         """
         own = self.list_batches(owner)
-        while len(own) >= self._most:
+        while len(own) >= self._settings.max_batches:
             oldest = next((batch for batch in own if batch.is_finished), None)
             if oldest is None:
                 message = f"{len(own)} batches are not finished yet: wait, or cancel some"
@@ -199,7 +199,7 @@ class BatchRunner:
             if batch.status is BatchStatus.VALIDATING and batch.id in self._tasks:
                 self._tasks[batch.id].cancel()
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=self._drain_seconds)
+            _, late = await asyncio.wait(tasks, timeout=self._settings.drain_seconds)
             for task in late:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -244,8 +244,12 @@ class BatchRunner:
         endpoint = batch.request.endpoint
 
         def read_content() -> BatchInput:
-            lines = bytes(content).split(b"\n")
-            return read_lines(lines, endpoint, most_values=self._most_values)
+            return read_lines(
+                _split_lines(content, self._settings.max_line + 1),
+                endpoint,
+                most_values=self._settings.max_values,
+                most_bytes=self._settings.max_line,
+            )
 
         read = await asyncio.to_thread(read_content)
         if read.faults:
@@ -400,6 +404,17 @@ def _list_answered(file: StoredFile | None) -> set[str]:
     if file is None:
         return set()
     return {json.loads(line)["custom_id"] for line in file.content.splitlines()}
+
+
+def _split_lines(content: bytearray, most: int) -> Iterator[bytes]:
+    """The lines of a file, each without its end, and up to so many bytes of it."""
+    begin = 0
+    while begin < len(content):
+        end = content.find(b"\n", begin)
+        if end < 0:
+            end = len(content)
+        yield bytes(content[begin : min(end, begin + most)])
+        begin = end + 1
 
 
 def _count_done(batch: RequestBatch) -> int:

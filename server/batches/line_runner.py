@@ -27,7 +27,7 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
         line: what is asked.
         key: the API key of whoever asks; empty: there is none.
     """
-    if _is_streamed(line.body):
+    if line.is_streamed:
         message = "a line of a batch has no stream: leave stream out"
         refusal = HttpError(400, message, "unsupported_field", where="/stream")
         return LineResult(line.custom_id, 400, encode_openai_error(refusal))
@@ -47,10 +47,6 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
         # The route has failed. Its error is answered and in the log; the server gets it once more.
     body = _read_body(exchange.body)
     return LineResult(line.custom_id, exchange.status, body, request_id=request_id)
-
-
-def _is_streamed(body: bytes) -> bool:
-    return bool(json.loads(body).get("stream"))
 
 
 def _find_cause(error: Exception) -> Exception:

@@ -1,11 +1,11 @@
 """Files and Batches: the paths. A file and a batch belong to the API key that made them; others get
 404."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from starlette.datastructures import FormData, UploadFile
 from typing_extensions import TypedDict
 
@@ -27,6 +27,7 @@ BEGUN = MADE | describe_errors(415, 501, 504)
 MOST_FIELDS = 10  # of the form with a file
 LONGEST_FIELD = 4096  # bytes
 LONGEST_NAME = 255  # characters
+PIECE = 1 << 18  # bytes of a file that are copied at a time; others are answered in between
 FORM: Json = {
     "requestBody": {
         "required": True,
@@ -101,10 +102,17 @@ async def create_file(request: Request) -> DescribedFile:
             (file.filename or "file")[:LONGEST_NAME],
             "batch",
             lifetime=_read_lifetime(form),
-            content=bytearray(await file.read()),
+            content=await _read_content(file),
         )
     await find_batches(request).files.receive(stored)
     return stored.describe()
+
+
+async def _read_content(file: UploadFile) -> bytearray:
+    content = bytearray()
+    while piece := await file.read(PIECE):
+        content += piece
+    return content
 
 
 def _read_lifetime(form: FormData) -> int | None:
@@ -154,8 +162,15 @@ async def show_file(id: str, request: Request) -> DescribedFile:
 @router.get("/files/{id}/content", include_in_schema=False)
 async def show_content(id: str, request: Request) -> Response:
     """The content of a file; that of an output as far as its batch is."""
-    file = find_batches(request).files.get(find_key_owner(request), id)
-    return Response(bytes(file.content), media_type="application/jsonl")
+    content = find_batches(request).files.get(find_key_owner(request), id).content
+    size = len(content)  # of now: the output of a batch grows
+
+    async def write() -> AsyncIterator[bytes]:
+        for begin in range(0, size, PIECE):
+            yield bytes(content[begin : min(begin + PIECE, size)])
+
+    headers = {"Content-Length": f"{size}"}
+    return StreamingResponse(write(), media_type="application/jsonl", headers=headers)
 
 
 @router.delete("/v1/files/{id}", responses=KEPT)

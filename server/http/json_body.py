@@ -1,4 +1,5 @@
-"""JSON of request bodies: read by the standard library's json, within limits.
+"""JSON of request bodies: read by the standard library's json, within limits, in pieces where it is
+long (`json_pieces`).
 
 Faster readers were tried. pydantic_core and orjson refuse lone surrogates, which clients send that
 cut a text in the middle of an emoji; orjson also rounds integers of more than 64 bits, and
@@ -12,6 +13,7 @@ import re
 from typing import Any
 
 from server.errors import HttpError
+from server.http.json_pieces import PIECE, NotJsonError, read_in_pieces
 from server.http.json_shape import find_excess
 
 MOST_DEPTH = 512
@@ -49,22 +51,36 @@ def read_json(body: bytes, *, most_values: int, name: str = "the body") -> Any:
     if not body.strip():
         raise HttpError(400, f"{name} is empty: send a JSON object", "invalid_json")
     _check_shape(body, most_values, name)
+
+    def read(piece: bytes, offset: int) -> Any:
+        return _read_piece(piece, offset, name)
+
+    if len(body) <= PIECE:
+        return read(body, 0)
     try:
-        text = body.decode()
+        return read_in_pieces(body, read)
+    except NotJsonError as mistake:
+        raise _refuse(name, mistake.reason, mistake.offset) from mistake
+
+
+def _read_piece(piece: bytes, offset: int, name: str) -> Any:
+    """The value of a JSON text that is short, and begins at this byte of the whole."""
+    try:
+        text = piece.decode()
     except UnicodeDecodeError as error:
-        raise _refuse(name, "it is not UTF-8", error.start) from error
+        raise _refuse(name, "it is not UTF-8", offset + error.start) from error
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         reason = "it ends too early" if error.pos >= len(text.rstrip()) else error.msg
-        raise _refuse(name, reason, _count_bytes(text, error.pos)) from error
+        raise _refuse(name, reason, offset + _count_bytes(text, error.pos)) from error
     except _NoNumberError as error:
-        place = _find(_NO_NUMBER, text)
+        place = offset + _find(_NO_NUMBER, text)
         message = f"{error} is not a JSON number: write null or leave the field out"
         raise _refuse(name, message, place) from error
     except ValueError as error:  # of Python's int
         message = f"an integer has more than {MOST_DIGITS:,} digits"
-        raise _refuse(name, message, _find(_LONG, text)) from error
+        raise _refuse(name, message, offset + _find(_LONG, text)) from error
 
 
 def _check_shape(body: bytes, most_values: int, name: str) -> None:

@@ -4,16 +4,17 @@ A dialect only writes the chunks of a stream. A whole reply is the fold of the s
 the two cannot differ.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from fastapi import Request
 from fastapi.responses import Response
 
+from grammars.long_json import write_pieces
 from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
-from server.http.sse import COMMENT, EventStream, encode_event, encode_json, keep_alive
-from server.turns.active_request import TurnEvent
+from server.http.sse import COMMENT, EventStream, encode_event, encode_json
+from server.turns.active_request import TurnEvent, TurnEvents
 from server.turns.compiled_request import CompiledRequest
 
 Json = dict[str, Any]
@@ -31,8 +32,8 @@ class Underway(Protocol):
         """Waits until there is an event, at most so long."""
         ...
 
-    def follow(self) -> AsyncIterator[tuple[int, TurnEvent]]:
-        """The events, each with the number of its choice."""
+    def follow(self) -> AsyncIterator[TurnEvents]:
+        """The events, those of a choice together that are there."""
         ...
 
     def cancel(self) -> None:
@@ -81,6 +82,12 @@ class ReplyWriter:
         return encode_event(chunk)
 
 
+def answer_json(value: Json) -> Response:
+    """A whole reply that may be long; to be made beside the event loop."""
+    pieces = [piece.encode("utf-8", "replace") for piece in write_pieces(value)]
+    return Response(b"".join(pieces), media_type="application/json")
+
+
 async def answer(
     request: Request, active: Underway, writer: ReplyWriter, *, is_streamed: bool
 ) -> Response:
@@ -97,10 +104,11 @@ async def answer(
         return Response(body, media_type="application/json", headers=compiled.headers)
     settings = compiled.service.settings
     await _wait_for_start(request, active, settings.ping_seconds)
-    events = keep_alive(_stream(active, writer), settings.ping_seconds, writer.ping)
     return EventStream(
-        events,
+        _stream(active, writer),
         idle_seconds=settings.idle_seconds,
+        ping_seconds=settings.ping_seconds,
+        ping=writer.ping,
         media_type=writer.media_type,
         headers=compiled.headers,
         cancel=active.cancel,
@@ -117,32 +125,40 @@ async def _wait_for_start(request: Request, active: Underway, seconds: float) ->
         raise
 
 
-async def _write(active: Underway, writer: ReplyWriter) -> AsyncIterator[Json]:
-    for chunk in writer.open():
+async def _write(active: Underway, writer: ReplyWriter) -> AsyncIterator[list[Json]]:
+    """The chunks of a reply, those together that are there."""
+    yield _take_chunks(writer, writer.open())
+    async for number, events in active.follow():
+        chunks = list[Json]()
+        for event in events:
+            chunks += _take_chunks(writer, writer.take(number, event))
+        yield chunks
+    yield _take_chunks(writer, writer.close())
+
+
+def _take_chunks(writer: ReplyWriter, chunks: Iterable[Json]) -> list[Json]:
+    taken = list[Json]()
+    for chunk in chunks:
         writer.before_sending(chunk)
-        yield chunk
-    async for number, event in active.follow():
-        for chunk in writer.take(number, event):
-            writer.before_sending(chunk)
-            yield chunk
-    for chunk in writer.close():
-        writer.before_sending(chunk)
-        yield chunk
+        taken.append(chunk)
+    return taken
 
 
 async def _collect(active: Underway, writer: ReplyWriter) -> list[Json]:
-    return [chunk async for chunk in _write(active, writer)]
+    collected = list[Json]()
+    async for chunks in _write(active, writer):
+        collected += chunks
+    return collected
 
 
 async def _stream(active: Underway, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
     try:
-        async for chunk in _write(active, writer):
-            yield writer.encode(chunk)
+        async for chunks in _write(active, writer):
+            if chunks:  # one write, and not one for each
+                yield b"".join([writer.encode(chunk) for chunk in chunks])
         if writer.end:
             yield writer.end
     except Exception as error:  # the status is sent already: the stream says it
-        chunks = [*writer.fail(error)]
+        chunks = _take_chunks(writer, [*writer.fail(error)])
         log_error(error)
-        for chunk in chunks:
-            writer.before_sending(chunk)
-            yield writer.encode(chunk)
+        yield b"".join([writer.encode(chunk) for chunk in chunks])

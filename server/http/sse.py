@@ -4,8 +4,7 @@ nobody reads them."""
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi.responses import StreamingResponse
@@ -18,7 +17,6 @@ HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the latter
 COMMENT = b": alive\n\n"  # clients skip comments; it keeps proxies from closing the connection
 DONE = b"data: [DONE]\n\n"
 LOG = logging.getLogger("constrained.server")
-BUFFERED = 64  # events that are made while earlier ones are sent
 
 
 def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
@@ -38,58 +36,15 @@ def encode_json(data: Mapping[str, Any] | Sequence[Any]) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-async def keep_alive(
-    events: AsyncGenerator[bytes, None], seconds: float, ping: bytes = COMMENT
-) -> AsyncGenerator[bytes, None]:
-    """The encoded events; where none comes for so many seconds, a ping in between."""
-    queue: asyncio.Queue[bytes | BaseException] = asyncio.Queue(BUFFERED)
-
-    async def read() -> None:
-        try:
-            async for event in events:
-                await queue.put(event)
-            await queue.put(StopAsyncIteration())
-        except Exception as error:  # raised by whoever reads the queue
-            await queue.put(error)
-
-    reading = asyncio.create_task(read())
-    try:
-        while True:
-            try:
-                async with asyncio.timeout(seconds):
-                    event = await queue.get()
-            except TimeoutError:
-                yield ping
-                continue
-            if isinstance(event, StopAsyncIteration):
-                return
-            if isinstance(event, BaseException):
-                raise event
-            # What was made meanwhile goes out with it: one write, and not one for each.
-            yield b"".join([event, *_drain(queue)])
-    finally:
-        reading.cancel()
-        with suppress(asyncio.CancelledError):
-            await reading
-        await events.aclose()
-
-
-def _drain(queue: asyncio.Queue[bytes | BaseException]) -> Iterator[bytes]:
-    """The events that are there; what ends the stream stays in the queue."""
-    while not queue.empty():
-        event = queue.get_nowait()
-        if isinstance(event, BaseException):
-            queue.put_nowait(event)  # it is the last one
-            return
-        yield event
-
-
 class EventStream(StreamingResponse):
-    """A stream of events; a client that takes nothing for `idle_seconds` is cut off.
+    """A stream of events, with pings while there are none; a client that takes nothing for
+    `idle_seconds` is cut off.
 
     Args:
         events: encoded.
         idle_seconds: see above.
+        ping_seconds: so long nothing is said until a ping is sent.
+        ping: what that is.
         media_type: of the stream.
         headers: in addition to those of every stream.
         cancel: called in the end, also where nothing of the stream was read.
@@ -100,6 +55,8 @@ class EventStream(StreamingResponse):
         events: AsyncGenerator[bytes, None],
         *,
         idle_seconds: float,
+        ping_seconds: float,
+        ping: bytes = COMMENT,
         media_type: str,
         headers: Mapping[str, str],
         cancel: Callable[[], None],
@@ -107,19 +64,58 @@ class EventStream(StreamingResponse):
         super().__init__(events, headers={**HEADERS, **headers}, media_type=media_type)
         self._events = events
         self._idle_seconds = idle_seconds
+        self._ping_seconds = ping_seconds
+        self._ping = ping
         self._cancel = cancel
+        self._is_sending = False
+        self._changed_at = 0.0  # when the last sending began, or was over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_soon(message: Message) -> None:
-            async with asyncio.timeout(self._idle_seconds):
-                await send(message)
+        clock = asyncio.get_running_loop().time
 
+        # What is sent changes two fields. A timer for each event would take longer than the rest.
+        async def send_noted(message: Message) -> None:
+            self._is_sending = True
+            self._changed_at = clock()
+            await send(message)
+            self._is_sending = False
+            self._changed_at = clock()
+
+        watch: asyncio.Task[None] | None = None
         try:
-            await super().__call__(scope, receive, send_soon)
+            async with asyncio.timeout(None) as limit:
+                watch = asyncio.create_task(self._watch(send, limit))
+                await super().__call__(scope, receive, send_noted)
         except DeadlineError:  # of the request: a TimeoutError, too, but not of the sending
             raise
         except TimeoutError:  # uvicorn closes the connection: the end of the reply is missing
             LOG.warning("a client took nothing of its stream for %g seconds", self._idle_seconds)
         finally:
+            if watch is not None:
+                watch.cancel()
             self._cancel()
             await self._events.aclose()
+
+    async def _watch(self, send: Send, limit: asyncio.Timeout) -> None:
+        """Sends pings, and ends the stream whose client takes nothing."""
+        clock = asyncio.get_running_loop().time
+        rest = self._changed_at = clock()
+        while True:
+            await asyncio.sleep(min(rest, self._idle_seconds, self._ping_seconds))
+            bound = self._idle_seconds if self._is_sending else self._ping_seconds
+            rest = self._changed_at + bound - clock()
+            if rest > 0:
+                continue
+            if self._is_sending:
+                limit.reschedule(clock())
+                return
+            rest = self._ping_seconds
+            self._changed_at = clock()
+            try:
+                async with asyncio.timeout(self._idle_seconds):
+                    await send(
+                        {"type": "http.response.body", "body": self._ping, "more_body": True}
+                    )
+            except TimeoutError:
+                limit.reschedule(clock())
+                return

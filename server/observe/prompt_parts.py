@@ -1,6 +1,5 @@
 """What a request is made of, in the order in which prompts have it."""
 
-import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from constrained.messages import SYSTEM_ROLES
+from grammars.long_json import write_json
 
 Message = Mapping[str, Any]
 
@@ -65,11 +65,6 @@ def read_parts(messages: Sequence[Message], tools: Sequence[Any]) -> PromptParts
         messages=tuple(write_json(_without_id(message)) for message in rest),
         roles=tuple(str(message.get("role")) for message in rest),
     )
-
-
-def write_json(value: Any) -> str:
-    """The value as JSON, its keys in their own order: another order is another prompt."""
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _without_id(message: Message) -> dict[str, Any]:

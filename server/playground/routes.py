@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
@@ -11,6 +11,7 @@ from constrained.replay.workbench import inspect_row
 from constrained.trace.page import read_page
 from server.http.openapi import ERRORS, describe_body, describe_reply
 from server.http.reading import read_request
+from server.http.replies import answer_json
 from server.playground.page import write_playground
 from server.turns.service import Service
 
@@ -120,8 +121,8 @@ async def inspect(request: Request) -> Response:
     """What a template, tools and a text of a model have to do with each other: prompt, format,
     grammar, report of the schemas, and the byte at which the grammar refuses the text."""
     _, _, found = await read_request(request, InspectRequest, _inspect, quick=False)
-    return JSONResponse(found)
+    return found
 
 
-def _inspect(body: InspectRequest, service: Service) -> Json:
-    return inspect_row(body.model_dump(exclude_none=True))
+def _inspect(body: InspectRequest, service: Service) -> Response:
+    return answer_json(inspect_row(body.model_dump(exclude_none=True)))

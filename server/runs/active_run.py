@@ -22,6 +22,7 @@ from server.turns.active_request import (
     ActiveRequest,
     CallAnswered,
     TurnEvent,
+    TurnEvents,
     TurnStarted,
     start,
 )
@@ -97,24 +98,29 @@ class ActiveRun:
         if self._first.done() and isinstance(failure := self._first.result(), _Failure):
             raise failure.error
 
-    async def follow(self) -> AsyncIterator[tuple[int, TurnEvent]]:
-        """The events, each with the number of the choice, which is 0. Leaving the loop ends the
-        run.
+    async def follow(self) -> AsyncIterator[TurnEvents]:
+        """The events, those together that are there, with the number of the choice, which is 0.
+        Leaving the loop ends the run.
 
         Raises:
             Error: as in `Model.run`.
         """
         try:
             if self._first is not None:
-                yield 0, TurnStarted(self.compiled)
+                yield 0, [TurnStarted(self.compiled)]
             while True:
-                event = await (self._first or self._events.get())
+                come = [await (self._first or self._events.get())]
                 self._first = None
-                if isinstance(event, _Failure):
-                    raise event.error
-                yield 0, event
-                if isinstance(event, Reply):
-                    return
+                while not self._events.empty():
+                    come.append(self._events.get_nowait())
+                yield 0, [event for event in come if not isinstance(event, _Failure)]
+                match come[-1]:
+                    case _Failure(error):
+                        raise error
+                    case Reply():
+                        return
+                    case _:
+                        pass
         finally:
             self.cancel()
             with suppress(asyncio.CancelledError):
@@ -177,13 +183,14 @@ class _ServedActions(Concurrent):
 
     async def _follow(self, active: ActiveRequest, note: Note | None) -> Reply:
         reply: Reply | None = None
-        async for _, event in active.follow():
-            if isinstance(event, Reply):
-                reply = event
-                continue
-            self._events.put_nowait(event)
-            if note is not None and not isinstance(event, TurnStarted | CallAnswered):
-                await note(event)
+        async for _, events in active.follow():
+            for event in events:
+                if isinstance(event, Reply):
+                    reply = event
+                    continue
+                self._events.put_nowait(event)
+                if note is not None and not isinstance(event, TurnStarted | CallAnswered):
+                    await note(event)
         assert reply is not None, "the last event of a turn is its reply"
         self.usages.append(reply.usage)
         return reply

@@ -51,6 +51,8 @@ class CallAnswered:
 TurnEvent: TypeAlias = StreamEvent | TurnStarted | CallAnswered | Reply
 """An event of a turn, or of a run of several (`server.runs`); the reply comes last. That of a run
 is the reply of its last turn, with the usage of all."""
+TurnEvents: TypeAlias = tuple[int, Sequence[TurnEvent]]
+"""The number of a choice, and events of its turn."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,10 @@ class ActiveRequest:
         self._turns = turns
         self._counters = compiled.service.counters
         self._finished: set[int] = set()
-        self._first: asyncio.Future[tuple[int, TurnEvent]] | None = None
-        followed = [_follow(turn.stream) for turn in turns]
+        self._first: asyncio.Future[TurnEvents] | None = None
+        followed = [_follow(turn.stream, number) for number, turn in enumerate(turns)]
         if len(followed) == 1:  # the usual case, which needs no tasks
-            self._events = _number(followed[0])
+            self._events = followed[0]
         else:
             self._events = _merge(followed)
 
@@ -109,24 +111,27 @@ class ActiveRequest:
         for task in done:
             task.result()
 
-    async def follow(self) -> AsyncIterator[tuple[int, TurnEvent]]:
-        """The events of all choices in the order in which they come, each with the number of its
-        choice; the last one of a choice is its reply. Leaving the loop ends the turns.
+    async def follow(self) -> AsyncIterator[TurnEvents]:
+        """The events of all choices in the order in which they come, those together that are there;
+        the last one of a choice is its reply. Leaving the loop ends the turns.
 
         Raises:
             Error: as in `Model.call`; the other turns end as well.
         """
         try:
             if self._first is not None:
-                number, event = await self._first
-                yield number, self._note(number, event)
-            async for number, event in self._events:
-                yield number, self._note(number, event)
+                yield self._note_all(await self._first)
+            async for come in self._events:
+                yield self._note_all(come)
         finally:
             self.cancel()
             if self._first is not None:
                 await asyncio.gather(self._first, return_exceptions=True)
             await self._events.aclose()
+
+    def _note_all(self, come: TurnEvents) -> TurnEvents:
+        number, events = come
+        return number, [self._note(number, event) for event in events]
 
     def _note(self, number: int, event: TurnEvent) -> TurnEvent:
         """Notes a reply for the operator; returns the event as the client is to have it."""
@@ -331,40 +336,31 @@ def _log(compiled: CompiledRequest) -> None:
     )
     for refusal in turn.refused:
         LOG.warning("%s", refusal)
-    if compiled.request.ignored_fields:
-        LOG.warning("ignored fields: %s", ", ".join(map(repr, compiled.request.ignored_fields)))
+    if compiled.ignored_fields:
+        LOG.warning("ignored fields: %s", ", ".join(map(repr, compiled.ignored_fields)))
     if compiled.service.settings.log_prompts:
         LOG.info("prompt: %r", turn.prompt.text)
 
 
-async def _follow(stream: AsyncStream[Reply]) -> AsyncIterator[TurnEvent]:
-    async for event in stream:
-        yield event
-    yield await stream.result()
+async def _follow(stream: AsyncStream[Reply], number: int) -> AsyncGenerator[TurnEvents, None]:
+    async for events in stream.batches():
+        yield number, events
+    yield number, [await stream.result()]
 
 
-async def _number(
-    events: AsyncIterator[TurnEvent],
-) -> AsyncGenerator[tuple[int, TurnEvent], None]:
-    async for event in events:
-        yield 0, event
+async def _merge(streams: Sequence[AsyncIterator[TurnEvents]]) -> AsyncGenerator[TurnEvents, None]:
+    """The events of several turns, as they come."""
+    queue: asyncio.Queue[TurnEvents | Exception | None] = asyncio.Queue()
 
-
-async def _merge(
-    streams: Sequence[AsyncIterator[TurnEvent]],
-) -> AsyncGenerator[tuple[int, TurnEvent], None]:
-    """The events of several turns, each with the number of its turn, as they come."""
-    queue: asyncio.Queue[tuple[int, TurnEvent] | Exception | None] = asyncio.Queue()
-
-    async def read(number: int, stream: AsyncIterator[TurnEvent]) -> None:
+    async def read(stream: AsyncIterator[TurnEvents]) -> None:
         try:
-            async for event in stream:
-                queue.put_nowait((number, event))
+            async for come in stream:
+                queue.put_nowait(come)
             queue.put_nowait(None)
         except Exception as error:  # raised by whoever reads the queue
             queue.put_nowait(error)
 
-    tasks = [asyncio.create_task(read(n, stream)) for n, stream in enumerate(streams)]
+    tasks = [asyncio.create_task(read(stream)) for stream in streams]
     try:
         running = len(tasks)
         while running:
@@ -373,8 +369,8 @@ async def _merge(
                     running -= 1
                 case Exception() as error:
                     raise error
-                case numbered:
-                    yield numbered
+                case come:
+                    yield come
     finally:
         for task in tasks:
             task.cancel()

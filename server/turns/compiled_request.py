@@ -14,8 +14,10 @@ from constrained.tools.offer import Refusal
 from constrained.trace.turn_trace import write_confidence
 from grammars.turn import ToolCall
 from server.caller import find_owner, find_salt
+from server.errors import cut_middle
 from server.observe.repeated_calls import find_repeated_calls
 from server.settings import Settings
+from server.turns.offered_tools import SkippedTool
 from server.turns.reasoning import Effort, ReasoningPlan, ReasoningRequest, plan_reasoning
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -24,6 +26,7 @@ LOG = logging.getLogger("constrained.server")
 REPEATED = 3  # times the same call in one conversation
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
+MOST_OF_NAME = 1_000  # characters of a name that a client has made up, in notes and in the log
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class CompiledRequest:
     def reasoning(self) -> ReasoningPlan:
         """What becomes of what the request says of reasoning."""
         return self.request.plan
+
+    @cached_property
+    def ignored_fields(self) -> list[str]:
+        """The fields that were ignored, by their names, as far as these are shown."""
+        return [cut_middle(name, MOST_OF_NAME) for name in self.request.ignored_fields]
 
     @cached_property
     def grammar_hash(self) -> str | None:
@@ -70,10 +78,10 @@ class CompiledRequest:
         if turn.refused:
             headers["X-Grammar-Constraints"] = "downgraded"
         if self.request.tools.skipped:
-            types = dict.fromkeys(tool.type for tool in self.request.tools.skipped)
+            types = dict.fromkeys(_name_type(tool) for tool in self.request.tools.skipped)
             headers["X-Skipped-Tools"] = _as_header(", ".join(types))
-        if self.request.ignored_fields:
-            headers["X-Ignored-Fields"] = _as_header(", ".join(self.request.ignored_fields))
+        if self.ignored_fields:
+            headers["X-Ignored-Fields"] = _as_header(", ".join(self.ignored_fields))
         if self.request.normalised:
             headers["X-Normalised"] = str(self.request.normalised)
         if self.reasoning.ignored:
@@ -89,9 +97,12 @@ class CompiledRequest:
         if self.turn.refused:
             notes["refused_tools"] = [self._show_refusal(tool) for tool in self.turn.refused]
         if self.request.tools.skipped:
-            notes["skipped_tools"] = [vars(tool) for tool in self.request.tools.skipped]
-        if self.request.ignored_fields:
-            notes["ignored_fields"] = list(self.request.ignored_fields)
+            skipped: list[dict[str, Any]] = []
+            for tool in self.request.tools.skipped:
+                skipped.append({"type": _name_type(tool), "where": tool.where})
+            notes["skipped_tools"] = skipped
+        if self.ignored_fields:
+            notes["ignored_fields"] = self.ignored_fields
         if self.request.repeated_calls:
             repeated = [{"name": name, "count": n} for name, n in self.request.repeated_calls]
             notes["repeated_calls"] = repeated
@@ -230,7 +241,7 @@ async def compile_request(
         Error: as in `Model.compile`; of a tool, with its place in the request.
     """
     if request.tools.skipped:
-        types = ", ".join(tool.type for tool in request.tools.skipped)
+        types = ", ".join(map(_name_type, request.tools.skipped))
         LOG.info("tools that this server cannot run are not offered: %s", types)
     with request.tools.locating_errors():
         turn = await service.model.acompile(
@@ -254,6 +265,11 @@ async def compile_instead(
     job = request.generation.choice.doubt.change_job(request.job)
     with request.tools.locating_errors():
         return await service.model.acompile(job, timeout, client=find_owner())
+
+
+def _name_type(tool: SkippedTool) -> str:
+    """The type of a tool that was left out, as far as it is shown."""
+    return cut_middle(tool.type, MOST_OF_NAME)
 
 
 def _hash_text(text: str) -> str:

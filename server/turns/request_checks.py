@@ -1,12 +1,12 @@
 """Checks that all dialects share, before anything is compiled: content is text, schemas are not too
 large."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from grammars.errors import Error
+from grammars.long_json import write_pieces
 from server.errors import HttpError
 from server.settings import Settings
 
@@ -78,6 +78,20 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
         raise HttpError(400, f"{message}: raise --max-schema", "too_large", where=where)
 
 
+def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
+    """Refuses values that only come back as they are, and are too long for that.
+
+    Raises:
+        HttpError: one is; has the pointer.
+    """
+    for name, value in fields.items():
+        size = 0 if value is None else measure(value, f"/{name}")
+        if size > settings.max_echoed:
+            message = f"it has {size:,} bytes as JSON, the limit is {settings.max_echoed:,}"
+            hint = "it only comes back as it is: send less, or raise --max-echoed"
+            raise HttpError(400, f"{message}, and {hint}", "too_large", where=f"/{name}")
+
+
 def measure(value: Any, where: str) -> int:
     """The bytes of a value as JSON, in ASCII.
 
@@ -85,6 +99,6 @@ def measure(value: Any, where: str) -> int:
         HttpError: it is nested too deeply; has the pointer.
     """
     try:
-        return len(json.dumps(value, default=str))
+        return sum(map(len, write_pieces(value, ensure_ascii=True)))
     except RecursionError as error:
         raise HttpError(400, "it nests too deeply", "too_large", where=where) from error

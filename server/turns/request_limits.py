@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from constrained.decode.filters.stop_texts import MOST_STOPS
+from grammars.long_json import measure_json
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.request_checks import measure
@@ -15,6 +16,16 @@ MOST_FIELDS = 200
 CONVERSATIONS = ("messages", "input")
 STOPS = ("stop", "stop_sequences")
 KWARGS = "chat_template_kwargs"
+TEXTS = frozenset(
+    "prompt input instructions system grammar regex content suffix template text "
+    "input_prefix input_suffix".split()
+)
+"""Fields of a request whose texts are as long as the body."""
+MOST_OF_NAME = 16_384
+"""Characters of any other text of a request, and of what messages, parts and tools are called."""
+NAMES = ("role", "type", "name", "id", "tool_call_id", "tool_use_id", "call_id", "tool_name")
+MOST_OF_CHOICE = 1 << 20
+"""Characters of a tool choice, which may list the tools."""
 PARTS = ("content", "tool_calls", "summary", "output")
 """Lists in messages, in items of Responses, and in parts of these."""
 
@@ -28,6 +39,7 @@ def check_lengths(body: Json, settings: Settings) -> None:
     """
     if len(body) > MOST_FIELDS:
         raise _refuse(f"the request has {len(body):,} fields, the limit is {MOST_FIELDS}", "")
+    _check_names(body)
     for name in CONVERSATIONS:
         hint = "send fewer, or raise --max-messages"
         _check_list(body, name, "messages", most=settings.max_messages, hint=hint)
@@ -42,6 +54,43 @@ def check_lengths(body: Json, settings: Settings) -> None:
         most = settings.max_template_kwargs
         message = f"it has {size:,} bytes, the limit is {most:,}: raise --max-template-kwargs"
         raise _refuse(message, f"/{KWARGS}")
+
+
+def _check_names(body: Json) -> None:
+    """Refuses what is called by a long text: errors, notes and the log quote it."""
+    for name, value in body.items():
+        if len(name) > MOST_OF_NAME:
+            raise _refuse(f"a field is called by {len(name):,} characters", "")
+        if name not in TEXTS:
+            _check_name(value, f"/{name}")
+    if measure_json(body.get("tool_choice"), MOST_OF_CHOICE) > MOST_OF_CHOICE:
+        message = f"it has more than {MOST_OF_CHOICE:,} characters, which is the limit"
+        raise _refuse(message, "/tool_choice")
+    tools = body.get("tools")
+    for number, tool in enumerate(tools if isinstance(tools, list) else ()):
+        where = f"/tools/{number}"
+        _check_names_of(tool, where)
+        if isinstance(tool, dict):
+            _check_names_of(tool.get("function"), f"{where}/function")
+    for name in CONVERSATIONS:
+        messages = body.get(name)
+        for number, message in enumerate(messages if isinstance(messages, list) else ()):
+            _check_names_of(message, f"/{name}/{number}")
+    for where, parts in _list_parts(body):
+        for number, part in enumerate(parts):
+            _check_names_of(part, f"{where}/{number}")
+
+
+def _check_names_of(value: Any, where: str) -> None:
+    if isinstance(value, dict):
+        for name in NAMES:
+            _check_name(value.get(name), f"{where}/{name}")
+
+
+def _check_name(value: Any, where: str) -> None:
+    if isinstance(value, str) and len(value) > MOST_OF_NAME:
+        message = f"it has {len(value):,} characters, the limit is {MOST_OF_NAME:,}"
+        raise _refuse(message, where)
 
 
 def _check_list(body: Json, name: str, what: str, *, most: int, hint: str) -> None:

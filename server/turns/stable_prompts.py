@@ -17,7 +17,9 @@ from constrained.messages import SYSTEM_ROLES
 from constrained.prompt.turn_cache import digest
 
 MAX_CONVERSATIONS = 10_000
-_BILLING = re.compile(r"^(x-anthropic-billing-header:[^\n]*?\bcch=)([^;\s]+)", re.MULTILINE)
+_BILLING = re.compile(
+    r"^(x-anthropic-billing-header:[^\n]{0,1000}?\bcch=)([^;\s]{1,100})", re.MULTILINE
+)
 _HEX = "[0-9a-fA-F]"
 _SETTINGS = re.compile(
     rf"(claude-settings-)({_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}})"

@@ -11,12 +11,16 @@ import pytest
 
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.bodies import BODIES
+from benchmarks.attacks.echoes import ECHOES
+from benchmarks.attacks.fields import FIELDS
+from benchmarks.attacks.grammars import GRAMMARS
 from benchmarks.attacks.ways import WAYS
 from benchmarks.processes.served import Served, serve
 
 HANG = 30  # seconds: a bound against hangs, no measure of speed; it was a minute and more
 MOST_MEGABYTES = 400
-TRIED = [attack for attack in (*BODIES, *WAYS) if not attack.is_variant]
+TRIED = [attack for attack in (*BODIES, *WAYS, *ECHOES) if not attack.is_variant]
+SHORT = [attack for attack in (*FIELDS, *GRAMMARS) if not attack.is_variant]
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +74,11 @@ def test_it_ends_beside_others(served: Served, attack: Attack) -> None:
     assert response.status_code in attack.statuses, response.text[:500]
     assert visitor.failures == []
     assert measure_peak(served) - before < MOST_MEGABYTES
+
+
+@pytest.mark.parametrize("attack", SHORT, ids=lambda attack: attack.name)
+def test_it_has_a_fair_answer(served: Served, attack: Attack) -> None:
+    url = f"{served.url}{attack.path}"
+    headers = {"Content-Type": "application/json"}
+    response = httpx.post(url, content=json.dumps(attack.make()), headers=headers, timeout=HANG)
+    assert response.status_code in attack.statuses, response.text[:500]

@@ -57,6 +57,8 @@ SETTINGS = {
     "tool_output": ("--tool-output 5", "max_tool_output", 5 << 10),
     "max_schema": ("--max-schema 5", "max_schema", 5 << 10),
     "max_template_kwargs": ("--max-template-kwargs 5", "max_template_kwargs", 5 << 10),
+    "max_echoed": ("--max-echoed 5", "max_echoed", 5 << 10),
+    "max_line": ("--max-line 5", "max_line", 5 << 10),
     "max_tokens": ("--n-predict 5", "max_tokens", 5),
     "stop": ("--stop x", "stop", ("x",)),
     "chat_template_kwargs": ('--chat-template-kwargs {"a":1}', "template_kwargs", {"a": 1}),

@@ -1,7 +1,9 @@
 """llama-server's own paths: completion and infill, tokens, chat template, properties, slots."""
 
+from functools import partial
+
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from server.dialects.chat.request import ChatRequest
@@ -26,8 +28,8 @@ from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.model_routes import describe_file
 from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_errors, describe_reply
-from server.http.reading import read_request
-from server.http.replies import answer
+from server.http.reading import read_request, run_off_loop
+from server.http.replies import answer, answer_json
 from server.http.serving import find_service
 from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
@@ -133,9 +135,9 @@ def _tokenize(body: TokenizeRequest, service: Service) -> Response:
     if body.add_special and vocabulary.bos is not None:
         tokens = [vocabulary.bos, *tokens]
     if not body.with_pieces:
-        return JSONResponse({"tokens": tokens})
+        return answer_json({"tokens": tokens})
     pieces = [{"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens]
-    return JSONResponse({"tokens": pieces})
+    return answer_json({"tokens": pieces})
 
 
 def _show_piece(piece: bytes) -> str | list[int]:
@@ -163,23 +165,24 @@ def _detokenize(body: DetokenizeRequest, service: Service) -> Response:
         if not 0 <= token < count:
             message = f"there is no token {token}; ids go from 0 to {count - 1}"
             raise HttpError(400, message, "invalid_value", where=f"/tokens/{number}")
-    return JSONResponse({"content": vocabulary.text(body.tokens).decode("utf-8", "replace")})
+    return answer_json({"content": vocabulary.text(body.tokens).decode("utf-8", "replace")})
 
 
 @router.post(
     "/apply-template",
-    responses=ERRORS,
+    responses=describe_reply(RenderedPrompt) | ERRORS,
     openapi_extra=describe_body(ChatRequest, {"messages": [{"role": "user", "content": "Hello!"}]}),
 )
-async def apply_template(request: Request) -> RenderedPrompt:
+async def apply_template(request: Request) -> Response:
     """The prompt of a Chat Completion."""
     service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     prompt = compiled.turn.prompt
     is_closed = body.add_generation_prompt is False and not body.continue_final_message
-    if is_closed and prompt.closed is not None:
-        return {"prompt": prompt.closed}
-    return {"prompt": prompt.text}
+    text = prompt.closed if is_closed and prompt.closed is not None else prompt.text
+    # Not on the event loop: a template may write millions of characters.
+    write = partial(answer_json, {"prompt": text})
+    return await run_off_loop(request, service, write, quick=False)
 
 
 @router.get("/props", responses=NOT_LOADED)

@@ -288,15 +288,15 @@ def _read_output(item: Json, where: str) -> Json:
     }
 
 
-def measure_json(value: Any) -> int:
-    """The bytes of a value as JSON in UTF-8. It refuses what that cannot hold: a response repeats
-    its request.
+def pack_request(value: Any) -> bytes:
+    """What a response keeps of its request, see `pack`. It refuses what JSON in UTF-8 cannot hold:
+    a response repeats its request.
 
     Raises:
         HttpError: there is a lone surrogate, or a number that is not finite.
     """
     try:
-        return len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError as error:
         message = f"the request has values that JSON cannot represent: {error}"
         raise HttpError(400, message.encode(errors="replace").decode(), "invalid_json") from error

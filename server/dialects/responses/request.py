@@ -25,7 +25,7 @@ from server.turns.openai_fields import (
     find_ignored,
     read_reasoning,
 )
-from server.turns.request_checks import check_size
+from server.turns.request_checks import check_echoed, check_size
 from server.turns.request_lists import Objects, Texts, stop_at_first
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -114,6 +114,10 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     def _extra(self) -> Json:
         return self.model_extra or {}
 
+    @property
+    def _echoed(self) -> Json:
+        return {name: self._extra.get(name) for name in ECHOED_OR_NULL}
+
     def read(
         self, service: Service, items: Sequence[Json] = (), hosted: HostedOffer = NO_HOSTED
     ) -> TurnRequest:
@@ -127,8 +131,9 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             HttpError, Error: something in it cannot be; says where.
         """
         messages = write_messages(items, self.instructions, hosted.forms)
-        self._check(messages)
         settings = service.settings
+        self._check(messages)
+        check_echoed({"metadata": self.metadata, **self._echoed}, settings)
         text = self.text or TextOptions()
         with locating_errors():
             tools = read_tools(self.tools or (), items, settings, hosted)
@@ -200,7 +205,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         sampling = request.generation.sampling
         return {
             **{name: getattr(self, name) for name in ECHOED},
-            **{name: self._extra.get(name) for name in ECHOED_OR_NULL},
+            **self._echoed,
             "background": False,
             "conversation": None,
             "prompt": None,

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.chat.reply_types import InputTokens
-from server.dialects.responses.items import measure_json, read_input
+from server.dialects.responses.items import pack_request, read_input
 from server.dialects.responses.mcp_items import ApprovedCall, carry_out, find_approved
 from server.dialects.responses.mcp_tools import has_servers, list_servers, read_wishes
 from server.dialects.responses.reply import ResponseWriter
@@ -53,7 +53,7 @@ class _AskedRequest:
         hosted: the tools of MCP servers that it wants.
         approved: calls of these that are to be carried out first.
         executed: the items of these, once they are.
-        size: bytes of what it repeats and of the conversation as JSON.
+        packed: what it repeats and the conversation, as they are kept.
     """
 
     turn_request: TurnRequest
@@ -62,7 +62,7 @@ class _AskedRequest:
     hosted: HostedOffer
     approved: Sequence[ApprovedCall]
     executed: Sequence[Json]
-    size: int
+    packed: bytes
 
 
 @router.post(
@@ -83,8 +83,8 @@ async def create_response(request: Request) -> Response:
             store.keep,
             context=asked.context,
             owner=owner,
-            measured=frozenset(asked.described),
-            size=asked.size,
+            repeated=frozenset(asked.described),
+            request=asked.packed,
         )
     writer = ResponseWriter(
         active.compiled,
@@ -172,7 +172,7 @@ def _read(
         hosted=hosted,
         approved=approved,
         executed=executed,
-        size=measure_json([described, context]),
+        packed=pack_request([described, context]),
     )
 
 

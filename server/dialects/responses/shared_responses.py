@@ -35,7 +35,7 @@ class SharedResponses(ResponseStore):
         self._store = store
         self._most_of_one = most_bytes
 
-    def put(self, stored: StoredResponse) -> None:
+    def put(self, stored: StoredResponse, packed: tuple[bytes, bytes] | None = None) -> None:
         if stored.size > self._most_of_one:
             return
         id = stored.response["id"]

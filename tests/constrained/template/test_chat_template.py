@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from constrained.errors import TemplateError
 from constrained.messages import normalise
-from constrained.template import special_tokens
 from constrained.template.chat_template import RESERVED, ChatTemplate, check_kwargs
 from constrained.template.special_tokens import Prompt, find_free_characters, render_prompt
+from grammars import long_json
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {
@@ -454,7 +454,7 @@ def test_private_use_characters_in_the_data_are_kept():
 
 def test_private_use_characters_of_long_data_are_found(monkeypatch: pytest.MonkeyPatch):
     for piece in range(1, 12):
-        monkeypatch.setattr(special_tokens, "_PIECE", piece)
+        monkeypatch.setattr(long_json, "PIECE", piece)
         data = [f"{piece} é \ue000 words \\ue001 \\\\UE002 \ue003"]
         assert find_free_characters(data) == ["\ue004"]
 

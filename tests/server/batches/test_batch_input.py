@@ -113,3 +113,13 @@ def test_results_as_they_are_written() -> None:
     assert written["id"].startswith("batch_req_")
     assert written["response"] is None
     assert written["error"] == {"code": "batch_expired", "message": "late"}
+
+
+def test_lines_are_bounded_and_faults_are_short() -> None:
+    line = {"custom_id": "a", "method": "POST", "url": "x" * 100_000, "body": {}}
+    text = json.dumps(line).encode()
+    (fault,) = read_lines([text]).faults
+    assert fault.code == "invalid_url"
+    assert len(fault.message) < 600
+    (fault,) = read_lines([text], most_bytes=1_000).faults
+    assert (fault.code, "--max-line" in fault.message) == ("line_too_long", True)

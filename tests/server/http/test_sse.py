@@ -34,6 +34,7 @@ def test_a_client_that_takes_nothing_is_a_line_in_the_log(
     stream = EventStream(
         make_events(),
         idle_seconds=0.05,
+        ping_seconds=9,
         media_type="text/event-stream",
         headers={},
         cancel=lambda: ended.append("turns"),

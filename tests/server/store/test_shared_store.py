@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from constrained.errors import RequestError
 from server.dialects.responses.shared_responses import SharedResponses
-from server.dialects.responses.store import StoredResponse, measure
+from server.dialects.responses.store import StoredResponse, pack
 from server.store.shared_marks import StoredDates, StoredIds
 from server.store.shared_store import Lenient, SharedStore, StoreEntry, StoreError
 from server.store.sqlite_store import SqliteStore
@@ -59,7 +59,7 @@ def test_what_one_process_writes_another_one_reads(pair: Pair) -> None:
 def make_response(id: str, owner: str, *, context: int = 1) -> StoredResponse:
     items = tuple({"id": f"item-{number}", "text": "é\ud800"} for number in range(context))
     response = {"id": id, "status": "completed", "output": [{"id": f"out-{id}", "text": id}]}
-    return StoredResponse(response, items, owner, measure([response, items]))
+    return StoredResponse(response, items, owner, len(pack([response, items])))
 
 
 @each_store

@@ -6,7 +6,8 @@ import pytest
 
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.request_limits import MOST_FIELDS, check_lengths
+from server.turns.request_checks import check_echoed
+from server.turns.request_limits import MOST_FIELDS, MOST_OF_CHOICE, MOST_OF_NAME, check_lengths
 
 SMALL = Settings(max_messages=3, max_parts=4, max_tools=2, max_template_kwargs=20)
 PART = {"type": "text", "text": "a"}
@@ -63,3 +64,40 @@ def test_too_many(body: dict[str, Any], where: str, option: str) -> None:
 )
 def test_what_is_not_too_many_is_left_to_the_validation(body: dict[str, Any]) -> None:
     check_lengths(body, SMALL)
+
+
+LONG = "x" * (MOST_OF_NAME + 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({LONG: 1}, ""),
+        ({"model": LONG}, "/model"),
+        ({"messages": [{"role": LONG}]}, "/messages/0/role"),
+        ({"messages": [say({"type": LONG})]}, "/messages/0/content/0/type"),
+        ({"messages": [{"tool_calls": [{"id": LONG}]}]}, "/messages/0/tool_calls/0/id"),
+        ({"input": [{"call_id": LONG}]}, "/input/0/call_id"),
+        ({"tools": [{"function": {"name": LONG}}]}, "/tools/0/function/name"),
+        ({"tools": [1, {"type": LONG}]}, "/tools/1/type"),
+        ({"tool_choice": {"name": "x" * MOST_OF_CHOICE}}, "/tool_choice"),
+    ],
+)
+def test_names_are_short(body: dict[str, Any], where: str) -> None:
+    with pytest.raises(HttpError) as caught:
+        check_lengths(body, SMALL)
+    assert caught.value.where == where
+    assert len(caught.value.message) < 200
+
+
+def test_texts_are_as_long_as_they_like() -> None:
+    texts = {"prompt": LONG, "input": LONG, "instructions": LONG, "grammar": LONG}
+    check_lengths({**texts, "messages": [say({"type": "text", "text": LONG})]}, SMALL)
+
+
+def test_what_only_comes_back_is_short() -> None:
+    settings = Settings(max_echoed=20)
+    check_echoed({"user": "x" * 18, "metadata": None}, settings)
+    with pytest.raises(HttpError, match="--max-echoed") as caught:
+        check_echoed({"user": "x", "metadata": {"a": "x" * 18}}, settings)
+    assert caught.value.where == "/metadata"

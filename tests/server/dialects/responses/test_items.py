@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from server.dialects.responses import conversation
 from server.dialects.responses.conversation import write_messages
 from server.dialects.responses.items import read_input, seal, unseal
-from server.dialects.responses.store import ResponseStore, StoredResponse, measure
+from server.dialects.responses.store import ResponseStore, StoredResponse, pack
 from server.errors import HttpError
 from tests.server.running_server import Json
 
@@ -207,6 +207,14 @@ def test_responses_are_forgotten_where_they_are_too_large_together() -> None:
     assert find("f") == ""
 
 
-def test_sizes_are_bytes_of_json() -> None:
-    assert measure({"ü": [1]}) == len(b'{"\xc3\xbc": [1]}')
-    assert measure("\ud800") == 5
+def test_they_are_kept_as_json() -> None:
+    """Small values take ten times the memory of their JSON, whose bytes are counted."""
+    store = ResponseStore(1, 100)
+    given = stored("a", "x")
+    store.put(given)
+    kept = store.get("", "a")
+    assert kept == given
+    assert kept is not given
+    assert store.find_items("", ["x"])["x"] is not given.context[0]
+    assert pack({"ü": [1]}) == b'{"\xc3\xbc": [1]}'
+    assert pack("\ud800") == b'"\xed\xa0\x80"'

@@ -86,7 +86,7 @@ def test_conversations_are_read_beside_the_event_loop(
         "_find_earlier": routes,
         "read_input": routes,
         "write_messages": request,
-        "measure_json": routes,
+        "pack_request": routes,
     }
     for name, module in places.items():
         watch(module, name)

@@ -1,0 +1,163 @@
+"""Attacks that take several requests: files, batches, and responses that are kept."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from benchmarks.attacks.bodies import HELLO, MIB
+from benchmarks.attacks.echoes import write_long
+
+PATIENCE = 50.0  # seconds until a batch has to be over
+ENDED = ("completed", "failed", "expired", "cancelled")
+CHAT = "/v1/chat/completions"
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Several requests, one after the other.
+
+    Args:
+        name: what they do.
+        run: sends them, and gives the status of each.
+        statuses: that they may have.
+    """
+
+    name: str
+    run: Callable[[httpx.Client], Iterator[int]]
+    statuses: tuple[int, ...] = (200, 400)
+
+
+def write_line(number: int, **fields: Any) -> bytes:
+    """A line of a batch."""
+    body = {"messages": HELLO, "max_tokens": 2, **fields}
+    line = {"custom_id": f"{number}", "method": "POST", "url": CHAT, "body": body}
+    return json.dumps(line).encode() + b"\n"
+
+
+def upload(client: httpx.Client, content: bytes) -> httpx.Response:
+    """Sends the file of a batch."""
+    files = {"file": ("x.jsonl", content)}
+    return client.post("/v1/files", files=files, data={"purpose": "batch"})
+
+
+def carry_out(client: httpx.Client, content: bytes, **fields: Any) -> Iterator[int]:
+    """A batch from its file to its end, and what it has written."""
+    sent = upload(client, content)
+    yield sent.status_code
+    asked = {"endpoint": CHAT, "completion_window": "24h", **fields}
+    made = client.post("/v1/batches", json={**asked, "input_file_id": sent.json()["id"]})
+    yield made.status_code
+    batch = made.json()
+    end = time.monotonic() + PATIENCE
+    while "id" in batch and batch["status"] not in ENDED and time.monotonic() < end:
+        time.sleep(0.2)
+        batch = client.get(f"/v1/batches/{batch['id']}").json()
+    for name in ("output_file_id", "error_file_id"):
+        if batch.get(name):
+            yield client.get(f"/v1/files/{batch[name]}/content").status_code
+    if "id" in batch:
+        yield client.get(f"/v1/batches/{batch['id']}").status_code
+    client.delete(f"/v1/files/{sent.json()['id']}")
+
+
+def send_long_line(client: httpx.Client) -> Iterator[int]:
+    """One line of 30 MB."""
+    yield from carry_out(client, write_line(1, user="word " * (6 * MIB)))
+
+
+def send_wide_line(client: httpx.Client) -> Iterator[int]:
+    """One line of 240,000 values."""
+    yield from carry_out(client, write_line(1, metadata={"x": [[]] * 240_000}))
+
+
+def send_many_lines(client: httpx.Client) -> Iterator[int]:
+    """50,000 lines, the last of which is wrong."""
+    lines = b"".join(write_line(number) for number in range(50_000))
+    yield from carry_out(client, lines + b"x\n")
+
+
+def send_wrong_urls(client: httpx.Client) -> Iterator[int]:
+    """Lines with long paths, which the faults of the batch quote."""
+    lines: list[bytes] = []
+    for number in range(60):
+        line = {"custom_id": f"{number}", "method": "POST", "url": write_long(MIB // 2)}
+        lines.append(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    for _ in range(5):
+        yield from carry_out(client, b"".join(lines))
+
+
+def send_long_metadata(client: httpx.Client) -> Iterator[int]:
+    """Batches that have long values to bring back."""
+    for _ in range(10):
+        yield from carry_out(client, write_line(1), metadata={"a": write_long(16 * MIB)})
+
+
+def fetch_large_file(client: httpx.Client) -> Iterator[int]:
+    """A file of 60 MB, sent and fetched."""
+    sent = upload(client, b"x" * (60 * MIB))
+    yield sent.status_code
+    place = f"/v1/files/{sent.json()['id']}"
+    yield client.get(f"{place}/content").status_code
+    yield client.delete(place).status_code
+
+
+def send_long_form(client: httpx.Client) -> Iterator[int]:
+    """A form whose part has a head of 30 MB."""
+    head = b'--x\r\nContent-Disposition: form-data; name="' + b"a" * (30 * MIB)
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    yield client.post("/v1/files", content=head, headers=headers).status_code
+
+
+def send_parts_of_a_form(client: httpx.Client) -> Iterator[int]:
+    """A form of very many parts."""
+    part = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    content = part * 400_000 + b"--x--\r\n"
+    yield client.post("/v1/files", content=content, headers=headers).status_code
+
+
+def keep_small_values(client: httpx.Client) -> Iterator[int]:
+    """Responses with tools that no prompt has: each value takes ten times the memory of its
+    JSON."""
+    parameters = {"type": "object", "properties": {"a": {"examples": [[]] * 200_000}}}
+    tool = {"type": "function", "name": "f", "parameters": parameters, "defer_loading": True}
+    search = {"type": "tool_search", "execution": "client"}
+    body = {"input": HELLO, "max_output_tokens": 2, "tools": [search, tool], "store": True}
+    content = json.dumps(body)
+    headers = {"Content-Type": "application/json"}
+    for _ in range(60):
+        reply = client.post("/v1/responses", content=content, headers=headers)
+        yield reply.status_code
+
+
+def keep_long_conversation(client: httpx.Client) -> Iterator[int]:
+    """Responses that each go on from the one before, which are shown again."""
+    body: Json = {"input": "a", "max_output_tokens": 1, "metadata": {"a": "b" * 500}}
+    for _ in range(40):
+        reply = client.post("/v1/responses", json=body)
+        yield reply.status_code
+        if reply.status_code != 200:
+            return
+        body["previous_response_id"] = reply.json()["id"]
+    id = body["previous_response_id"]
+    yield client.get(f"/v1/responses/{id}").status_code
+    yield client.get(f"/v1/responses/{id}/input_items?limit=100").status_code
+
+
+EXCHANGES = (
+    Exchange("a batch with a line of 30 MB", send_long_line),
+    Exchange("a batch with a line of 240,000 values", send_wide_line),
+    Exchange("a batch of 50,001 lines", send_many_lines),
+    Exchange("batches with long paths", send_wrong_urls),
+    Exchange("batches with metadata of 16 MB", send_long_metadata),
+    Exchange("a file of 60 MB", fetch_large_file),
+    Exchange("a form with a head of 30 MB", send_long_form),
+    Exchange("a form of 400,000 parts", send_parts_of_a_form, (400,)),
+    Exchange("responses of small values", keep_small_values),
+    Exchange("a conversation of 40 responses", keep_long_conversation),
+)

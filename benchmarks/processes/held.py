@@ -1,0 +1,102 @@
+"""The server, with a thread that notes who keeps all others waiting: which call held the
+interpreter lock, and for how long.
+
+    python -m benchmarks.processes.held FILE [OPTIONS of the server]
+
+Each line of FILE is a `Hold`. What is noted is the time that a thread has computed while the one
+that notes did not run, so it does not depend on what else the machine is busy with. Linux alone
+tells it.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+
+from constrained.cli import main as run
+from server.commands import SERVE
+
+TICK = 0.002  # seconds
+LEAST = 0.015  # seconds that are noted
+FRAMES = 7  # the innermost ones that are told
+FREE = ("decode", "encode")
+"""Functions whose calls of llama.cpp let go of the lock."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A time in which a thread has computed, and the one that notes did not run.
+
+    Args:
+        milliseconds: that it has computed.
+        thread: its name.
+        places: where it was right behind, the innermost frame first: the lock was held by the last
+            call of one of these.
+    """
+
+    milliseconds: int
+    thread: str
+    places: Sequence[str]
+
+
+def note_holds(file: Path) -> None:
+    """Notes holds for as long as the process runs."""
+    with file.open("a") as out:
+        times = measure_threads()
+        while True:
+            time.sleep(TICK)
+            before, times = times, measure_threads()
+            frames = sys._current_frames()
+            for thread, seconds in times.items():
+                taken = seconds - before.get(thread, seconds)
+                places = list_places(frames.get(thread.ident or 0))
+                if taken > LEAST and not places[0].endswith(FREE):
+                    hold = Hold(round(1e3 * taken), thread.name, places)
+                    print(json.dumps(asdict(hold)), file=out, flush=True)
+
+
+def measure_threads() -> dict[threading.Thread, float]:
+    """Seconds that each of the other threads has computed."""
+    times: dict[threading.Thread, float] = {}
+    for thread in threading.enumerate():
+        if thread.ident is None or thread is threading.current_thread():
+            continue
+        with suppress(OSError):  # it has ended
+            spent, _, _ = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()
+            times[thread] = int(spent) / 1e9
+    return times
+
+
+def list_places(innermost: FrameType | None) -> list[str]:
+    """The innermost frames of a thread."""
+    found: list[str] = []
+    frame = innermost
+    while frame is not None and len(found) < FRAMES:
+        name = Path(frame.f_code.co_filename).name
+        found.append(f"{name}:{frame.f_lineno} {frame.f_code.co_name}")
+        frame = frame.f_back
+    return found or [""]
+
+
+def read_longest(file: Path, begin: int) -> Hold | None:
+    """The longest of the holds that were noted behind this byte of a file; None: there is none."""
+    with file.open("rb") as lines:
+        lines.seek(begin)
+        holds = [Hold(**json.loads(line)) for line in lines]
+    return max(holds, key=lambda hold: hold.milliseconds, default=None)
+
+
+def main() -> int:
+    """Runs the server."""
+    file = Path(sys.argv.pop(1))
+    threading.Thread(target=note_holds, args=[file], daemon=True).start()
+    return run(["serve", *sys.argv[1:]], commands=(SERVE,))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
