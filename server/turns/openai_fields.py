@@ -247,14 +247,11 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
             HttpError, Error: it is said twice, or cannot be enforced.
         """
         structured = self.structured_outputs or StructuredOutputs.model_construct()
-        schema = structured.json_
-        if schema is None:  # `false` is a schema
-            schema = self.guided_json if self.json_schema is None else self.json_schema
         targets: Json = {
-            "schema": schema,
-            "regex": structured.regex or self.regex or self.guided_regex,
-            "choice": structured.choice or self.choice or self.guided_choice,
-            "grammar": structured.grammar or self.grammar or self.guided_grammar,
+            "schema": _find_given(structured.json_, self.json_schema, self.guided_json),
+            "regex": _find_given(structured.regex, self.regex, self.guided_regex),
+            "choice": _find_given(structured.choice, self.choice, self.guided_choice),
+            "grammar": _find_given(structured.grammar, self.grammar, self.guided_grammar),
         }
         given = {name: value for name, value in targets.items() if value not in (None, "")}
         answer = read_response_format(self.response_format)
@@ -265,6 +262,12 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
             message = f"response_format and {name} both define the answer"
             raise HttpError(400, message, "invalid_value", where=f"/{name}")
         return read_target(**given).answer
+
+
+def _find_given(*values: Any) -> Any:
+    """The first value that is given: `false` is a schema, and an empty choice is a mistake to be
+    told."""
+    return next((value for value in values if value is not None), None)
 
 
 def find_ignored(extra: Mapping[str, Any] | None, harmless: Iterable[str]) -> tuple[str, ...]:

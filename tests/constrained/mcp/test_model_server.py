@@ -40,7 +40,7 @@ def test_ask() -> None:
 def test_extract() -> None:
     said = ask(wishing('{"city": "Rome", "people": 3}'), "extract", text="...", schema=SCHEMA)
     assert said.structured_content == {"value": {"city": "Rome", "people": 3}}
-    wrong = ask(scripted("x"), "extract", text="...", schema={"type": "text"})
+    wrong = ask(scripted("x"), "extract", text="...", schema={"type": "words"})
     assert wrong.is_error
     assert "/type" in wrong.content[0].text
 

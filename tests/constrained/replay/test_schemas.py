@@ -97,7 +97,7 @@ def test_a_listed_value_may_look_like_a_reference():
 @pytest.mark.parametrize(
     ("schema", "pointer", "reason"),
     [
-        ({"type": "text"}, "/type", "text"),
+        ({"type": "words"}, "/type", "words"),
         ({"$ref": "#/$defs/a"}, "/$ref", "#/$defs/a"),
         ({"properties": {"a": {"$ref": "other.json"}}}, "/properties/a/$ref", "not local"),
         ({"enum": [1], "type": "string"}, "", "allows no value"),

@@ -91,9 +91,9 @@ def test_tools_that_cannot_be_used(tools: Any, where: str, message: str):
     [
         ({"type": "string"}, "", "allows no"),
         (
-            {"type": "object", "properties": {"a": {"type": "text"}}},
+            {"type": "object", "properties": {"a": {"type": "words"}}},
             "/properties/a/type",
-            "text",
+            "words",
         ),
         ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "/properties/a/$ref", r"\$ref"),
         ({"properties": {"a/b": {"$ref": "http://x/y"}}}, "/properties/a~1b/$ref", r"\$ref"),

@@ -63,7 +63,12 @@ DIALECTS = {
     ),
     "ollama": Dialect(
         "/api/chat",
-        {**ASK, "tools": [FUNCTION], "options": {"temperature": 0}},
+        {
+            **ASK,
+            "tools": [FUNCTION],
+            "tool_choice": "required",
+            "options": {"temperature": 0},
+        },
         '"tool_calls"',
         '"done":true',
         {"stream": False},
