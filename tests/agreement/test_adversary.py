@@ -13,7 +13,7 @@ from grammars.formats import FORMATS
 from tests.agreement.chosen_formats import IS_THOROUGH
 from tests.real_templates import require_models_directory
 
-TURNS = (20 if IS_THOROUGH else 3) * len(TEMPLATES)
+TURNS = (20 if IS_THOROUGH else 2) * len(TEMPLATES)
 
 
 def picks(seed: int, count: int) -> list[dict[str, object]]:

@@ -76,10 +76,12 @@ NAMED = {"type": "function", "function": {"name": "paint"}}
 @pytest.mark.parametrize("choice", ["required", {"type": "required"}, NAMED])
 def test_a_choice_of_tools_is_followed(painter: httpx.Client, choice: Any) -> None:
     """Ollama has none; the providers of several SDKs send it all the same."""
-    reply = ask(painter, tools=[PAINT], tool_choice=choice)
+    # Kept from what it is told to say, the model would think, or write, at random and for long.
+    reply = ask(painter, tools=[PAINT], tool_choice=choice, think=False)
     (call,) = reply["message"]["tool_calls"]
     assert call["function"]["name"] == "paint"
-    silent = ask(painter, tools=[PAINT], tool_choice="none")
+    few = {"num_predict": 8}
+    silent = ask(painter, tools=[PAINT], tool_choice="none", options=few)
     assert "tool_calls" not in silent["message"]
     status, message = refuse(painter, tools=[PAINT], tool_choice="sometimes")
     assert (status, "/tool_choice" in message) == (400, True)
