@@ -245,15 +245,22 @@ class TurnState:
         self.ended_at = len(self.transcript.events)
         self.send([Exhausted()])
 
-    def end_behind_call(self, index: int) -> Sequence[int]:
+    def end_behind_call(self, index: int, *, ran_out: bool = False) -> Sequence[int]:
         """Cuts the turn behind a call, which ends it; returns the tokens of that ending.
 
         The KV cache keeps what it has: nothing of this turn is decoded any more.
+
+        Args:
+            index: of the call.
+            ran_out: the tokens have run out in the call behind it.
         """
         head, rest = self.transcript.cut_behind_call(index)
         self.discarded += len(self.tokens) - len(head.tokens)
         self._cut_to(head)
-        self.finish, self.ended_at = Finish.STOP, None
+        self.finish = Finish.STOP
+        if ran_out or self.ended_at is not None:
+            self.finish = Finish.LENGTH
+            self.ended_at = min(self.ended_at or len(head.events), len(head.events))
         if self.reserve is None:
             return ()
         self.matcher = self._replay(head.tokens)

@@ -100,7 +100,7 @@ class TurnWriter:
         state = self._state
         suspect = state.transcript.suspect_call
         if suspect:  # half a call that the turn has often enough is no call
-            self._write(state.end_behind_call(suspect - 1), INSERTED)
+            self._write(state.end_behind_call(suspect - 1, ran_out=True), INSERTED)
             return
         state.finish = Finish.LENGTH
         if state.reserve is not None and state.reserve.ending is not None:

@@ -99,6 +99,17 @@ def test_a_turn_whose_tokens_run_out_in_the_call_beyond() -> None:
         assert reply.usage.completion_tokens <= tokens
 
 
+def test_the_last_call_may_be_cut() -> None:
+    """It is closed because the tokens run out, and the turn does not have more calls: it is said."""
+    script = hermes_call("roll", '{"sides": 6, "to": "' + "".join(map(str, range(99))) + '"}')
+    for limits in ({}, {"max_calls": 1}, {"parallel": False}):
+        reply = scripted(script).call(
+            "Roll!", [ROLL], tool_choice="required", max_tokens=120, **limits
+        )
+        (call,) = reply.calls
+        assert (reply.finish_reason, call.truncated) == ("length", True)
+
+
 @pytest.mark.parametrize("name", ["max_calls", "max_identical_calls"])
 @pytest.mark.parametrize("value", [0, -1, True, "2", 1.5])
 def test_a_limit_is_a_number_from_one_on(name: str, value: Any) -> None:

@@ -68,10 +68,18 @@ colors = st.sampled_from(["red", "green"])
 inputs = st.builds(lambda color, glossy: {"color": color, "glossy": glossy}, colors, st.booleans())
 
 
+THREE: list[Json] = [
+    {"color": "red", "glossy": False},
+    {"color": "red", "glossy": True},
+    {"color": "green", "glossy": False},
+]
+
+
 @settings(max_examples=60, deadline=None)
 @given(words, words, st.lists(inputs, max_size=3, unique_by=str), st.integers(20, 400))
 @example("\n", "\n\n", [], 20)
 @example("\n", "\n\n", [{"color": "red", "glossy": False}], 400)
+@example("", "", THREE, 278)  # the third call would have to repeat the second, to end in time
 def test_any_turn_keeps_the_order(
     speaker: httpx.Client, thought: str, text: str, calls: list[Json], most: int
 ) -> None:
