@@ -22,6 +22,7 @@ from constrained.model.model import Model
 from grammars.errors import Error
 from server.batches import routes as batches
 from server.batches.batch_runner import BatchRunner
+from server.dialect import Dialect, find_dialect
 from server.dialects.chat import routes as chat
 from server.dialects.completions import routes as completions
 from server.dialects.embeddings import routes as embeddings
@@ -36,7 +37,6 @@ from server.dialects.responses.shared_responses import SharedResponses
 from server.errors import HttpError, as_http_error, log_error
 from server.http import model_routes, status
 from server.http.body import describe_mistakes
-from server.http.dialect import Dialect, find_dialect
 from server.http.gate import OPEN, Gate
 from server.http.leases import Leases
 from server.http.openapi import complete_document

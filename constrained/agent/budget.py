@@ -25,6 +25,9 @@ class Spent:
     cost: float = 0.0
 
 
+NOTHING = Spent()
+
+
 @dataclass(frozen=True)
 class Budget:
     """Limits of what a run may spend. When one is reached, the model has one last turn without

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from constrained.agent.budget import NO_BUDGET, Budget, Spent, check_cost
+from constrained.agent.budget import NO_BUDGET, NOTHING, Budget, Spent, check_cost
 from constrained.agent.context import Context
 from constrained.agent.doubt import explain_doubt
 from constrained.agent.outcome import CallResult, Outcome, Reason, Run, refuse
@@ -83,6 +83,7 @@ class AgentLoop:
         tools: functions, and all else that `read_tools` reads; or a function that lists them.
         options: of each turn.
         limits: of the run.
+        spent: of its budget, before it begins.
         search: of further tools, which can be called once they are found.
         clock: in seconds.
         partial: calls that have a function are executed also where others of their turn are left to
@@ -105,6 +106,7 @@ class AgentLoop:
         options: Mapping[str, Any],
         *,
         limits: RunLimits,
+        spent: Spent = NOTHING,
         search: ToolSearch | None = None,
         clock: Clock = time.monotonic,
         partial: bool = False,
@@ -130,8 +132,8 @@ class AgentLoop:
         self.detail = ""
         self._context = Context(messages)
         self._clock = clock
-        self._started = clock()
-        self._spent = Spent()
+        self._started = clock() - spent.seconds
+        self._spent = spent
         self._replies: list[Reply] = []
         self._results: list[CallResult] = []
         self._answers: list[CallResult | None] = []

@@ -1,7 +1,7 @@
 """Work for a client that may go away meanwhile."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -41,6 +41,20 @@ async def wait_for_client(
                 # Nobody is left who would want its result, or its error.
                 with suppress(asyncio.CancelledError, Exception):
                     await other
+
+
+async def do_together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Does all works at the same time; the first one that fails ends the others.
+
+    Raises:
+        Exception: what that one has raised.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+    except ExceptionGroup as errors:  # one is enough: it has ended the other tasks
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 async def _watch(request: Request) -> None:

@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.caller import set_caller
+from server.dialect import Dialect, find_dialect
 from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_error
-from server.http.dialect import Dialect, find_dialect
 from server.ids import make_id
 from server.metrics import Counters
 from server.settings import LEAST_RATE, Settings

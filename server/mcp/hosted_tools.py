@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from constrained.tools.functions import FunctionTool
 from server.errors import HttpError
-from server.turns.offered_tools import OfferedTools, ToolForm
+from server.turns.offered_tools import OfferedTools, ToolForm, check_tool_count
 
 Json = dict[str, Any]
 
@@ -51,6 +51,19 @@ class ListedServer:
     error: str | None = None
 
 
+@dataclass(frozen=True)
+class BorrowedServer:
+    """An MCP server, connected for an owner, and not closed before it is given back.
+
+    Args:
+        server: as it is.
+        give_back: what it was borrowed for is done; to be called once.
+    """
+
+    server: ListedServer
+    give_back: Callable[[], None]
+
+
 class McpServerPool(Protocol):
     """The MCP servers that the operator has configured; see `server.mcp.mcp_pool`."""
 
@@ -67,12 +80,8 @@ class McpServerPool(Protocol):
         """Connects to all of them, so that what is wrong shows before anybody asks."""
         ...
 
-    async def borrow(self, owner: str, label: str) -> ListedServer:
-        """A server, connected for this owner, and not closed before it is given back."""
-        ...
-
-    def give_back(self, owner: str, label: str) -> None:
-        """The owner has done what it was borrowed for."""
+    async def borrow(self, owner: str, label: str) -> BorrowedServer:
+        """A server, connected for this owner."""
         ...
 
     async def close(self) -> None:
@@ -125,9 +134,19 @@ class HostedOffer:
     deferred: frozenset[str] = frozenset()
     listed: tuple[ListedServer, ...] = ()
 
-    def join(self, offered: OfferedTools) -> OfferedTools:
+    def join(self, offered: OfferedTools, most: int) -> OfferedTools:
         """The tools of the client, and behind them these. What waits for approval has no function:
-        its calls are left to the client."""
+        its calls are left to the client.
+
+        Args:
+            most: so many tools may there be, all together.
+
+        Raises:
+            HttpError: there are more.
+        """
+        if self.places:
+            where, _, _ = next(iter(self.places.values())).rpartition("/")
+            check_tool_count(len(offered.functions) + len(self.functions), most, where=where)
         functions: list[FunctionTool] = []
         for name, function in self.functions.items():
             runs = self.forms[name].runs_here

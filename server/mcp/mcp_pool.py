@@ -7,16 +7,15 @@ is closed.
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from constrained.deadline import Clock
 from constrained.errors import BusyError, Error, RequestError
 from constrained.mcp.server import McpServer, ServerAddress
 from constrained.mcp.servers import McpServers, connect_mcp
 from constrained.mcp.tool_names import make_word
-from server.mcp.hosted_tools import HostedTool, ListedServer
+from server.mcp.hosted_tools import BorrowedServer, HostedTool, ListedServer
 
 LOG = logging.getLogger("constrained.server")
 MOST_OPEN = 64
@@ -25,18 +24,37 @@ NOBODY = ""
 """The owner where there are no keys."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Session:
-    """A connection of one owner to one server."""
+    """A connection of one owner to one server.
+
+    Args:
+        servers: the server.
+        opening: connects to it.
+        users: how many have borrowed it.
+        used_at: when it was given back last.
+        closing: ends it when nobody has used it for long; None: somebody uses it.
+    """
 
     servers: McpServers
     opening: asyncio.Task[McpServers]
     users: int = 0
     used_at: float = 0.0
+    closing: asyncio.TimerHandle | None = None
 
     @property
-    def is_idle(self) -> bool:
-        return self.users == 0 and self.opening.done()
+    def is_spent(self) -> bool:
+        """True if it could not be opened, or its server has gone."""
+        if not self.opening.done():
+            return False
+        has_failed = self.opening.cancelled() or self.opening.exception() is not None
+        return has_failed or self.servers.is_lost
+
+    def keep_open(self) -> None:
+        """It is not ended for want of use."""
+        if self.closing is not None:
+            self.closing.cancel()
+            self.closing = None
 
 
 class McpPool:
@@ -47,7 +65,6 @@ class McpPool:
         timeout: seconds until a call is given up.
         most: connections that are open at a time.
         idle_seconds: a connection that nobody has used for so long is closed.
-        clock: seconds that only ever grow.
     """
 
     def __init__(
@@ -57,15 +74,15 @@ class McpPool:
         *,
         most: int = MOST_OPEN,
         idle_seconds: float = IDLE_SECONDS,
-        clock: Clock = time.monotonic,
     ):
         self._given = servers
         self._timeout = timeout
         self._most = most
         self._idle_seconds = idle_seconds
-        self._clock = clock
         self._servers: dict[str, McpServer] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
+        self._leaving: set[_Session] = set()
+        """Those that nobody gets any more, but some still have."""
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -101,47 +118,50 @@ class McpPool:
             words.add(make_word(label))
             self._servers[label] = replace(server, name=label)
             opening = asyncio.ensure_future(_give(servers))
-            self._sessions[NOBODY, label] = _Session(servers, opening, used_at=self._clock())
+            session = self._sessions[NOBODY, label] = _Session(servers, opening)
+            self._rest(session)
             LOG.info("MCP server %s: %d tools", label, len(servers.tools()))
 
-    async def borrow(self, owner: str, label: str) -> ListedServer:
-        """A server, connected for this owner, and not closed before it is given back. One that
-        cannot be reached says so in its `error`.
+    async def borrow(self, owner: str, label: str) -> BorrowedServer:
+        """A server, connected for this owner. One that cannot be reached says so in its `error`.
 
         Raises:
             BusyError: as many connections as can be are in use.
         """
         session = self._find(owner, label)
+        session.keep_open()
         session.users += 1
+        give_back = partial(self._give_back, session)
         try:
             servers = await asyncio.shield(session.opening)
             tools = servers.list_tools()
         except Error as error:
-            return ListedServer(label, error=str(error))
+            return BorrowedServer(ListedServer(label, error=str(error)), give_back)
         except BaseException:
-            session.users -= 1
+            give_back()
             raise
         listed = [HostedTool(tool.name, tool.listed, tool.function) for tool in tools]
-        return ListedServer(label, tuple(listed))
+        return BorrowedServer(ListedServer(label, tuple(listed)), give_back)
 
-    def give_back(self, owner: str, label: str) -> None:
-        """The owner has done what it was borrowed for."""
-        session = self._sessions[owner, label]
+    def _give_back(self, session: _Session) -> None:
         session.users -= 1
-        session.used_at = self._clock()
+        if session.users:
+            return
+        if session in self._leaving:
+            self._end(session)
+        elif session in self._sessions.values():  # else the pool is closed
+            self._rest(session)
 
     async def close(self) -> None:
         """Ends all connections, and the servers that were started."""
-        for key in list(self._sessions):
-            self._drop(key)
+        for session in [*self._sessions.values(), *self._leaving]:
+            self._end(session)
         await asyncio.gather(*self._closing)
 
     def _find(self, owner: str, label: str) -> _Session:
         """The session of an owner, which is opened if there is none that could be used."""
-        self._close_unused()
+        self._take_out_spent()
         key = owner, label
-        if key in self._sessions and self._is_spent(self._sessions[key]):
-            self._drop(key)
         if key not in self._sessions:
             spare = self._sessions.pop((NOBODY, label), None)
             if spare is not None:  # nobody has used it: where there are keys, it has no owner yet
@@ -154,18 +174,22 @@ class McpPool:
             self._sessions[key] = _Session(servers, opening)
         return self._sessions[key]
 
-    def _is_spent(self, session: _Session) -> bool:
-        """True if nobody uses a session, and it could not be opened or its server has gone."""
-        if not session.is_idle:
-            return False
-        has_failed = session.opening.cancelled() or session.opening.exception() is not None
-        return has_failed or session.servers.is_lost
-
-    def _close_unused(self) -> None:
-        oldest = self._clock() - self._idle_seconds
+    def _take_out_spent(self) -> None:
+        """Nobody gets the sessions any more that could not be opened, or whose servers have gone;
+        those who have them keep them."""
         for key, session in list(self._sessions.items()):
-            if session.is_idle and session.used_at < oldest:
-                self._drop(key)
+            if not session.is_spent:
+                continue
+            if session.users:
+                self._leaving.add(self._sessions.pop(key))
+            else:
+                self._end(session)
+
+    def _rest(self, session: _Session) -> None:
+        """Nobody uses the session now."""
+        loop = asyncio.get_running_loop()
+        session.used_at = loop.time()
+        session.closing = loop.call_later(self._idle_seconds, self._end, session)
 
     def _make_room(self) -> None:
         """Closes the session that nobody has used for longest, if there are too many.
@@ -175,14 +199,18 @@ class McpPool:
         """
         if len(self._sessions) < self._most:
             return
-        idle = [key for key, session in self._sessions.items() if session.is_idle]
+        idle = [session for session in self._sessions.values() if not session.users]
         if not idle:
             raise BusyError(f"all {self._most} connections to MCP servers are in use")
-        self._drop(min(idle, key=lambda key: self._sessions[key].used_at))
+        self._end(min(idle, key=lambda session: session.used_at))
 
-    def _drop(self, key: tuple[str, str]) -> None:
-        session = self._sessions.pop(key)
-        task = asyncio.ensure_future(_end(session))
+    def _end(self, session: _Session) -> None:
+        session.keep_open()
+        self._leaving.discard(session)
+        for key, kept in list(self._sessions.items()):
+            if kept is session:
+                del self._sessions[key]
+        task = asyncio.ensure_future(_close(session))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -201,7 +229,7 @@ async def _give(servers: McpServers) -> McpServers:
     return servers
 
 
-async def _end(session: _Session) -> None:
+async def _close(session: _Session) -> None:
     session.opening.cancel()
     await asyncio.gather(session.opening, return_exceptions=True)
     await asyncio.to_thread(session.servers.close)

@@ -38,7 +38,7 @@ LOG = logging.getLogger("constrained.server")
 class _Failure:
     """The run has failed."""
 
-    error: BaseException
+    error: Exception
 
 
 class ActiveRun:
@@ -92,7 +92,8 @@ class ActiveRun:
         Raises:
             Error: as `follow`.
         """
-        assert isinstance(await self._events.get(), TurnStarted)
+        started = await self._events.get()
+        assert isinstance(started, TurnStarted), "the first event of a run begins its first turn"
         self._first = asyncio.ensure_future(self._events.get())
         await asyncio.wait([self._first], timeout=seconds)
         if self._first.done() and isinstance(failure := self._first.result(), _Failure):
@@ -138,6 +139,11 @@ class ActiveRun:
             run = await drive(self._loop, self._actions, self._settings)
         except Exception as error:  # raised by whoever follows
             self._events.put_nowait(_Failure(error))
+        except BaseException as error:  # whoever follows is told, too, but is not cancelled itself
+            failure = RuntimeError("the run was cancelled")
+            failure.__cause__ = error
+            self._events.put_nowait(_Failure(failure))
+            raise
         else:
             usage = add_usages(self._actions.usages)
             self._events.put_nowait(replace(run.reply, usage=usage))
@@ -198,6 +204,8 @@ class _ServedActions(Concurrent):
     async def _make_request(self, turn: NextTurn) -> TurnRequest:
         """The request of a turn: what the loop says, and all else as it was asked for."""
         options, first = turn.options, self._request
+        if self.compiled is not None:  # what the request is like is counted with its first turn
+            first = replace(first, lost_prefix=None, repeated_calls=())
         job = replace(
             first.job,
             messages=turn.messages,
@@ -265,6 +273,7 @@ def make_loop(request: TurnRequest, settings: Settings) -> AgentLoop:
             list_own_tools(job.tools, tools.search),
             options,
             limits=limits,
+            spent=request.spent,
             search=tools.search,
             partial=True,
             final_answer=True,

@@ -1,6 +1,5 @@
 """The MCP servers that a request wants: connected for its API key, until its answer is complete."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +8,7 @@ from typing import Generic, TypeVar
 from fastapi import Request
 from pydantic import BaseModel
 
-from server.http.disconnects import wait_for_client
+from server.http.disconnects import do_together, wait_for_client
 from server.http.leases import hold
 from server.http.reading import read_request, run_off_loop
 from server.http.serving import find_key_owner
@@ -74,14 +73,11 @@ async def borrow_servers(request: Request, labels: Sequence[str]) -> dict[str, L
 
     async def borrow(label: str) -> ListedServer:
         assert pool is not None
-        server = await pool.borrow(owner, label)
-        hold(request.scope, partial(pool.give_back, owner, label))
-        return server
+        borrowed = await pool.borrow(owner, label)
+        hold(request.scope, borrowed.give_back)
+        return borrowed.server
 
-    async def borrow_all() -> list[ListedServer]:
-        return list(await asyncio.gather(*map(borrow, labels)))
-
-    servers = await wait_for_client(request, borrow_all())
+    servers = await wait_for_client(request, do_together(map(borrow, labels)))
     return {server.label: server for server in servers}
 
 

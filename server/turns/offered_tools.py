@@ -302,12 +302,21 @@ def read_offered_tools(
     reader = _ToolReader(settings, elsewhere)
     for number, tool in enumerate(tools):
         reader.read(tool, f"{where}/{number}", None)
-    if len(reader.functions) > settings.max_tools:
-        message = f"there are {len(tools):,} tools, this server takes {settings.max_tools:,}"
-        raise HttpError(400, message, "too_many_tools", where=where)
+    check_tool_count(len(reader.functions), settings.max_tools, where=where)
     return OfferedTools(
         tuple(reader.functions), reader.forms, tuple(reader.skipped), tuple(reader.places)
     )
+
+
+def check_tool_count(count: int, most: int, *, where: str) -> None:
+    """Refuses more tools than the server takes.
+
+    Raises:
+        HttpError: there are more; has `where`.
+    """
+    if count > most:
+        message = f"there are {count:,} tools, this server takes {most:,}"
+        raise HttpError(400, message, "too_many_tools", where=where)
 
 
 def enforce_strictly(tool: Any, settings: Settings) -> Any:

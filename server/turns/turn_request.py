@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from constrained.agent.budget import NOTHING, Spent
 from constrained.agent.doubt import Doubt, Unsure
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
@@ -85,6 +86,7 @@ class TurnRequest:
             one has, so that what was computed of the prompt is of little use.
         repeated_calls: calls that the conversation has three times or more: names, and how often.
         max_calls: how many calls this server carries out; None: any number.
+        spent: on calls that it has carried out already, in front of the first turn.
     """
 
     job: Job
@@ -98,3 +100,4 @@ class TurnRequest:
     lost_prefix: LostPrefix | None = None
     repeated_calls: tuple[tuple[str, int], ...] = ()
     max_calls: int | None = None
+    spent: Spent = NOTHING

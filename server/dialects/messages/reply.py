@@ -128,7 +128,7 @@ class MessagesWriter(ReplyWriter):
 
     def _start_turn(self, compiled: CompiledRequest) -> None:
         tools = compiled.request.tools
-        self._turn = compiled.turn
+        self._last = compiled
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._ids: dict[int, str] = {}  # of calls that are carried out here, by their numbers
 
@@ -210,8 +210,9 @@ class MessagesWriter(ReplyWriter):
     def _find_reason(self, reply: Reply) -> str:
         if reply.stop_sequence is not None:
             return "stop_sequence"
-        room = self._compiled.service.model.engine.context_length - len(self._turn.tokens)
-        most = self._compiled.request.generation.max_tokens or room
+        last = self._last  # of a run, each turn has what the turns before it have left
+        room = last.service.model.engine.context_length - len(last.turn.tokens)
+        most = last.request.generation.max_tokens or room
         if reply.finish_reason == "length" and most > room:
             return "model_context_window_exceeded"
         return REASONS.get(reply.finish_reason, "end_turn")

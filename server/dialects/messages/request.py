@@ -148,7 +148,9 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
-        tools = hosted.join(_read_tools(self.tools or (), service.settings))
+        tools = hosted.join(
+            _read_tools(self.tools or (), service.settings), service.settings.max_tools
+        )
         deferred = read_deferred(self.tools or (), self.messages)
         tools = _defer(tools, deferred, hosted)
         conversation = read_conversation(self.system, deferred.messages, tools)

@@ -5,22 +5,15 @@ client answers with `mcp_approval_response`, and the call is carried out at the 
 next response.
 """
 
-import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from constrained.agent.actions import aexecute_call
 from constrained.agent.outcome import CallResult, Outcome
 from constrained.tools.execution import format_result
-from constrained.tools.functions import FunctionTool
-from grammars.errors import SchemaError
-from grammars.lowering.lower import lower
-from grammars.turn import ToolCall, Unfit
 from server.errors import HttpError
 from server.ids import make_id
-from server.mcp.hosted_tools import HostedOffer, ListedServer
+from server.mcp.hosted_tools import ListedServer
 
 Json = dict[str, Any]
 ITEM_DONE = "response.output_item.done"
@@ -106,84 +99,6 @@ def _read_error(error: Any) -> str:
             return text
         case _:
             return json.dumps(error, ensure_ascii=False)
-
-
-@dataclass(frozen=True)
-class ApprovedCall:
-    """A call that the client has approved, and that is not carried out yet.
-
-    Args:
-        item: the request for approval.
-        call: the same as a call; `errors` has what is wrong with its arguments.
-        tool: None: it is not offered any more.
-    """
-
-    item: Json
-    call: ToolCall
-    tool: FunctionTool | None
-
-
-def find_approved(items: Sequence[Json], offer: HostedOffer) -> list[ApprovedCall]:
-    """The calls of a conversation that are to be carried out now.
-
-    Raises:
-        HttpError: an approval is of no request.
-    """
-    requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request"}
-    done = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"}
-    found: list[ApprovedCall] = []
-    for item in items:
-        if item["type"] != "mcp_approval_response":
-            continue
-        id = item["approval_request_id"]
-        if id not in requests:
-            message = f"there is no mcp_approval_request {id!r} in this conversation"
-            raise HttpError(400, message, "invalid_value", where="/input")
-        if item["approve"] and id not in done:
-            done.add(id)
-            found.append(_read_approved(requests[id], offer))
-    return found
-
-
-def _read_approved(item: Json, offer: HostedOffer) -> ApprovedCall:
-    tool = offer.find(item["server_label"], item["name"])
-    try:
-        arguments = json.loads(item["arguments"])
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
-        message = f"the arguments of {item['id']!r} are not the JSON text of an object"
-        raise HttpError(400, message, "invalid_value", where="/input")
-    errors: list[Unfit] = []
-    if tool is not None:
-        try:
-            found = lower(dict(tool.parameters)).find_errors(arguments)
-        except SchemaError:  # what cannot be lowered is not offered
-            found, tool = [], None
-        errors = [Unfit(f"/arguments{error.pointer}", error.message) for error in found]
-    return ApprovedCall(item, ToolCall(item["name"], arguments, errors=tuple(errors)), tool)
-
-
-async def carry_out(approved: Iterable[ApprovedCall]) -> list[Json]:
-    """Carries approved calls out; returns their items."""
-    return list(await asyncio.gather(*map(_carry_out, approved)))
-
-
-async def _carry_out(approved: ApprovedCall) -> Json:
-    item = approved.item
-    head: Json = {
-        "type": "mcp_call",
-        "id": make_id("mcp_"),
-        "approval_request_id": item["id"],
-        "server_label": item["server_label"],
-        "name": item["name"],
-        "arguments": item["arguments"],
-    }
-    if approved.tool is None:
-        text = f"not executed: the tools of this request do not have {item['name']}"
-        return head | show_error(text) | {"status": "failed"}
-    named = ToolCall(approved.tool.name, approved.call.arguments, errors=approved.call.errors)
-    return head | show_result(await aexecute_call(named, [approved.tool]))
 
 
 def show_result(result: CallResult) -> Json:

@@ -1,16 +1,19 @@
 """Responses: the paths, of which all but the first are about responses that are kept."""
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from constrained.agent.budget import Spent
+from constrained.errors import check_count
 from server.dialects.chat.reply_types import InputTokens
+from server.dialects.responses.approved_calls import ApprovedCall, ExecutedCalls, find_approved
 from server.dialects.responses.items import pack_request, read_input
-from server.dialects.responses.mcp_items import ApprovedCall, carry_out, find_approved
 from server.dialects.responses.mcp_tools import has_servers, list_servers, read_wishes
 from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.reply_types import (
@@ -27,9 +30,16 @@ from server.http.openapi import ERRORS, describe_body, describe_errors, describe
 from server.http.reading import run_off_loop
 from server.http.replies import answer
 from server.http.serving import find_key_owner
-from server.mcp.hosted_tools import HostedOffer, ListedServer, McpServerPool, ServerWish
+from server.mcp.hosted_tools import (
+    BorrowedServer,
+    HostedOffer,
+    ListedServer,
+    McpServerPool,
+    ServerWish,
+)
 from server.runs.active_run import ActiveRun, start_run
-from server.runs.hosted_request import read_hosted_request
+from server.runs.hosted_request import find_pool, read_hosted_request
+from server.time_left import find_time_left
 from server.turns.active_request import ActiveRequest
 from server.turns.compiled_request import compile_request
 from server.turns.service import Service
@@ -134,11 +144,55 @@ async def _read_request(
 
     hosted = await read_hosted_request(request, ResponsesRequest, read, _read_wishes)
     service, body, asked = hosted.service, hosted.body, hosted.value
-    if asked.approved and executes:
-        executed += await wait_for_client(request, carry_out(asked.approved))
-        again = partial(read, body, service, hosted.offer)
-        asked = await run_off_loop(request, service, again, quick=False)
-    return service, body, asked
+    if not asked.approved or not executes:
+        return service, body, asked
+    _check_calls(len(asked.approved), body.max_tool_calls)
+    with locating_errors():  # what is refused anyway is refused before anything is done
+        seconds = find_time_left(service.settings.timeout).measure()
+        compiling = compile_request(service, asked.turn_request, seconds)
+        compiled = await wait_for_client(request, compiling)
+        check_count(len(compiled.turn.tokens), service.model.engine.context_length)
+    began = time.monotonic()
+    executed += await wait_for_client(request, _carry_out(request, service, asked.approved))
+    again = partial(read, body, service, hosted.offer)
+    asked = await run_off_loop(request, service, again, quick=False)
+    spent = Spent(seconds=time.monotonic() - began, calls=len(executed))
+    return service, body, replace(asked, turn_request=replace(asked.turn_request, spent=spent))
+
+
+def _check_calls(approved: int, most: int | None) -> None:
+    """Refuses approvals of more calls than the request allows.
+
+    Raises:
+        HttpError: there are more.
+    """
+    if most is not None and approved > most:
+        message = f"it allows {most} calls, and {approved} are approved: none was carried out"
+        raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
+
+
+async def _carry_out(
+    request: Request, service: Service, approved: Sequence[ApprovedCall]
+) -> list[Json]:
+    """Carries approved calls out; returns their items."""
+    pool, owner = find_pool(request), find_key_owner(request)
+    calls = _find_executed(request)
+
+    async def borrow(label: str) -> BorrowedServer:
+        assert pool is not None, "a tool is one of its servers"
+        return await pool.borrow(owner, label)
+
+    seconds = service.settings.max_tool_seconds
+    return await calls.carry_out(approved, owner, seconds=seconds, borrow=borrow)
+
+
+def _find_executed(request: Request) -> ExecutedCalls:
+    """The approved calls that this server has carried out."""
+    state = request.app.state
+    if not hasattr(state, "executed_calls"):
+        settings = state.settings
+        state.executed_calls = ExecutedCalls(settings.max_stored, settings.max_stored_bytes)
+    return state.executed_calls
 
 
 def _read_wishes(body: ResponsesRequest, pool: McpServerPool | None) -> Sequence[ServerWish] | None:

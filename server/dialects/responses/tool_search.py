@@ -58,7 +58,7 @@ def read_tools(
     searches = [tool for tool in tools if tool.get("type") == SEARCH]
     if not any(_is_clients(tool) for tool in searches):
         known = [_drop_parameters(tool) for tool in tools]
-        offered = hosted.join(read_offered_tools(known, settings, elsewhere=(MCP,)))
+        offered = _offer(known, settings, hosted)
         deferred = {*_find_deferred(offered), *hosted.deferred}
         if not searches or not deferred:
             return offered
@@ -71,7 +71,7 @@ def read_tools(
     known: list[Json] = []
     for tool in tools:
         known.append(_write_function(tool, listed) if _is_clients(tool) else _drop_parameters(tool))
-    offered = hosted.join(read_offered_tools(known, settings, elsewhere=(MCP,)))
+    offered = _offer(known, settings, hosted)
     deferred = set(_find_deferred(offered))
     shown = offered.defer(deferred, found=())
     found = _read_found(items, shown, settings)
@@ -81,6 +81,11 @@ def read_tools(
 
 def _is_clients(tool: Json) -> bool:
     return tool.get("type") == SEARCH and tool.get("execution") == "client"
+
+
+def _offer(tools: Sequence[Json], settings: Settings, hosted: HostedOffer) -> OfferedTools:
+    """The tools, and behind them those of MCP servers."""
+    return hosted.join(read_offered_tools(tools, settings, elsewhere=(MCP,)), settings.max_tools)
 
 
 def _drop_parameters(tool: Json) -> Json:

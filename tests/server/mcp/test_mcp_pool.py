@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,9 @@ from constrained.mcp.server import ServerCommand
 from server.mcp.hosted_tools import ListedServer
 from server.mcp.mcp_pool import McpPool
 from tests.constrained.mcp.test_servers import raw
+
+RAW = raw().args[0]
+RUN_RAW = f"runpy.run_path({RAW!r})"
 
 
 def run(check: Callable[[McpPool], Awaitable[None]], *names: str, **options: Any) -> None:
@@ -37,6 +42,14 @@ async def find_process(server: ListedServer) -> int:
     return json.loads(str(await where.function.function()))["process"]
 
 
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 async def die(server: ListedServer) -> None:
     (tool,) = [tool for tool in server.tools if tool.name == "die"]
     assert tool.function.function is not None
@@ -47,43 +60,90 @@ async def die(server: ListedServer) -> None:
 def test_each_owner_has_a_process_of_its_own() -> None:
     async def check(pool: McpPool) -> None:
         assert (pool.labels, pool.find_address("raw")) == (["raw"], None)
-        ann, ann_again, bob = [await pool.borrow(who, "raw") for who in ("ann", "ann", "bob")]
-        processes = [await find_process(server) for server in (ann, ann_again, bob)]
-        assert processes[0] == processes[1] != processes[2]
-        assert ann.tools[0].function.name == "raw__echo"
+        servers = [(await pool.borrow(who, "raw")).server for who in ("ann", "ann", "bob")]
+        ann, ann_again, bob = [await find_process(server) for server in servers]
+        assert ann == ann_again != bob
+        assert servers[0].tools[0].function.name == "raw__echo"
 
     run(check)
 
 
-def test_what_nobody_uses_is_closed_first() -> None:
-    now = [0.0]
-
+def test_what_nobody_uses_makes_room() -> None:
     async def check(pool: McpPool) -> None:
-        first = await find_process(await pool.borrow("ann", "raw"))
+        ann = await pool.borrow("ann", "raw")
+        first = await find_process(ann.server)
         with pytest.raises(BusyError, match="all 1 connections"):
             await pool.borrow("bob", "raw")
-        pool.give_back("ann", "raw")
-        now[0] = 5
-        assert await find_process(await pool.borrow("ann", "raw")) == first
-        pool.give_back("ann", "raw")
-        now[0] = 20
-        second = await find_process(await pool.borrow("ann", "raw"))
-        assert second != first  # it was closed
-        pool.give_back("ann", "raw")
-        assert await find_process(await pool.borrow("bob", "raw")) != second  # in its place
+        ann.give_back()
+        ann = await pool.borrow("ann", "raw")
+        assert await find_process(ann.server) == first
+        ann.give_back()
+        bob = await pool.borrow("bob", "raw")
+        assert await find_process(bob.server) != first  # in its place
 
-    run(check, most=1, idle_seconds=10, clock=lambda: now[0])
+    run(check, most=1)
+
+
+def test_what_nobody_uses_for_long_ends_though_nobody_asks_again() -> None:
+    async def check(pool: McpPool) -> None:
+        ann = await pool.borrow("ann", "raw")
+        process = await find_process(ann.server)
+        await asyncio.sleep(0.1)
+        assert is_running(process)  # somebody has it
+        ann.give_back()
+        async with asyncio.timeout(10):
+            while is_running(process):
+                await asyncio.sleep(0.01)
+
+    run(check, idle_seconds=0.05)
 
 
 def test_a_server_that_has_gone_is_connected_anew_for_the_next_request() -> None:
     async def check(pool: McpPool) -> None:
-        server = await pool.borrow("ann", "raw")
-        await die(server)
-        await die(server)  # it was started once more, and is not any more
-        pool.give_back("ann", "raw")
-        assert await find_process(await pool.borrow("ann", "raw"))
+        gone = await pool.borrow("ann", "raw")
+        await die(gone.server)
+        await die(gone.server)  # it was started once more, and is not any more
+        # The next one need not wait for the first to be over.
+        next_one = await pool.borrow("ann", "raw")
+        process = await find_process(next_one.server)
+        gone.give_back()
+        assert await find_process(next_one.server) == process
+        next_one.give_back()
+        assert await find_process((await pool.borrow("ann", "raw")).server) == process
 
     run(check)
+
+
+def test_a_server_that_could_not_be_reached_is_tried_again_by_the_next_request(
+    tmp_path: Path,
+) -> None:
+    missing = tmp_path / "gone"
+    script = f"import os, sys, runpy; os.path.exists({str(missing)!r}) and sys.exit(1); {RUN_RAW}"
+
+    async def check() -> None:
+        pool = McpPool([ServerCommand(sys.executable, ("-c", script), name="raw")], timeout=20)
+        await pool.start()
+        (await pool.borrow("ann", "raw")).give_back()
+        missing.touch()
+        broken = await pool.borrow("bob", "raw")
+        assert "cannot be reached" in str(broken.server.error)
+        missing.unlink()
+        assert (await pool.borrow("bob", "raw")).server.error is None
+        broken.give_back()
+        await pool.close()
+
+    asyncio.run(check())
+
+
+def test_what_is_given_back_to_a_closed_pool_is_no_error() -> None:
+    async def check() -> None:
+        pool = McpPool([raw()], timeout=20)
+        await pool.start()
+        borrowed = await pool.borrow("ann", "raw")
+        await pool.close()
+        borrowed.give_back()
+
+    asyncio.run(check())
 
 
 def test_what_is_wrong_shows_at_the_start() -> None:

@@ -90,6 +90,21 @@ def test_calls_of_the_client_are_left_to_it() -> None:
         assert kinds(ask(client, **WISH, tools=[PING_TOOL], messages=messages)) == ["text"]
 
 
+@needs_own_engine
+def test_tokens_that_run_out_in_a_later_turn_are_those_that_were_asked_for() -> None:
+    with running(scripted(ECHO, "y" * 20_000), mcp=McpPool([raw()], timeout=20)) as client:
+        asked = {"model": "demo", "messages": HELLO, "mcp_servers": [SERVER]}
+        count = client.post("/v1/messages/count_tokens", json=asked).json()
+        room = 20_000 - count["input_tokens"]
+        # The last turn has less room than the whole request may write, and enough for its share.
+        filled = [{"role": "user", "content": "q" * (room - 400)}]
+        message = ask(client, **{**WISH, "messages": filled, "max_tokens": 300})
+        assert message["usage"]["output_tokens"] == 300
+        assert message["stop_reason"] == "max_tokens"
+        message = ask(client, **{**WISH, "messages": filled, "max_tokens": 2000})
+        assert message["stop_reason"] == "model_context_window_exceeded"
+
+
 TOOLSET: Json = {"type": "mcp_toolset", "mcp_server_name": "raw"}
 
 

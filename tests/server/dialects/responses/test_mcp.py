@@ -1,7 +1,8 @@
 """Tools of MCP servers in Responses: this server carries their calls out."""
 
 import json
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ import httpx
 import pytest
 from openai import OpenAI
 
+from constrained.agent.actions import aexecute_call
+from constrained.agent.outcome import CallResult
+from grammars.turn import ToolCall
+from server.dialects.responses import approved_calls
 from server.mcp.mcp_pool import McpPool
 from server.settings import Settings
 from tests.constrained.mcp.test_servers import raw
@@ -144,6 +149,49 @@ def test_a_call_waits_for_approval() -> None:
 
 
 @needs_own_engine
+def test_an_approved_call_is_carried_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    executed: list[str] = []
+
+    async def execute(call: ToolCall, tools: Sequence[Any]) -> CallResult:
+        executed.append(call.name)
+        return await aexecute_call(call, tools)
+
+    monkeypatch.setattr(approved_calls, "aexecute_call", execute)
+    with serve(ECHO) as client:
+        asked = ask(client, tools=[ASKING])
+        id = asked["output"][1]["id"]
+        answer = {"type": "mcp_approval_response", "approval_request_id": id, "approve": True}
+        follows = {"tools": [ASKING], "previous_response_id": asked["id"]}
+        # What is refused for its length, or its limit, is refused before anything is done.
+        long = {"role": "user", "content": "x" * 60_000}
+        assert refuse(client, [answer, long], **follows)["code"] == "context_length_exceeded"
+        error = refuse(client, [answer], max_tool_calls=0, **follows)
+        assert (error["param"], executed) == ("/max_tool_calls", [])
+        first, again = [ask(client, [answer], **follows) for _ in range(2)]
+        assert kinds(first) == kinds(again) == ["mcp_call", "message"]
+        assert first["output"][0] == again["output"][0]
+        assert executed == ["raw__echo"]
+        # One that the client has written with other arguments is another call.
+        item = asked["output"][1] | {"arguments": '{"text": "ho"}'}
+        call = ask(client, [asked["output"][0], item, answer], tools=[ASKING])["output"][0]
+        assert call["output"] == "echo: ho"
+        assert executed == ["raw__echo"] * 2
+
+
+@needs_own_engine
+def test_approved_calls_count_with_the_others() -> None:
+    asking_first = {**MCP, "require_approval": {"never": {"read_only": True}}}
+    with serve(ECHO, LOOK) as client:
+        asked = ask(client, tools=[asking_first])
+        id = asked["output"][1]["id"]
+        answer = {"type": "mcp_approval_response", "approval_request_id": id, "approve": True}
+        follows = {"tools": [asking_first], "previous_response_id": asked["id"]}
+        assert kinds(ask(client, [answer], **follows)) == ["mcp_call", "mcp_call", "message"]
+        bound = ask(client, [answer], max_tool_calls=1, **follows)
+        assert kinds(bound) == ["mcp_call", "message"]
+
+
+@needs_own_engine
 def test_calls_of_the_client_are_left_to_it() -> None:
     with serve(f"{ECHO}\n{hermes_call('ping')}") as client:
         tools = [MCP, FLAT_PING]
@@ -191,6 +239,34 @@ def test_limits() -> None:
         body = ask(client, tools=[MCP], max_tool_calls=1)
         assert kinds(body) == ["mcp_list_tools", "mcp_call", "message"]
         assert refuse(client, tools=[MCP], max_tool_calls=0)["param"] == "/max_tool_calls"
+
+
+def test_repetition_is_counted_once_for_all_turns(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "constrained.server")
+    call = {"type": "function_call", "name": "ping", "arguments": "{}"}
+    items: list[Json] = [{"role": "user", "content": "Hi"}]
+    for number in range(3):
+        items.append({**call, "call_id": f"c{number}"})
+        output = {"type": "function_call_output", "call_id": f"c{number}", "output": "pong"}
+        items.append(output)
+    with serve("", "", "", ECHO) as client:  # a script for each turn of the conversation
+        body = ask(client, items, tools=[MCP, FLAT_PING])
+        assert kinds(body) == ["mcp_list_tools", "mcp_call", "message"]
+        assert body["constrained"]["repeated_calls"] == [{"name": "ping", "count": 3}]
+    warned = [record.getMessage() for record in caplog.records]
+    assert sum("the same call of ping" in message for message in warned) == 1
+
+
+def test_tools_of_servers_count_as_tools() -> None:
+    with serve(settings=Settings(max_tools=9)) as client:
+        error = refuse(client, tools=[FLAT_PING, MCP])
+        assert (error["code"], error["param"]) == ("too_many_tools", "/tools")
+        wish = {"mcp_servers": [{"type": "url", "url": "mcp:raw", "name": "raw"}]}
+        ping = {"name": "ping", "input_schema": {"type": "object"}}
+        hello = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
+        count = "/v1/messages/count_tokens"
+        assert client.post(count, json={**hello, **wish}).status_code == 200
+        assert client.post(count, json={**hello, **wish, "tools": [ping]}).status_code == 400
 
 
 def test_what_may_be_called_is_the_clients_choice(parallel: httpx.Client) -> None:

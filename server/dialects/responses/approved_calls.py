@@ -1,0 +1,203 @@
+"""Responses: calls that the client has approved. They are carried out before the model answers.
+
+Each is carried out once. A request may be sent again, as one whose answer was lost or was refused
+for its length, and has the same approval in it: it gets what has become of the call, or waits for
+it where it is still under way.
+"""
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from constrained.agent.actions import aexecute_call
+from constrained.tools.functions import FunctionTool
+from grammars.errors import SchemaError
+from grammars.lowering.lower import lower
+from grammars.turn import ToolCall, Unfit
+from server.dialects.responses.mcp_items import show_error, show_result
+from server.dialects.responses.store import ITEM_BYTES, pack
+from server.errors import HttpError
+from server.http.disconnects import do_together
+from server.ids import make_id
+from server.mcp.hosted_tools import BorrowedServer, HostedOffer
+
+Json = dict[str, Any]
+MOST_AT_ONCE = 16  # calls of one request
+Borrow: TypeAlias = Callable[[str], Awaitable[BorrowedServer]]
+"""Borrows the MCP server of a label, for the owner of a request."""
+
+
+@dataclass(frozen=True)
+class ApprovedCall:
+    """A call that the client has approved, and that is not carried out yet.
+
+    Args:
+        item: the request for approval.
+        call: the same as a call; `errors` has what is wrong with its arguments.
+        tool: None: it is not offered any more.
+    """
+
+    item: Json
+    call: ToolCall
+    tool: FunctionTool | None
+
+
+def find_approved(items: Sequence[Json], offer: HostedOffer) -> list[ApprovedCall]:
+    """The calls of a conversation that are to be carried out now.
+
+    Raises:
+        HttpError: an approval is of no request.
+    """
+    requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request"}
+    done = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"}
+    found: list[ApprovedCall] = []
+    for item in items:
+        if item["type"] != "mcp_approval_response":
+            continue
+        id = item["approval_request_id"]
+        if id not in requests:
+            message = f"there is no mcp_approval_request {id!r} in this conversation"
+            raise HttpError(400, message, "invalid_value", where="/input")
+        if item["approve"] and id not in done:
+            done.add(id)
+            found.append(_read_approved(requests[id], offer))
+    return found
+
+
+def _read_approved(item: Json, offer: HostedOffer) -> ApprovedCall:
+    tool = offer.find(item["server_label"], item["name"])
+    try:
+        arguments = json.loads(item["arguments"])
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        message = f"the arguments of {item['id']!r} are not the JSON text of an object"
+        raise HttpError(400, message, "invalid_value", where="/input")
+    errors: list[Unfit] = []
+    if tool is not None:
+        try:
+            found = lower(dict(tool.parameters)).find_errors(arguments)
+        except SchemaError:  # what cannot be lowered is not offered
+            found, tool = [], None
+        errors = [Unfit(f"/arguments{error.pointer}", error.message) for error in found]
+    return ApprovedCall(item, ToolCall(item["name"], arguments, errors=tuple(errors)), tool)
+
+
+@dataclass(frozen=True)
+class _ApprovedCallKey:
+    """What is the same call: of the same owner, about the same request for approval. Clients may
+    write such a request themselves, so that its id is not enough."""
+
+    owner: str
+    id: str
+    server: str
+    name: str
+    arguments: str
+
+
+def _find_key(owner: str, item: Json) -> _ApprovedCallKey:
+    return _ApprovedCallKey(
+        owner, item["id"], item["server_label"], item["name"], item["arguments"]
+    )
+
+
+class ExecutedCalls:
+    """Approved calls that are under way or were carried out, the oldest forgotten. For one event
+    loop.
+
+    Args:
+        most: how many; those under way are kept beyond.
+        most_bytes: of the items of all together.
+    """
+
+    def __init__(self, most: int, most_bytes: int):
+        self._most = most
+        self._most_bytes = most_bytes
+        self._size = 0
+        self._kept: OrderedDict[_ApprovedCallKey, asyncio.Task[Json]] = OrderedDict()
+        self._sizes: dict[_ApprovedCallKey, int] = {}  # of those that are over
+
+    async def carry_out(
+        self, approved: Sequence[ApprovedCall], owner: str, *, seconds: float, borrow: Borrow
+    ) -> list[Json]:
+        """Carries calls out, but those that were before; returns the items of all.
+
+        A call that is under way goes on where its client disconnects: whoever sends the request
+        again gets its result.
+
+        Args:
+            owner: whose request it is.
+            seconds: then they are given up; those that have not begun are not carried out.
+            borrow: connects to their servers.
+        """
+        end = asyncio.get_running_loop().time() + seconds
+        places = asyncio.Semaphore(MOST_AT_ONCE)
+
+        async def take(call: ApprovedCall) -> Json:
+            if call.tool is None or call.call.errors:  # its server is not asked
+                return await _carry_out(call)
+            key = _find_key(owner, call.item)
+            async with places:
+                if key not in self._kept:
+                    if asyncio.get_running_loop().time() >= end:
+                        return _give_up(call, f"not executed: {seconds:g} seconds are over")
+                    self._begin(key, _carry_out_until(end, call, borrow))
+                return await asyncio.shield(self._kept[key])
+
+        return await do_together(map(take, approved))
+
+    def _begin(self, key: _ApprovedCallKey, work: Coroutine[Any, Any, Json]) -> None:
+        task = self._kept[key] = asyncio.create_task(work)
+        task.add_done_callback(partial(self._note_end, key))
+
+    def _note_end(self, key: _ApprovedCallKey, task: asyncio.Task[Json]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            del self._kept[key]
+            return
+        self._sizes[key] = len(pack(task.result())) + ITEM_BYTES
+        self._size += self._sizes[key]
+        while len(self._sizes) > self._most or self._size > self._most_bytes:
+            oldest = next(iter(self._sizes))
+            self._size -= self._sizes.pop(oldest)
+            del self._kept[oldest]
+
+
+async def _carry_out_until(end: float, approved: ApprovedCall, borrow: Borrow) -> Json:
+    """Carries a call out, with its server held by the call itself: the request may be over."""
+    borrowed = await borrow(approved.item["server_label"])
+    try:
+        async with asyncio.timeout_at(end):
+            return await _carry_out(approved)
+    except TimeoutError:
+        return _give_up(approved, "the time for calls is over; the outcome is not known")
+    finally:
+        borrowed.give_back()
+
+
+async def _carry_out(approved: ApprovedCall) -> Json:
+    head = _begin_item(approved)
+    if approved.tool is None:
+        text = f"not executed: the tools of this request do not have {head['name']}"
+        return _give_up(approved, text)
+    named = ToolCall(approved.tool.name, approved.call.arguments, errors=approved.call.errors)
+    return head | show_result(await aexecute_call(named, [approved.tool]))
+
+
+def _give_up(approved: ApprovedCall, text: str) -> Json:
+    return _begin_item(approved) | show_error(text) | {"status": "failed"}
+
+
+def _begin_item(approved: ApprovedCall) -> Json:
+    item = approved.item
+    return {
+        "type": "mcp_call",
+        "id": make_id("mcp_"),
+        "approval_request_id": item["id"],
+        "server_label": item["server_label"],
+        "name": item["name"],
+        "arguments": item["arguments"],
+    }

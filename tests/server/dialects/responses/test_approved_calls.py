@@ -1,0 +1,114 @@
+"""Calls that the client has approved, each of which is carried out once."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from constrained.tools.functions import FunctionTool
+from grammars.turn import ToolCall
+from server.dialects.responses.approved_calls import MOST_AT_ONCE, ApprovedCall, ExecutedCalls
+from server.mcp.hosted_tools import BorrowedServer, ListedServer
+
+Json = dict[str, Any]
+
+
+class Shop:
+    """A server with one tool, which buys something once the shop is open."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.begun: list[int] = []
+        self.borrowed = 0
+
+    async def buy(self, number: int) -> str:
+        self.begun.append(number)
+        await self.open.wait()
+        return f"bought {number}"
+
+    def approve(self, *numbers: int) -> list[ApprovedCall]:
+        tool = FunctionTool.from_function(self.buy, description="Buys.")
+        approved: list[ApprovedCall] = []
+        for number in numbers:
+            item: Json = {
+                "id": f"mcpr_{number}",
+                "server_label": "shop",
+                "name": "buy",
+                "arguments": f'{{"number": {number}}}',
+            }
+            approved.append(ApprovedCall(item, ToolCall("buy", {"number": number}), tool))
+        return approved
+
+    async def borrow(self, label: str) -> BorrowedServer:
+        self.borrowed += 1
+
+        def give_back() -> None:
+            self.borrowed -= 1
+
+        return BorrowedServer(ListedServer(label), give_back)
+
+    async def carry_out(
+        self,
+        calls: ExecutedCalls,
+        approved: Sequence[ApprovedCall],
+        owner: str = "ann",
+        seconds: float = 10,
+    ) -> list[Json]:
+        return await calls.carry_out(approved, owner, seconds=seconds, borrow=self.borrow)
+
+
+def test_who_asks_again_waits_for_the_call_that_is_under_way() -> None:
+    async def check() -> None:
+        shop, calls = Shop(), ExecutedCalls(10, 10_000)
+        first = asyncio.create_task(shop.carry_out(calls, shop.approve(1)))
+        while not shop.begun:
+            await asyncio.sleep(0)
+        first.cancel()  # the client has disconnected
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert shop.borrowed == 1  # its server is not closed meanwhile
+        again = asyncio.create_task(shop.carry_out(calls, shop.approve(1)))
+        await asyncio.sleep(0)
+        shop.open.set()
+        (item,) = await again
+        assert (item["output"], item["approval_request_id"]) == ("bought 1", "mcpr_1")
+        assert await shop.carry_out(calls, shop.approve(1)) == [item]
+        assert (shop.begun, shop.borrowed) == ([1], 0)
+        await shop.carry_out(calls, shop.approve(1), owner="bob")
+        assert shop.begun == [1, 1]
+
+    asyncio.run(check())
+
+
+def test_the_time_of_calls_ends() -> None:
+    async def check() -> None:
+        shop, calls = Shop(), ExecutedCalls(100, 100_000)
+        many = shop.approve(*range(MOST_AT_ONCE + 1))
+        items = await shop.carry_out(calls, many, seconds=0.05)
+        assert {item["status"] for item in items} == {"failed"}
+        assert shop.begun == list(range(MOST_AT_ONCE))
+        texts = [item["error"]["content"][0]["text"] for item in items]
+        assert "the outcome is not known" in texts[0]
+        assert "not executed" in texts[-1]
+        # What was not carried out can be, the others are what they are.
+        shop.open.set()
+        again = await shop.carry_out(calls, many)
+        assert again[:-1] == items[:-1]
+        assert again[-1]["output"] == f"bought {MOST_AT_ONCE}"
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(("most", "most_bytes"), [(2, 1_000_000), (10, 1_500)])
+def test_the_oldest_are_forgotten(most: int, most_bytes: int) -> None:
+    async def check() -> None:
+        shop, calls = Shop(), ExecutedCalls(most, most_bytes)
+        shop.open.set()
+        for number in (1, 2, 3, 3, 2):
+            await shop.carry_out(calls, shop.approve(number))
+        assert shop.begun == [1, 2, 3]
+        await shop.carry_out(calls, shop.approve(1))
+        assert shop.begun == [1, 2, 3, 1]
+
+    asyncio.run(check())
