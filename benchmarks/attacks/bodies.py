@@ -63,6 +63,14 @@ def send_messages(count: int, item: Mapping[str, Any]) -> Body:
     return {"messages": [item] * count, "max_tokens": 4}
 
 
+def nest(text: str, depth: int) -> Any:
+    """A list that ends with a list that ends with a list, and so on; the innermost has a text."""
+    value: Any = text
+    for _ in range(depth):
+        value = [1, value]
+    return value
+
+
 def _list_wrong_lists() -> Iterator[Attack]:
     for name, dialect in DIALECTS.items():
         for mib in (1, 4, 31):
@@ -117,6 +125,13 @@ def _list_long_lists() -> Iterator[Attack]:
         "kwargs of 900 kB in each other",
         lambda: fill(CHAT, "chat_template_kwargs", {"x": [{"a": [1]}] * 90_000}),
         statuses=REFUSED,
+    )
+    # Each is a little longer than what is read by one call.
+    nested = partial(nest, "A" * 131_500, 500)
+    yield Attack(
+        "lists that are nested 500 deep in front of long texts, 4 MB",
+        lambda: fill(CHAT, "metadata", {"x": [nested()] * 30}),
+        statuses=(200, 400),
     )
     text = partial(_repeat_text, "word ", 31 * MIB)
     yield Attack(

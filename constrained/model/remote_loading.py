@@ -162,7 +162,7 @@ async def _connect_sglang(
     header, path = _read_tokenizer(client.address, tokenizer)
     sampler = sglang.SglangSampler(client, header.vocabulary, facts, sequences)
     handshake = Handshake(sampler, sglang.make_tokenizer(client), sglang.GRAMMAR_HINT)
-    identity = EngineIdentity(handshake, partial(sglang.read_facts, client))
+    identity = EngineIdentity(handshake, sampler.read_facts)
     await identity.confirm()
     return Connected(sampler, header, path.name, identity)
 

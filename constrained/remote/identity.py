@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Generic, TypeVar
 
 from constrained.deadline import Clock
@@ -21,6 +21,8 @@ from constrained.remote.sampler import DrawnBy
 LOG = logging.getLogger(__name__)
 PAUSE = 1.0  # seconds; no engine ends and starts again within these
 SAMPLE = 256  # tokens whose text is compared
+MOST_STARTS = 64
+"""Starts that are remembered: behind one address there may be several processes."""
 HINT = "Start the engine again with what it had, or start this process again"
 
 
@@ -74,6 +76,7 @@ class EngineIdentity(Generic[Facts]):
         self._lock = asyncio.Lock()
         self._known: Identity[Facts] | None = None
         self._weights: Weights | None = None
+        self._starts = dict[str, None]()  # of what passed the handshake, the oldest first
         self._was_away = True
         self._has_failed = False
         self._answered_at = 0.0
@@ -92,15 +95,23 @@ class EngineIdentity(Generic[Facts]):
             found = Identity(await self._read_facts(), await self._spell())
             if self._known is not None and found != self._known:
                 raise self._refuse(_list_changes(self._known, found))
-            if self._known is not None and found.facts.start != self._known.facts.start:
+            start = found.facts.start
+            if self._known is not None and start not in self._starts:
                 LOG.warning("%s was started again", self._name)
                 self._was_away = True
             if self._was_away:
                 await self._handshake.check()
                 self._know_weights(await self._handshake.read_weights())
             self._known = found
+            self._remember_start(start)
             self._was_away = self._has_failed = False
             self._answered_at = self._clock()
+
+    def _remember_start(self, start: str) -> None:
+        self._starts.pop(start, None)
+        self._starts[start] = None
+        if len(self._starts) > MOST_STARTS:
+            del self._starts[next(iter(self._starts))]
 
     @property
     def _name(self) -> str:
@@ -108,15 +119,19 @@ class EngineIdentity(Generic[Facts]):
 
     def _know_weights(self, found: Weights) -> None:
         """Compares the weights; others are taken where the engine says that they are others: it
-        has changed them on purpose, and computes anew what it had cached.
+        has changed them on purpose, and computes anew what it had cached. To name them for the
+        first time, or no more, does not say so.
 
         Raises:
-            RemoteError: they are others, and it says that they are the same.
+            RemoteError: they are others, and it does not say so.
         """
         known = self._weights or found
-        has_same_name = found.drawn_by.weights == known.drawn_by.weights
-        if has_same_name and not found.may_be(known):
-            raise self._refuse(["weights"])
+        before, now = known.drawn_by.weights, found.drawn_by.weights
+        are_named_others = None not in (before, now) and before != now
+        if not are_named_others:
+            if not found.may_be(known):
+                raise self._refuse(["weights"])
+            found = replace(found, likely=found.likely or known.likely)
         self._weights = found
 
     async def _spell(self) -> str:

@@ -1,5 +1,6 @@
 """Continuous batching: requests get sequences, and each step decodes a batch for all of them."""
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence, Set
@@ -21,6 +22,7 @@ from constrained.schedule.decode_overlap import DecodeOverlap
 from constrained.schedule.fair_share import FairShare
 from grammars.wire.format import count_common
 
+LOG = logging.getLogger(__name__)
 BLOCK = 64  # tokens of a prompt that are decoded together where that has to be always the same
 STEP = 512  # tokens of one decode: so long does a prompt keep the others waiting
 BACKGROUND_STEP = 16  # of them for a request that is in no hurry, while others are under way
@@ -463,6 +465,11 @@ class Schedule:
 
 
 def _end_in_error(running: ActiveTurn, error: Exception) -> None:
-    running.turn.close()
-    running.turn.note_failure()
-    running.seat.result.set_exception(error)
+    """Gives a caller the error of its turn, whatever else goes wrong: it waits for that."""
+    try:
+        running.turn.close()
+        running.turn.note_failure()
+    except Exception:  # of the caller's own function, which may write to a full disk
+        LOG.exception("what was traced of a failed turn could not be handed over")
+    finally:
+        running.seat.result.set_exception(error)

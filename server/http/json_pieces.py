@@ -2,23 +2,30 @@
 
 The reader of the standard library lets no other thread run until it is done: a quarter of a second
 for 30 MB. So a long text is cut at commas between values. What stands between two cuts is a list,
-or an object, for that reader; only a value that is longer than a piece is entered, and a text that
-is longer is read part by part. Values and mistakes are the same as those of the whole.
+or an object, for that reader; only a value that no piece has the whole of is entered, and a text
+that is longer is read part by part. Values and mistakes are the same as those of the whole.
+
+Each stretch is looked through once for cuts, those of all levels, however deep values are nested;
+again only what nothing was found in.
 """
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 PIECE = 1 << 17  # bytes; a list of small numbers is read in 3 ms
 LONGEST_NUMBER = 1 << 17  # characters
+LEAST_LOOK = 16  # bytes in which the end of a text is looked for first
 _OPENS, _CLOSES = b"[{", b"]}"
-_DEPTHS = np.zeros(256, np.int8)
-_DEPTHS[list(_OPENS)] = 1
-_DEPTHS[list(_CLOSES)] = -1
-_COMMA, _QUOTE = ord(","), ord('"')
+_QUOTE = ord('"')
+_OPEN, _CLOSE, _COMMA = 1, -1, 2
+_MARKS = np.zeros(256, np.int8)
+_MARKS[list(_OPENS)] = _OPEN
+_MARKS[list(_CLOSES)] = _CLOSE
+_MARKS[ord(",")] = _COMMA
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 _SCALAR = re.compile(
     rb"true|false|null|NaN|-?Infinity|-?[0-9]++(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
@@ -61,6 +68,50 @@ def read_in_pieces(text: bytes, read: ReadPiece) -> Any:
     return value
 
 
+@dataclass(frozen=True)
+class _Cuts:
+    """Where a stretch of the text may be cut: the marks of the lists and objects that begin in
+    front of it or end behind it. Those in between are read whole.
+
+    Args:
+        end: of the stretch, in bytes of the text.
+        commas: between items.
+        brackets: the beginnings and ends, in order.
+        closes: for each bracket, whether it is an end.
+    """
+
+    end: int
+    commas: "np.ndarray"
+    brackets: "np.ndarray"
+    closes: "np.ndarray"
+
+    def find(self, at: int) -> tuple[int | None, bool]:
+        """Where to cut behind the short items of a list or an object: at its end, and True; or in
+        front of a longer one at a comma, which is None where there is none.
+
+        Args:
+            at: the first of these items begins here, in the stretch.
+        """
+        number = int(np.searchsorted(self.brackets, at))
+        bracket = self.end
+        if number < self.brackets.size:
+            bracket = int(self.brackets[number])
+            if self.closes[number]:
+                return bracket, True
+        last = int(np.searchsorted(self.commas, bracket)) - 1
+        if last < 0 or self.commas[last] < at:
+            return None, False
+        return int(self.commas[last]), False
+
+    def has_bracket(self, at: int) -> bool:
+        """True if a list or an object begins or ends behind this byte."""
+        return bool(self.brackets.size and self.brackets[-1] >= at)
+
+
+_NOTHING = np.zeros(0, np.int64)
+_NO_CUTS = _Cuts(0, commas=_NOTHING, brackets=_NOTHING, closes=_NOTHING)
+
+
 class _PieceReader:
     """A walk through the text."""
 
@@ -68,6 +119,7 @@ class _PieceReader:
         self._text = text
         self._read = read
         self._at = 0  # the byte that is read next
+        self._cuts = _NO_CUTS
 
     def check_end(self) -> None:
         self._skip_space()
@@ -100,25 +152,35 @@ class _PieceReader:
         """Adds the next items to a list or an object, as long as they are short; true behind its
         end, false in front of an item that is longer than a piece."""
         while True:
-            window = self._text[self._at : self._at + PIECE]
-            commas, end = _find_cuts(window)
-            if end is None and not commas.size:
-                if self._at + len(window) == len(self._text):
-                    self._read_items(value, window, b"", follows=follows)
+            cut, is_end = self._find_cut()
+            if cut is None:
+                if self._cuts.end == len(self._text):
+                    self._read_items(value, self._text[self._at :], b"", follows=follows)
+                if not self._cuts.has_bracket(self._at):
+                    self._cuts = _NO_CUTS  # of no use in the item, which may be entered
                 return False
-            cut = int(commas[-1]) if end is None else end
             closer = _name_closer(value)
-            if end is not None:
-                closer = window[end : end + 1]  # which may be the wrong one
-            items = self._read_items(value, window[:cut], closer, follows=follows)
+            if is_end:
+                closer = self._text[cut : cut + 1]  # which may be the wrong one
+            short = self._text[self._at : cut]
+            items = self._read_items(value, short, closer, follows=follows)
             if isinstance(value, list):
                 value.extend(items)
             else:
                 value.update(items)
-            self._at += cut + 1
-            if end is not None:
+            self._at = cut + 1
+            if is_end:
                 return True
             follows = True
+
+    def _find_cut(self) -> tuple[int | None, bool]:
+        """See `_Cuts.find`: in the stretch that is looked through already, or else from here on."""
+        if self._at < self._cuts.end:
+            cut, is_end = self._cuts.find(self._at)
+            if cut is not None or self._cuts.has_bracket(self._at):
+                return cut, is_end
+        self._cuts = _find_cuts(self._text[self._at : self._at + PIECE], self._at)
+        return self._cuts.find(self._at)
 
     def _read_items(self, value: Any, items: bytes, closer: bytes, *, follows: bool) -> Any:
         """The short items between two cuts.
@@ -176,25 +238,39 @@ class _PieceReader:
         self._at += 1
         parts: list[str] = []
         while True:
-            piece = self._text[self._at : self._at + PIECE]
-            masked = piece.replace(rb"\\", b"__").replace(rb"\"", b"__")
-            end = masked.find(b'"')
+            masked, end = self._look_for_quote(PIECE if parts else LEAST_LOOK)
             cut = end
             if end < 0:
                 cut = self._find_whole(masked)
             if end < 0 and cut == 0:
                 raise NotJsonError("Unterminated string starting at", begin)
-            parts.append(self._read(b'"%b"' % piece[:cut], self._at - 1))
+            part = self._text[self._at : self._at + cut]
+            parts.append(self._read(b'"%b"' % part, self._at - 1))
             self._at += cut
             if end >= 0:
                 self._at += 1
                 return "".join(parts)
 
+    def _look_for_quote(self, size: int) -> tuple[bytes, int]:
+        """The next piece of a text, masked, and the quote in it that ends the text; -1: there is
+        none. Where there is one, the piece is not much longer than the text.
+
+        Args:
+            size: bytes that are looked through first.
+        """
+        while True:
+            size = min(size, PIECE)
+            masked = _mask(self._text[self._at : self._at + size])
+            end = masked.find(b'"')
+            if end >= 0 or size == PIECE:
+                return masked, end
+            size *= 2
+
     def _find_whole(self, masked: bytes) -> int:
         """The length of the part of a text in which no character and no escape is cut.
 
         Args:
-            masked: the text from here on, without backslashes that are characters.
+            masked: the text from here on.
         """
         end = len(masked)
         escape = masked.find(b"\\", max(0, end - _ESCAPE + 1))
@@ -230,21 +306,40 @@ def _name_closer(value: Any) -> bytes:
     return b"]" if isinstance(value, list) else b"}"
 
 
-def _find_cuts(window: bytes) -> tuple["np.ndarray", int | None]:
-    """The commas between the items of a list or an object, and its end, if that is in the window.
+def _mask(text: bytes) -> bytes:
+    """A part of the text, as long, without backslashes and quotes that are characters."""
+    if b"\\" in text:
+        text = text.replace(rb"\\", b"__").replace(rb"\"", b"__")
+    return text
+
+
+def _find_cuts(window: bytes, begin: int) -> _Cuts:
+    """Where a stretch may be cut.
 
     Args:
-        window: it begins with an item.
+        window: begins with an item of a list or an object, or with its end.
+        begin: its place in the text.
     """
-    if b"\\" in window:
-        window = window.replace(rb"\\", b"__").replace(rb"\"", b"__")
-    codes = np.frombuffer(window, np.uint8)
+    codes = np.frombuffer(_mask(window), np.uint8)
     # Sums of 8 bits run over, which leaves them even or odd.
     is_outside = np.cumsum(codes == _QUOTE, dtype=np.uint8) % 2 == 0
-    steps = np.where(is_outside, _DEPTHS[codes], np.int8(0))
-    depths = np.cumsum(steps, dtype=np.int32)
-    commas = np.flatnonzero(is_outside & (codes == _COMMA) & (depths == 0))
-    ends = np.flatnonzero(depths < 0)
-    if not ends.size:
-        return commas, None
-    return commas, int(ends[0])
+    marks = np.where(is_outside, _MARKS[codes], np.int8(0))
+    places = np.flatnonzero(marks)
+    marks = marks[places]
+    is_comma = marks == _COMMA
+    steps = np.where(is_comma, np.int8(0), marks)
+    depths = np.concatenate([np.zeros(1, np.int32), np.cumsum(steps, dtype=np.int32)])
+    before = np.minimum.accumulate(depths)  # how far down it went
+    behind = np.minimum.accumulate(depths[::-1])[::-1]  # how far down it goes from here on
+    began_before = depths == before
+    ends_behind = depths == behind
+    commas = is_comma & (began_before | ends_behind)[1:]
+    closes = before[1:] < before[:-1]
+    opens = (marks == _OPEN) & ends_behind[1:]
+    brackets = np.flatnonzero(closes | opens)
+    return _Cuts(
+        begin + len(window),
+        commas=begin + places[commas],
+        brackets=begin + places[brackets],
+        closes=closes[brackets],
+    )

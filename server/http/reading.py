@@ -24,6 +24,7 @@ from server.http.serving import find_named_service
 from server.models.served_models import ServedModels
 from server.settings import Settings
 from server.time_left import find_time_left, start_time
+from server.turns.openai_fields import ANSWERS
 from server.turns.service import Service
 
 T = TypeVar("T")
@@ -31,17 +32,7 @@ M = TypeVar("M", bound=BaseModel)
 Json = dict[str, Any]
 QUICK = 64 << 10
 """Bytes of a body that is read without waiting for those of other clients."""
-_ANSWERS = (
-    "response_format",
-    "json_schema",
-    "structured_outputs",
-    "grammar",
-    "regex",
-    "choice",
-    "output_config",
-    "output_format",
-    "text",
-)
+_ANSWERS = (*ANSWERS, "structured_outputs", "output_config", "output_format", "text", "format")
 """Fields of all dialects that say what an answer has to be: to read a schema takes its time."""
 
 
@@ -77,7 +68,8 @@ async def read_request(
     name = request.query_params.get("model")
     known: Json | None = None
     if models.has_choice and not name:
-        known = await _read_unassigned(request, partial(read_object, data, settings))
+        reading = partial(read_object, data, settings)
+        known = await run_unassigned(request, reading, quick=is_short)
         name = _find_name(known)
     with time_left.pause():  # a model that has to be loaded is loaded for others, too
         service = await find_named_service(request, name)
@@ -109,7 +101,7 @@ async def read_fields(request: Request, kind: type[M]) -> M:
     def read() -> M:
         return validate_fields(read_object(data, settings), kind, settings)
 
-    return await _read_unassigned(request, read)
+    return await run_unassigned(request, read, quick=len(data) <= QUICK)
 
 
 def _find_name(value: Json) -> str | None:
@@ -119,8 +111,12 @@ def _find_name(value: Json) -> str | None:
     return name if isinstance(name, str) else None
 
 
-async def _read_unassigned(request: Request, work: Callable[[], T]) -> T:
-    """Reads in the threads that all models share.
+async def run_unassigned(request: Request, work: Callable[[], T], *, quick: bool) -> T:
+    """Does some work for a request in the threads that all models share, as long as its client
+    waits.
+
+    Args:
+        quick: it takes no longer than a look at the clock; all else waits for its turn.
 
     Raises:
         HttpError: the client has gone away.
@@ -129,12 +125,11 @@ async def _read_unassigned(request: Request, work: Callable[[], T]) -> T:
     models: ServedModels = request.app.state.models
     seconds = find_time_left(request.app.state.settings.timeout).measure()
     deadline = set_deadline(seconds, time.monotonic)
-    is_short = len(await request.body()) <= QUICK
     work, owner = as_caller(work), find_owner()
 
     def start(is_wanted: Wanted) -> Future[T]:
         check = partial(check_demand, is_wanted, deadline, time.monotonic)
-        return models.readers.submit(work, Order(owner, is_known=is_short, check=check))
+        return models.readers.submit(work, Order(owner, is_known=quick, check=check))
 
     return await wait_for_client(request, arun(start))
 

@@ -1,5 +1,5 @@
 """The models of a server: loaded when they are asked for, unloaded when their memory is needed.
 
-Start with `served_models`; `leases` has the models that requests hold, `model_files` reads which
-there are. `embedding_service` is the model for embeddings, which is not one of them.
+Start with `served_models`; `model_files` reads which there are. `embedding_service` is
+the model for embeddings, which is not one of them.
 """

@@ -25,7 +25,7 @@ from server.turns.request_lists import Texts, stop_at_first
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
 MOST_BIASED = 100_000  # characters of all texts whose tokens get a bias: 0.2 s to find these
-_ANSWERS = (
+ANSWERS = (
     "response_format", "json_schema", "grammar", "regex", "choice", "guided_json", "guided_regex",
     "guided_choice", "guided_grammar",
 )  # fmt: skip
@@ -234,7 +234,7 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
         Raises:
             HttpError: names the field.
         """
-        for name in _ANSWERS:
+        for name in ANSWERS:
             check_size(getattr(self, name), settings, f"/{name}")
         if self.structured_outputs is not None:
             check_size(self.structured_outputs.model_dump(), settings, "/structured_outputs")

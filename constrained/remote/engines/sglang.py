@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from constrained.cache_scope import COMMON
@@ -57,13 +57,15 @@ class SglangFacts(EngineFacts):
 
     Args:
         model: where its weights are from.
-        context_length: tokens of a sequence, as far as its KV cache has room for them.
+        context_length: tokens of a sequence.
+        room: those of them that its KV cache has room for; it may depend on the free memory.
         has_salts: it keeps the cached prompts of different salts apart.
         has_seeds: a request may have its seed.
     """
 
     model: str
     context_length: int
+    room: int = field(compare=False)
     has_salts: bool
     has_seeds: bool
 
@@ -86,12 +88,14 @@ async def read_facts(client: HttpClient) -> SglangFacts:
             context = read_count(engine, first, "max_model_len")
         case _:
             raise refuse(engine, listed, "it names no model")
+    room = context
     if "max_req_input_len" in info:  # it shortens replies without a word that do not fit
-        context = min(context, read_count(engine, info, "max_req_input_len"))
+        room = min(context, read_count(engine, info, "max_req_input_len"))
     times = json.dumps(info.get("startup_time"), sort_keys=True)
     return SglangFacts(
         model=str(model.get("model_path", "")),
         context_length=context,
+        room=room,
         has_salts=_read_version(info.get("version")) >= SALTED,
         has_seeds=info.get("enable_deterministic_inference") is True,
         start=f"{info.get('version', '')} {times}",
@@ -132,9 +136,16 @@ class SglangSampler(HttpSampler):
         sequences: int | None = None,
     ):
         lacks = LACKS if facts.has_salts else (*LACKS, Lack.SALTS)
-        limits = SamplerLimits(facts.context_length, sequences or REQUESTS, lacks)
+        limits = SamplerLimits(facts.room, sequences or REQUESTS, lacks)
         super().__init__(client, vocabulary, limits)
         self._facts = facts
+
+    async def read_facts(self) -> SglangFacts:
+        """Asks the server again what it is; started again, it may have another room. Raises
+        RemoteError."""
+        facts = await read_facts(self._client)
+        self.limits = replace(self.limits, context_length=facts.room)
+        return facts
 
     def check(self, request: SampleRequest) -> None:
         check_sampling(request.sampling, self.name, BOUNDS)

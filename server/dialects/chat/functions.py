@@ -23,15 +23,20 @@ def read_function_messages(messages: Sequence[Json]) -> list[Json]:
     """The messages with tool calls, and results that name them.
 
     Raises:
-        HttpError: there is a result, and no call of that function before it.
+        HttpError: there is a result, and no call of that function before it; or a call is no
+            object.
     """
     read: list[Json] = []
     called: Json = {}  # the id of the last call of each function
     for number, message in enumerate(messages):
         call = message.get("function_call")
+        if call is not None and not isinstance(call, dict):
+            text = "function_call has to be an object: the name and the arguments of the call"
+            where = f"/messages/{number}/function_call"
+            raise HttpError(400, text, "invalid_value", where=where)
         if message.get("role") == "function":
             read.append(_read_result(message, called, f"/messages/{number}"))
-        elif isinstance(call, dict) and not message.get("tool_calls"):
+        elif call is not None and not message.get("tool_calls"):
             id = f"call_{number}"
             called[str(call.get("name"))] = id
             kept = {key: value for key, value in message.items() if key != "function_call"}
@@ -45,7 +50,7 @@ def read_function_messages(messages: Sequence[Json]) -> list[Json]:
 def _read_result(message: Json, called: Json, where: str) -> Json:
     """The result of a function as that of its last call."""
     name = message.get("name")
-    if name not in called:
+    if not isinstance(name, str) or name not in called:
         text = f"there is no call of the function {name!r} before its result"
         raise HttpError(400, text, "invalid_value", where=f"{where}/name")
     return {**message, "role": "tool", "tool_call_id": called[name]}

@@ -54,7 +54,7 @@ def read_mcp_item(item: Json, where: str) -> Json:
             return known | {"tools": item.get("tools") or [], "error": item.get("error")}
         case "mcp_call":
             return known | {
-                "approval_request_id": item.get("approval_request_id"),
+                "approval_request_id": _read_optional(item, "approval_request_id", where),
                 "output": _read_optional(item, "output", where),
                 "error": item.get("error"),
                 "status": item.get("status") or "completed",

@@ -1,10 +1,10 @@
 """Responses: the paths, of which all but the first are about responses that are kept."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
@@ -27,9 +27,10 @@ from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, describe_body, describe_errors, describe_reply
-from server.http.reading import run_off_loop
+from server.http.reading import run_off_loop, run_unassigned
 from server.http.replies import answer
 from server.http.serving import find_key_owner
+from server.http.sse import encode_json
 from server.mcp.hosted_tools import (
     BorrowedServer,
     HostedOffer,
@@ -46,7 +47,9 @@ from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 router = APIRouter()
+T = TypeVar("T")
 Json = dict[str, Any]
+JSON = "application/json"
 KEPT = describe_errors(400, 401, 404, 503)
 EXAMPLE = {"model": "demo", "input": "Hello!", "max_output_tokens": 30}
 HIDDEN: dict[str, Any] = {"response_model": None, "include_in_schema": False}
@@ -268,23 +271,38 @@ def find_store(request: Request) -> ResponseStore:
     return state.responses
 
 
-def _find(id: str, request: Request) -> StoredResponse:
-    stored = find_store(request).get(find_key_owner(request), id)
-    if stored is None:
-        raise HttpError(404, f"there is no response {id!r}", "not_found")
-    return stored
+async def _read_kept(id: str, request: Request, read: Callable[[StoredResponse], T]) -> T:
+    """Reads something of a response that is kept, off the event loop.
+
+    Raises:
+        HttpError: there is none, or what `read` raises.
+        BusyError, DeadlineError: too much waits, or the time of the request is over.
+    """
+    store, owner = find_store(request), find_key_owner(request)
+
+    def find() -> T:
+        stored = store.get(owner, id)
+        if stored is None:
+            raise HttpError(404, f"there is no response {id!r}", "not_found")
+        return read(stored)
+
+    return await run_unassigned(request, find, quick=False)
+
+
+def _show(stored: StoredResponse) -> bytes:
+    return encode_json(stored.response)
 
 
 @router.get(
     "/v1/responses/{id}", response_model=None, responses=describe_reply(ModelResponse) | KEPT
 )
 @router.get("/responses/{id}", **HIDDEN)
-async def show_response(id: str, request: Request, stream: bool = False) -> Json:
+async def show_response(id: str, request: Request, stream: bool = False) -> Response:
     """A response that is kept."""
     if stream:
         message = "a response is streamed only while it is made: leave stream out"
         raise HttpError(400, message, "unsupported_field", where="/stream")
-    return _find(id, request).response
+    return Response(await _read_kept(id, request, _show), media_type=JSON)
 
 
 @router.delete("/v1/responses/{id}", responses=KEPT)
@@ -300,7 +318,7 @@ async def delete_response(id: str, request: Request) -> DeletedResponse:
 @router.post("/responses/{id}/cancel", **HIDDEN)
 async def cancel_response(id: str, request: Request) -> Json:
     """Refuses: a response that has an id is not running; closing its stream ends one that is."""
-    status = _find(id, request).response["status"]
+    status = await _read_kept(id, request, lambda stored: stored.response["status"])
     message = f"the response is {status}: close the stream of one that is running to cancel it"
     raise HttpError(400, message, "invalid_value")
 
@@ -317,9 +335,21 @@ async def list_input_items(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     order: Literal["asc", "desc"] = "desc",
     after: str = "",
-) -> Json:
+) -> Response:
     """The items that a response answered, those included that earlier responses brought."""
-    items = list(_find(id, request).context)
+    show = partial(_show_items, limit=limit, order=order, after=after)
+    return Response(await _read_kept(id, request, show), media_type=JSON)
+
+
+def _show_items(
+    stored: StoredResponse, *, limit: int, order: Literal["asc", "desc"], after: str
+) -> bytes:
+    """A page of the items that a response answered.
+
+    Raises:
+        HttpError: there is no item `after`.
+    """
+    items = list(stored.context)
     if order == "desc":
         items.reverse()
     if after:
@@ -328,10 +358,11 @@ async def list_input_items(
             raise HttpError(400, f"there is no item {after!r}", "invalid_value", where="/after")
         items = items[ids.index(after) + 1 :]
     shown = items[:limit]
-    return {
+    page = {
         "object": "list",
         "data": shown,
         "has_more": len(items) > limit,
         "first_id": shown[0]["id"] if shown else "",
         "last_id": shown[-1]["id"] if shown else "",
     }
+    return encode_json(page)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from grammars.long_json import write_pieces
+from server.http.json_pieces import read_in_pieces
 
 Json = dict[str, Any]
 Key: TypeAlias = tuple[str, str]
@@ -46,7 +47,11 @@ def pack(value: Any) -> bytes:
 
 
 def _unpack(packed: bytes) -> Any:
-    return json.loads(packed.decode(errors="surrogatepass"))
+    return read_in_pieces(packed, _read_piece)
+
+
+def _read_piece(piece: bytes, offset: int) -> Any:
+    return json.loads(piece.decode(errors="surrogatepass"))
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,8 @@ class ResponseStore:
         return True
 
     def get(self, owner: str, id: str) -> StoredResponse | None:
-        """The response of this id; None if the owner has none."""
+        """The response of this id; None if the owner has none. A long one takes its time: not on
+        an event loop."""
         with self._lock:
             kept = self._kept.get((owner, id))
             if kept is None:

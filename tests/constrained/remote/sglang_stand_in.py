@@ -34,8 +34,6 @@ RANGES = (
     ("max_new_tokens", 0, 2**31),
     ("sampling_seed", -(2**63), 2**63 - 1),
 )
-RESERVED = 6
-"""Tokens of the context that requests do not get."""
 
 
 class SglangRefusalError(ValueError):
@@ -81,7 +79,7 @@ def add_sglang(
 ) -> None:
     """Adds the routes."""
     context_length = sampler.limits.context_length
-    most_input = context_length - RESERVED
+    most_input = context_length - facts.reserved
     tokenizer = build_tokenizer(sampler.vocabulary, ())
 
     @app.get("/server_info")
@@ -124,6 +122,8 @@ def add_sglang(
     async def generate(body: Json) -> Response:
         if type(body.get("rid")) is not str:
             return JSONResponse({"error": "rid is no text"}, 400)
+        if body.get("return_logprob") and not facts.tells_probabilities:
+            return JSONResponse({"error": {"message": "no probabilities"}}, 400)
         parameters = body["sampling_params"]
         room = max(0, context_length - len(body["input_ids"]) - 2)
         request = replace(

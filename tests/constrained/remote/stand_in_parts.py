@@ -47,15 +47,19 @@ class StandInFacts:
         version: of the engine.
         started: when.
         has_seeds: it takes seeds of requests.
+        reserved: tokens of the context that its memory has no room for.
+        tells_probabilities: or refuses to.
         is_incremental: its events have the new tokens alone.
     """
 
     path: str = "/elsewhere/model"
-    weights: str = "default"
+    weights: str | None = "default"
     build: str = "vllm-0.33.0-0a1b2c3d"
     version: str = "0.5.23"
     started: float = 1.5
     has_seeds: bool = False
+    reserved: int = 6
+    tells_probabilities: bool = True
     is_incremental: bool = False
 
 

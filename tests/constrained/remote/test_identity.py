@@ -150,6 +150,49 @@ def test_weights_that_an_engine_changes_are_taken(
     assert len(handshakes) == 1
 
 
+@pytest.mark.parametrize(
+    "between", [StandInFacts(tells_probabilities=False, started=2), StandInFacts(started=2)]
+)
+@pytest.mark.parametrize("name", [None, "default"])
+def test_weights_are_compared_with_the_last_that_were_told(
+    sampler: LocalSampler, between: StandInFacts, name: str | None
+):
+    """To name them for the first time does not say that they are others."""
+    kind = EngineKind.SGLANG
+    machine = Machine(make_stand_in(kind, sampler, Seen(), facts=StandInFacts(weights=name)))
+    other: Any = OtherWeights(sampler)
+    with fronting(machine, kind) as model:
+        model.call("Hi", max_tokens=1)
+        machine.engine = make_stand_in(kind, sampler, Seen(), facts=replace(between, weights=name))
+        model.call("Hi", max_tokens=1)
+        machine.engine = make_stand_in(kind, other, Seen(), facts=StandInFacts(started=3))
+        with pytest.raises(RemoteError, match="differs in: weights"):
+            model.call("Hi", max_tokens=1)
+
+
+def test_several_servers_behind_one_address_are_known_again(
+    sampler: LocalSampler, caplog: pytest.LogCaptureFixture
+):
+    facts = StandInFacts()
+    machine = Machine(make_stand_in(EngineKind.VLLM, sampler, Seen(), facts=facts))
+    with fronting(machine, EngineKind.VLLM) as model:
+        for started in (2, 1.5, 2, 1.5):
+            facts.started = started
+            model.call("Hi", max_tokens=1)
+    assert caplog.text.count("was started again") == 1
+
+
+def test_an_engine_may_have_another_room_once_it_is_started_again(sampler: LocalSampler):
+    kind = EngineKind.SGLANG
+    machine = Machine(make_stand_in(kind, sampler, Seen()))
+    with fronting(machine, kind) as model:
+        before = model.engine.context_length
+        less = StandInFacts(started=2, reserved=StandInFacts().reserved + 100)
+        machine.engine = make_stand_in(kind, sampler, Seen(), facts=less)
+        model.call("Hi", max_tokens=1)
+        assert model.engine.context_length == before - 100
+
+
 def test_an_engine_that_comes_back_has_to_enforce_grammars(sampler: LocalSampler):
     engine = make_stand_in(LLAMA_SERVER, sampler, Seen())
     machine = Machine(engine)

@@ -27,7 +27,6 @@ from constrained.remote.address import EngineKind
 from constrained.remote.local_sampler import LocalSampler
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
 from tests.constrained.remote.replies import CITIES, FAULTS, GREEDY, WEATHER, ask, ask_through
-from tests.constrained.remote.sglang_stand_in import RESERVED
 from tests.constrained.remote.stand_in_parts import Seen, StandInFacts
 from tests.constrained.remote.stand_ins import make_stand_in, serving
 
@@ -204,7 +203,7 @@ def test_no_request_was_one_that_the_engine_refuses(
 
 def test_room_that_an_engine_keeps_for_itself_is_not_used(remotes: dict[EngineKind, Model]):
     """SGLang would shorten the reply without a word."""
-    assert remotes[EngineKind.SGLANG].engine.context_length == 1024 - RESERVED
+    assert remotes[EngineKind.SGLANG].engine.context_length == 1024 - StandInFacts().reserved
 
 
 def test_events_may_have_the_new_tokens_alone(

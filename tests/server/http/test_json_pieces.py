@@ -106,3 +106,36 @@ def test_no_piece_is_long() -> None:
     assert read_in_pieces(json.dumps(value).encode(), note) == value
     assert max(sizes) <= PIECE + len("[]")
     assert len(sizes) < 99
+
+
+LONG = b'"' + b"a" * (PIECE + 999) + b'"'
+NESTED = [
+    (b"[1," * 500, b"]" * 500),
+    (b"[" * 500, b",1]" * 500),
+    (b'{"a":1,"b":' * 500, b"}" * 500),
+    (b'{"b":' * 500, b',"a":[]}' * 500),
+    (b'{"' + b"\\n" * 99 + b'":', b"}"),
+    ((b'{"' + b"n" * 260 + b'":') * 400, b"}" * 400),
+    (b"[[1]," * 500, b" , [{}] ]" * 500),
+    (b"[" * 500 + b" " * 999, b" " * 99 + b"]" * 500),
+]
+
+
+@pytest.mark.parametrize(("opened", "closed"), NESTED)
+@pytest.mark.parametrize("middle", [LONG, b"[1]" + b" " * PIECE, b"[" + b"1," * 66_000])
+def test_depth_adds_no_looks(
+    opened: bytes, closed: bytes, middle: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is nested deeply where it is cut is looked through as often as any other text."""
+    looked = list[int]()
+    mask = json_pieces._mask
+
+    def note(text: bytes) -> bytes:
+        looked.append(len(text))
+        return mask(text)
+
+    monkeypatch.setattr(json_pieces, "_mask", note)
+    ends = b"1]" if middle.startswith(b"[1,") else b""
+    text = b"[" + b",".join([opened + middle + ends + closed] * 3) + b"]"
+    assert read_in_pieces(text, lambda piece, offset: json.loads(piece)) == json.loads(text)
+    assert sum(looked) < 6 * len(text)

@@ -217,6 +217,12 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"functions": [{}]}, "/functions/0/name", "no name"),
     ({"functions": [PING["function"]], "function_call": {"name": "x"}}, "/tool_choice", "unknown"),
     ({"messages": [{"role": "function", "name": "f", "content": "1"}]}, "/messages/0/name", "f"),
+    ({"messages": [{"role": "function", "name": [], "content": "1"}]}, "/messages/0/name", "call"),
+    (
+        {"messages": [{"role": "assistant", "content": "", "function_call": "abc"}]},
+        "/messages/0/function_call",
+        "object",
+    ),
     ({"response_format": {"type": "xml"}}, "/response_format", "not known"),
     ({"chat_template_kwargs": {"messages": 1}}, "/chat_template_kwargs/messages", "may not"),
     ({"continue_final_message": True}, "/messages/0", "assistant"),

@@ -34,6 +34,7 @@ def message(**fields: Any) -> Json:
 
 IMAGE = {"type": "input_image", "image_url": "data:,"}
 CALL = {"type": "function_call", "call_id": "call_abcdefghi", "name": "ping", "arguments": "{}"}
+MCP_CALL = {"type": "mcp_call", "id": "a", "server_label": "s", "name": "n", "arguments": "{}"}
 REFUSED: list[tuple[Json, str, str]] = [
     ({"input": ""}, "/input", "no input"),
     ({"input": []}, "/input", "no input"),
@@ -51,6 +52,7 @@ REFUSED: list[tuple[Json, str, str]] = [
         "input_image",
     ),
     ({"input": [{"type": "reasoning", "content": [{}]}]}, "/input/0/content/0/text", "no text"),
+    ({"input": [{**MCP_CALL, "approval_request_id": []}]}, "/input/0/approval_request_id", "text"),
     ({"tools": [{"type": "custom", "name": ""}]}, "/tools/0/name", "no name"),
     ({"tools": [{"type": "function"}]}, "/tools/0/name", "no name"),
     ({"tool_choice": "sometimes"}, "/tool_choice", "not known"),

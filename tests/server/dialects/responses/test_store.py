@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from constrained.errors import RequestError
-from server.dialects.responses import request, routes
+from server.dialects.responses import request, routes, store
 from server.settings import Settings
 from tests.scripted_model import scripted
 from tests.server.dialects.responses.test_responses import RESPONSES, ask, refuse
@@ -90,8 +90,14 @@ def test_conversations_are_read_beside_the_event_loop(
     }
     for name, module in places.items():
         watch(module, name)
-    ask(plain)
+    id = ask(plain)["id"]
     assert seen == list(places)
+    watch(store, "_unpack")
+    for method, end in (("GET", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+        seen.clear()
+        response = plain.request(method, f"{RESPONSES}/{id}{end}")
+        assert response.status_code == (400 if end == "/cancel" else 200)
+        assert seen == ["_unpack"] * 2, end
 
 
 def test_only_so_many_responses_are_kept() -> None:
