@@ -42,6 +42,7 @@ from grammars.schema.nodes import (
     Array,
     Boolean,
     Constant,
+    Extra,
     Flat,
     Json,
     Node,
@@ -568,19 +569,39 @@ def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
     return builder.embed(JsonSchema(text), "string")
 
 
-def find_texts(objects: Iterable[Object], definitions: Mapping[str, Node]) -> frozenset[str]:
-    """The declared keys whose value may be text in one of several objects, of which any may be
-    written. In formats of raw text, all other scalars of these keys have to be text, too: the
-    lexer cannot tell which object it is, and would not give up a text that may go on."""
+@dataclass(frozen=True)
+class TextMembers:
+    """The members that may be text in one of several objects, of which any may be written.
+
+    Args:
+        keys: those among the declared keys of all the objects.
+        extras: may undeclared ones be?
+    """
+
+    keys: frozenset[str] = frozenset()
+    extras: bool = False
+
+    def has(self, member: Property | Extra) -> bool:
+        """May the member be text in one of the objects?"""
+        return member.key in self.keys if isinstance(member, Property) else self.extras
+
+
+def find_texts(objects: Iterable[Object], definitions: Mapping[str, Node]) -> TextMembers:
+    """The members that may be text in one of the objects. In formats of raw text, all other scalars
+    of these members have to be text, too: the lexer cannot tell which object it is, and would not
+    give up a text that may go on."""
     branches = list(objects)
     if len(branches) < 2:
-        return frozenset()
+        return TextMembers()
     found = set[str]()
     for key in {declared.key for branch in branches for declared in branch.properties}:
         members = [branch.find(key) for branch in branches]
         if any(_may_be_text(member.node, definitions) for member in members if member):
             found.add(key)
-    return frozenset(found)
+    extras = [extra for branch in branches for extra in branch.extras]
+    # What one object leaves undeclared another one may declare.
+    has_text = bool(found) or any(_may_be_text(extra.node, definitions) for extra in extras)
+    return TextMembers(frozenset(found), has_text)
 
 
 def _may_be_text(node: Node, definitions: Mapping[str, Node]) -> bool:
