@@ -10,10 +10,8 @@ from typing import cast
 
 from grammars.build.members import write_items
 from grammars.build.values import (
-    TextMembers,
     Values,
     admits_empty_text,
-    find_texts,
     match_texts,
     write_text,
 )
@@ -56,6 +54,7 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
+from grammars.schema.text_members import TextMembers, find_texts
 from grammars.spelling.nested import KEY, find_extras, is_key, is_writable, part, spell_words
 from grammars.spelling.parts import take_apart
 from grammars.wire.format import NestedArguments

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from grammars.build.values import (
-    TextMembers,
     Values,
     admits_empty_text,
     choose_word,
-    find_texts,
     match_texts,
     write_text,
 )
@@ -52,6 +50,7 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
+from grammars.schema.text_members import TextMembers, find_texts
 from grammars.spelling.tagged import (
     CONTAINER,
     admits_any_text,

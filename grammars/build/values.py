@@ -7,7 +7,7 @@ raw-text formats. Multiples, and patterns that are not read here, are left to ll
 
 import json
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -42,7 +42,6 @@ from grammars.schema.nodes import (
     Array,
     Boolean,
     Constant,
-    Extra,
     Flat,
     Json,
     Node,
@@ -54,7 +53,6 @@ from grammars.schema.nodes import (
     String,
     Union,
     escape,
-    flatten,
 )
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.lexemes import (
@@ -567,42 +565,3 @@ def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
         schema["maxLength"] = node.max_length
     text = json.dumps(schema, ensure_ascii=False)
     return builder.embed(JsonSchema(text), "string")
-
-
-@dataclass(frozen=True)
-class TextMembers:
-    """The members that may be text in one of several objects, of which any may be written.
-
-    Args:
-        keys: those among the declared keys of all the objects.
-        extras: may undeclared ones be?
-    """
-
-    keys: frozenset[str] = frozenset()
-    extras: bool = False
-
-    def has(self, member: Property | Extra) -> bool:
-        """May the member be text in one of the objects?"""
-        return member.key in self.keys if isinstance(member, Property) else self.extras
-
-
-def find_texts(objects: Iterable[Object], definitions: Mapping[str, Node]) -> TextMembers:
-    """The members that may be text in one of the objects. In formats of raw text, all other scalars
-    of these members have to be text, too: the lexer cannot tell which object it is, and would not
-    give up a text that may go on."""
-    branches = list(objects)
-    if len(branches) < 2:
-        return TextMembers()
-    found = set[str]()
-    for key in {declared.key for branch in branches for declared in branch.properties}:
-        members = [branch.find(key) for branch in branches]
-        if any(_may_be_text(member.node, definitions) for member in members if member):
-            found.add(key)
-    extras = [extra for branch in branches for extra in branch.extras]
-    # What one object leaves undeclared another one may declare.
-    has_text = bool(found) or any(_may_be_text(extra.node, definitions) for extra in extras)
-    return TextMembers(frozenset(found), has_text)
-
-
-def _may_be_text(node: Node, definitions: Mapping[str, Node]) -> bool:
-    return any(isinstance(part, String | AnyValue) for part in flatten(node, definitions))
