@@ -12,7 +12,6 @@ from grammars.build.members import write_items
 from grammars.build.values import (
     Values,
     admits_empty_text,
-    find_texts,
     match_texts,
     write_text,
 )
@@ -55,6 +54,7 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
+from grammars.schema.text_members import TextMembers, find_texts
 from grammars.spelling.nested import KEY, find_extras, is_key, is_writable, part, spell_words
 from grammars.spelling.parts import take_apart
 from grammars.wire.format import NestedArguments
@@ -146,7 +146,7 @@ class NestedRules:
             return sequence(self._builder.fixed(mark), terminal)
         return self._builder.terminal(match_texts(keys.wrap(mark + before, ">")), "TAG")
 
-    def _body(self, node: Flat, texts: frozenset[str] = frozenset()) -> Expression:
+    def _body(self, node: Flat, texts: TextMembers) -> Expression:
         """A value that is no text; `texts`: the members that may be text in another object."""
         match node:
             case Array():
@@ -156,7 +156,7 @@ class NestedRules:
             case Constant(values) if isinstance(values[0], str):
                 return Literal(values[0]) if values[0] else EMPTY
             case Constant(values) if isinstance(values[0], list | dict):
-                return self._body(cast(Flat, take_apart(values[0])))
+                return self._body(cast(Flat, take_apart(values[0])), texts)
             case _:
                 return self._values.value(node, self._definitions)
 
@@ -187,12 +187,12 @@ class NestedRules:
         opener = self._builder.fixed(self._hole.open(name))
         return sequence(opener, self._element(node, name))
 
-    def _members(self, node: Object, texts: frozenset[str]) -> Expression:
+    def _members(self, node: Object, texts: TextMembers) -> Expression:
         """The members; EMPTY if there can be none."""
-        declared = [self._member(p, beside_text=p.key in texts) for p in node.properties]
+        declared = [self._member(p, beside_text=texts.has(p)) for p in node.properties]
         extras: list[Expression] = []
         for keys, value in find_extras(node, self._hole):
-            element = self._element(value, None, beside_text=bool(texts))
+            element = self._element(value, None, beside_text=texts.extras)
             extras.append(sequence(self._any_tag("<", keys), element))
         extra = self._builder.define(choice(extras), "extra") if extras else None
         members = arrange(node.properties, bool(extras), node.presence, self._values.order)

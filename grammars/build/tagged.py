@@ -12,7 +12,6 @@ from grammars.build.values import (
     Values,
     admits_empty_text,
     choose_word,
-    find_texts,
     match_texts,
     write_text,
 )
@@ -51,6 +50,7 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
+from grammars.schema.text_members import TextMembers, find_texts
 from grammars.spelling.tagged import (
     CONTAINER,
     admits_any_text,
@@ -93,7 +93,7 @@ class TaggedRules:
         self._values = values
         self._builder = values.builder
         self._order = values.order
-        self._texts = frozenset[str]()  # of the tool under way
+        self._texts = TextMembers()  # of the tool under way
         # Of values that are the same in all tools, by their tags and by what may follow them: most
         # are plain text.
         self._known: dict[tuple[_ArgumentValue, Follow], Expression] = {}
@@ -184,11 +184,8 @@ class TaggedRules:
 
     def _value_of(self, member: Property | Extra) -> "_ArgumentValue":
         """The value of an argument; that of an undeclared one may have any key."""
-        if isinstance(member, Property):
-            tags, beside_text = self._tags.of(member.key), member.key in self._texts
-        else:
-            tags, beside_text = self._tags, bool(self._texts)
-        return _ArgumentValue(tags, member.node, beside_text)
+        tags = self._tags.of(member.key) if isinstance(member, Property) else self._tags
+        return _ArgumentValue(tags, member.node, self._texts.has(member))
 
     def _write_parametric(
         self, value: "_ArgumentValue", members: Unordered, definitions: Definitions

@@ -7,7 +7,7 @@ raw-text formats. Multiples, and patterns that are not read here, are left to ll
 
 import json
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -53,7 +53,6 @@ from grammars.schema.nodes import (
     String,
     Union,
     escape,
-    flatten,
 )
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.lexemes import (
@@ -566,22 +565,3 @@ def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
         schema["maxLength"] = node.max_length
     text = json.dumps(schema, ensure_ascii=False)
     return builder.embed(JsonSchema(text), "string")
-
-
-def find_texts(objects: Iterable[Object], definitions: Mapping[str, Node]) -> frozenset[str]:
-    """The declared keys whose value may be text in one of several objects, of which any may be
-    written. In formats of raw text, all other scalars of these keys have to be text, too: the
-    lexer cannot tell which object it is, and would not give up a text that may go on."""
-    branches = list(objects)
-    if len(branches) < 2:
-        return frozenset()
-    found = set[str]()
-    for key in {declared.key for branch in branches for declared in branch.properties}:
-        members = [branch.find(key) for branch in branches]
-        if any(_may_be_text(member.node, definitions) for member in members if member):
-            found.add(key)
-    return frozenset(found)
-
-
-def _may_be_text(node: Node, definitions: Mapping[str, Node]) -> bool:
-    return any(isinstance(part, String | AnyValue) for part in flatten(node, definitions))

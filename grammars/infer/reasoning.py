@@ -396,13 +396,26 @@ def _find_end(prompt: str, block: Reasoning) -> str:
 
 def _find_block(prompt: str, block: Reasoning) -> State:
     opened, closed = prompt.rfind(block.opener.text), prompt.rfind(block.closer.text)
+    if not isinstance(block.closer, Marker):
+        closed = _find_break(prompt, block, opened)
     if opened > closed:
         written = prompt[opened + len(block.opener.text) :]
         return State(Start.OPEN, _find_missing(block.pad_open, written))
-    if closed >= 0 and (opened >= 0 or isinstance(block.closer, Marker)):
+    if closed >= 0:
         written = prompt[closed + len(block.closer.text) :]
         return State(Start.CLOSED, _find_missing(block.after, written))
     return State()
+
+
+def _find_break(prompt: str, block: Reasoning, opened: int) -> int:
+    """The place of a closer that is but white space, behind the opener there and its pad, which may
+    be the same text; -1 if there is none."""
+    if opened < 0:
+        return -1
+    behind = opened + len(block.opener.text)
+    if prompt.startswith(block.pad_open, behind):
+        behind += len(block.pad_open)
+    return prompt.find(block.closer.text, behind)
 
 
 def _find_lead(prompt: str, format: Format) -> str:

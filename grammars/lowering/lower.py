@@ -38,6 +38,7 @@ from grammars.schema.nodes import (
     unite,
 )
 from grammars.schema.subschemas import look_up
+from grammars.schema.text_members import find_covered
 from grammars.schema.validator import find_multiplied
 from grammars.steps import WRITTEN, StepsError, limit_steps, spend
 
@@ -226,6 +227,7 @@ class _Lowering:
             self.findings.narrow(
                 at, keyword, "no multiple with a point (10.0) beside other numbers"
             )
+        self._narrow_raw(united, at, keyword)
         return united
 
     def _lower_split(self, split: Split, at: str) -> Node:
@@ -239,7 +241,21 @@ class _Lowering:
                 self.findings.enforce(at, keyword)
             else:
                 self.findings.check(at, keyword, "the mask enforces a part of it")
-        return unite([self._lower_beside(base, part, at) for part in split.parts])
+        united = unite([self._lower_beside(base, part, at) for part in split.parts])
+        self._narrow_raw(united, at, split.keywords[0])
+        return united
+
+    def _narrow_raw(self, alternatives: Node, at: str, keyword: str) -> None:
+        """Tells of what formats of raw text cannot write before it is clear which object it is."""
+        nodes = list(flatten(alternatives, self.definitions))
+        objects = [node for node in nodes if isinstance(node, Object)]
+        covered = find_covered(objects, self.definitions)
+        if covered:
+            reason = (
+                f"in formats of raw text, no list, object or multiple as {covered[0]!r} before what"
+                " tells that it is no text"
+            )
+            self.findings.narrow(at, keyword, reason)
 
     def _lower_beside(self, base: Mapping[str, Json], part: Json, at: str) -> Node:
         """A part conjoined with the keywords beside it."""

@@ -155,6 +155,11 @@ class Object:
         for declared in self.properties:
             if declared.key == key:
                 return declared
+        return self.find_extra(key)
+
+    def find_extra(self, key: str) -> Extra | None:
+        """The undeclared keys that a key is one of that is not declared; None if it cannot be
+        there."""
         for extra in self.extras:
             if extra.keys.accepts(key):
                 return extra

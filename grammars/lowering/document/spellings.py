@@ -150,7 +150,7 @@ def name_parts(flat: dict[str, Json], note: Note) -> None:
     """The name of a type, or null, where a schema has to stand."""
     for keyword in _NAMED_PARTS:
         parts = flat.get(keyword)
-        if is_object(parts):
+        if is_object(parts) and not _is_schema(parts):
             read = {key: _read_part(part) for key, part in parts.items()}
             if read != parts:
                 flat[keyword] = read
@@ -165,6 +165,11 @@ def name_parts(flat: dict[str, Json], note: Note) -> None:
         if isinstance(given, str) and _read_part(given) != given:
             flat[keyword] = _read_part(given)
             note(keyword, "the name of a type is read as a schema")
+
+
+def _is_schema(parts: Mapping[str, Json]) -> bool:
+    """Does a schema stand where a map of them has to, with its type and its own properties?"""
+    return isinstance(parts.get("type"), str) and is_object(parts.get("properties"))
 
 
 def _read_part(part: Json) -> Json:

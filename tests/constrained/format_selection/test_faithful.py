@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.faithful import TOOLS, Bench, list_trials
+from benchmarks.inputs.rendered import find_start
 from grammars.errors import RenderError
 from grammars.infer.detect import Origin
 from grammars.parse.parser import parse
 from grammars.render import render
-from grammars.turn import Turn
+from grammars.turn import Start, State, Turn
 
 FOLDER = Path(__file__).parents[2] / "data" / "invented"
 TRIALS = 9  # of each template
@@ -60,6 +61,7 @@ def open_bench(name: str) -> Bench:
         "name_closes",  # a tag of the name of the call around its arguments
         "needs_system",  # without which it refuses every conversation
         "thought_in_words",  # a thought that ends with its line
+        "thought_prompted",  # and that the prompt opens with a line break
         "react_final_answer",  # a thought in every turn, content behind words
         "react_pause",  # a word behind all calls
         "french_words",
@@ -88,6 +90,7 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         ("trims_strings", "with a text with white space around it"),
         ("two_thoughts", "with reasoning and a call it writes"),
         ("counted_brackets", "one call is not written as the first, or the last, of two calls"),
+        ("s_expression", "no tag opens a call: it begins with '(call '"),  # as an answer may
     ],
 )
 def test_what_no_format_says_is_explained(name: str, reason: str) -> None:
@@ -114,6 +117,14 @@ def test_a_thought_that_its_line_ends_has_no_other_line() -> None:
     assert (read.reasoning, read.content) == ("I look.", "It is so.\nThat is all.")
     with pytest.raises(RenderError):
         render(Turn("It is so.", "I look.\nI see."), format)
+
+
+def test_the_line_break_behind_an_opener_in_the_prompt_closes_no_thought() -> None:
+    selected = open_bench("thought_prompted").teaching
+    state = find_start(selected)
+    assert state == State(Start.OPEN)
+    read = parse("I look.\nIt is so.", selected.format, (), state)
+    assert (read.reasoning, read.content) == ("I look.", "It is so.")
 
 
 def test_words_around_every_answer_are_no_content() -> None:

@@ -36,6 +36,14 @@ CONDITION = {
     "then": {"required": ["zip"]},
     "else": {"required": ["code"]},
 }
+OPEN = {
+    "oneOf": [
+        {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"],
+         "additionalProperties": TEXT},
+        {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"],
+         "additionalProperties": INTEGER},
+    ]
+}  # fmt: skip
 CASES: list[tuple[Any, list[dict[str, Any]]]] = [
     (
         KINDS,
@@ -57,11 +65,19 @@ CASES: list[tuple[Any, list[dict[str, Any]]]] = [
             {"code": 3},
         ],
     ),
+    (
+        OPEN,
+        [
+            {"x": "t", "kind": "a"},
+            {"x": 1, "kind": "b"},
+            {"kind": "b", "x": 1},
+        ],
+    ),
 ]
 
 
 @pytest.mark.parametrize("format", RAW, ids=lambda format: format.name)
-@pytest.mark.parametrize(("schema", "values"), CASES, ids=["kinds", "condition"])
+@pytest.mark.parametrize(("schema", "values"), CASES, ids=["kinds", "condition", "open"])
 def test_a_scalar_is_written_beside_text_of_another_object(
     format: Format, schema: Any, values: list[dict[str, Any]]
 ) -> None:

@@ -199,10 +199,43 @@ def test_a_reference_that_leads_nowhere_is_mended(schema: Any, at: str, meant: s
 
 
 @pytest.mark.parametrize(
-    "reference", ["#Item", "https://a.b/Item", "Other", "#/$defs/Twice", "#/$defs/Item/x"]
-)
+    "reference",
+    [
+        "#Item", "https://a.b/Item", "Other", "#/$defs/Twice", "#/$defs/Item/x",
+        "#/properties/owner/properties/Item", "#/properties/Item",
+    ],
+)  # fmt: skip
 def test_a_reference_that_may_mean_two_things_or_nothing_is_refused(reference: str) -> None:
     twice = {"$defs": {**NAMED, "Item2": {}}, "definitions": {"Twice": {}}}
     twice["components"] = {"schemas": {"Twice": {"type": "null"}}}
     with pytest.raises(SchemaError):
         lower({"properties": {"a": {"$ref": reference}}, **twice})
+
+
+@pytest.mark.parametrize(
+    ("schema", "where"),
+    [
+        ({"properties": {"x": {"properties": {"a": {"$ref": "#/properties/a"}}}}},
+         "/properties/x/properties/a/$ref"),
+        ({"$defs": {"a": {"$ref": "a"}}, "properties": {"x": {"$ref": "#/$defs/a"}}},
+         "/$defs/a/$ref"),
+        ({"$defs": {"a": {"anyOf": [{"$ref": "a"}, {}]}}, "properties": {"x": {"$ref": "a"}}},
+         "/$defs/a/anyOf/0/$ref"),
+        ({"$defs": {"a": {"$ref": "b"}, "b": {"$ref": "#/$defs/c"}, "c": {"$ref": "a"}},
+          "properties": {"x": {"$ref": "b"}}}, "/$defs/c/$ref"),
+        ({"properties": {"x": {"type": "object", "properties": {
+            "type": "object", "properties": {"city": {"type": "string"}}}}}},
+         "/properties/x/properties/type"),
+    ],
+)  # fmt: skip
+def test_what_has_no_sensible_meaning_is_refused_with_its_place(schema: Any, where: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        lower({"type": "object", **schema})
+    assert caught.value.where == where
+
+
+def test_a_long_chain_of_names_is_followed_once() -> None:
+    names = {f"a{i}": {"$ref": f"a{i + 1}"} for i in range(400)}
+    document, findings, _ = read_document({"$defs": {**names, "a400": {"type": "string"}}})
+    assert len(findings) == 400
+    assert document["$defs"]["a0"] == {"$ref": "#/$defs/a1"}

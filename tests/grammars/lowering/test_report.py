@@ -137,3 +137,30 @@ def test_what_is_refused_of_characters_is_told(keyword: str) -> None:
     values = {"pattern": r"^\p{L}\p{L}\p{L}\p{L}\p{L}$", "format": "email"}
     found = lower({"type": "string", keyword: values[keyword]}, only_object=False).report
     assert [f.keyword for f in found.narrowed] == [keyword]
+
+
+MULTIPLE = {"type": "integer", "multipleOf": 3}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_told"),
+    [
+        ({"type": "string"}, MULTIPLE, True),
+        ({"type": "array"}, {"type": "string"}, True),
+        ({"type": ["string", "object"]}, {"type": "string"}, True),
+        ({"type": "string"}, {"type": "integer"}, False),
+        ({"type": "array"}, MULTIPLE, False),
+        ({"type": ["string", "array"]}, {"type": ["string", "array"]}, False),
+    ],
+)
+def test_what_raw_text_covers_in_another_object_is_told(
+    first: Any, second: Any, *, is_told: bool
+) -> None:
+    parts: list[Any] = []
+    for kind, value in (("a", first), ("b", second)):
+        parts.append({"properties": {"value": value, "kind": {"const": kind}}})
+    whole = {"type": "object", "properties": {"kind": {}}, "required": ["kind"]}
+    condition = {"if": parts[0], "then": parts[0], "else": parts[1]}
+    for keyword, schema in (("oneOf", {**whole, "oneOf": parts}), ("if", {**whole, **condition})):
+        told = [f.keyword for f in lower(schema).report.narrowed if "'value'" in f.reason]
+        assert told == [keyword] * is_told
