@@ -78,7 +78,7 @@ class JsonWriter:
     def _know(self, name: str) -> None:
         """The name of the tool is known."""
         schema = self._schemas.get(name)
-        self._members = _MemberFinder(schema)
+        self._members = _MemberFinder()
         self._numbers = NumberSettler(schema)
 
     def feed(self, piece: str) -> None:
@@ -89,7 +89,7 @@ class JsonWriter:
         """
         if self._translator is not None:
             text = self._translator.feed(piece)
-            self._sink.add(text, self._members.read(text, self._translator.signs))
+            self._tell(text, self._translator.signs)
         elif not self._is_late and not self._is_over:
             self._feed_json(piece, [s for s in self.scanner.signs if s.level >= self._level])
 
@@ -114,8 +114,13 @@ class JsonWriter:
                 self._is_over = True
                 piece, signs = piece[: sign.at + 1], signs[:number]
                 break
-        boundaries = self._members.read(piece, [s for s in signs if s.level == self._level])
-        self._sink.add(self._numbers.feed(piece, signs, start), boundaries)
+        self._tell(piece, signs, start)
+
+    def _tell(self, text: str, signs: Sequence[Sign], start: int = 0) -> None:
+        """More of the JSON text of the arguments, from `start` on, with all signs in it."""
+        settled = self._numbers.feed(text, signs, start)
+        own = [sign for sign in self._numbers.signs if sign.level == self._level]
+        self._sink.add(settled, self._members.read(settled, own))
 
     def end(self, name: Json, arguments: Json) -> None:
         """All has been read; `name` is empty where it stands elsewhere."""
@@ -137,14 +142,9 @@ def _compile_head(node: JsonCall) -> re.Pattern[str]:
 
 
 class _MemberFinder:
-    """Finds where the members of an object begin and end, by the signs on its own level.
+    """Finds where the members of an object begin and end, by the signs on its own level."""
 
-    Args:
-        schema: that of the object, by which its numbers are read; None: it is not known.
-    """
-
-    def __init__(self, schema: Schema | None = None) -> None:
-        self._schema = schema if schema and len(schema.objects) == 1 else None
+    def __init__(self) -> None:
         self._key: str | None = None
         self._parts: list[str] = []  # of the key or value under way
         self._is_broken = False
@@ -173,15 +173,10 @@ class _MemberFinder:
                 self._key = str(read_json(part))
                 found.append(ArgumentStart(self._key))
             elif self._key is not None and sign.text in ",}]":
-                found.append(ArgumentEnd(self._key, self._read_value(self._key, part)))
+                found.append(ArgumentEnd(self._key, read_json(part)))
                 self._key = None
         self._parts.append(text[start:])
         return found
-
-    def _read_value(self, key: str, text: str) -> Json:
-        value = read_json(text)
-        member = self._schema.find_members(key)[0] if self._schema else None
-        return value if member is None else settle(value, member)
 
 
 _WORD = re.compile(r"[^\s,:{}\[\]]+")
@@ -195,7 +190,7 @@ class RawToJson:
         style: how the object is written; its strings have no escapes.
 
     Attributes:
-        signs: those of the outermost object in the text that `feed` has returned last.
+        signs: those in the text that `feed` has returned last.
     """
 
     def __init__(self, style: JsonStyle):
@@ -261,8 +256,7 @@ class RawToJson:
     def _count(self, sign: str, at: int) -> None:
         if sign in "{[":
             self._brackets += sign
-        if len(self._brackets) == 1:
-            self.signs.append(Sign(sign, at, level=1))
+        self.signs.append(Sign(sign, at, level=len(self._brackets)))
         if sign in "}]":
             self._brackets = self._brackets[:-1]
         self._is_key = sign in "{," and self._brackets.endswith("{")

@@ -184,7 +184,7 @@ def test_arguments_stream_as_the_json_that_is_read(name: str, data: st.DataObjec
 
 def spell_numbers(text: str) -> str:
     """The text with a point in whole numbers, as models write them where an integer is wanted."""
-    return re.sub(r"(?<=[:\[,] )(-?[0-9]{1,9})(?=[,\]}])", r"\1.0", text)
+    return re.sub(r"(?<=[:\[,])( ?-?[0-9]{1,9})(?=[,\]}])", r"\1.0", text)
 
 
 def assert_tells_at_once(case: Case, text: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from grammars.formats import HERMES, MISTRAL
+from grammars.formats import GEMMA4, HERMES, MISTRAL
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect
 from grammars.turn import ArgumentEnd, ArgumentsDelta, CallRead, Tool
@@ -33,6 +33,21 @@ SCHEMA = {
 }
 TOOLS = [Tool("f", lower(SCHEMA))]
 UNION = [Tool("f", lower({"anyOf": [SCHEMA, {"type": "object", "properties": {"m": True}}]}))]
+SQUARE = {
+    "type": "object",
+    "properties": {"kind": {"const": "square"}, "size": {"type": "integer"}},
+}
+CIRCLE = {"type": "object", "properties": {"kind": {"const": "circle"}, "size": {"type": "number"}}}
+EITHER = {"oneOf": [shape | {"required": ["kind", "size"]} for shape in (SQUARE, CIRCLE)]}
+SHAPES = [Tool("f", lower(EITHER))]
+INNER = {
+    "shape": EITHER,
+    "rows": {"type": "array", "items": EITHER},
+    "of": {"anyOf": [{"type": "array", "items": {"type": t}} for t in ("integer", "number")]},
+    "any": {"anyOf": [SQUARE, True]},
+    "n": {"type": "integer"},
+}
+INSIDE = [Tool("f", lower({"type": "object", "properties": INNER}))]
 CASES = [
     ('{"n": 2.0}', '{"n": 2}'),
     ('{"n": -0.0, "x": -0.0}', '{"n": 0, "x": -0.0}'),
@@ -51,6 +66,30 @@ CASES = [
     ('{"whole": {"a": 1.0, "b": [2]}}', '{"whole": {"a": 1, "b": [2.0]}}'),
     ('{"n":\n7}', '{"n":\n7}'),
 ]
+CHOICES = [
+    (SHAPES, '{"kind": "square", "size": 2.0}', '{"kind": "square", "size": 2}'),
+    (SHAPES, '{"size": 2.0, "kind": "square"}', '{"size": 2, "kind": "square"}'),
+    (SHAPES, '{"kind": "circle", "size": 2.0}', '{"kind": "circle", "size": 2.0}'),
+    (SHAPES, '{"kind": "circle", "size": 2.5}', '{"kind": "circle", "size": 2.5}'),
+    (
+        INSIDE,
+        '{"shape": {"size": 2.0, "kind": "square"}, "n": 3.0}',
+        '{"shape": {"size": 2, "kind": "square"}, "n": 3}',
+    ),
+    (
+        INSIDE,
+        '{"rows": [{"size": 2.0 , "kind": "square"}, {"size": 1e3, "kind": "circle"}]}',
+        '{"rows": [{"size": 2 , "kind": "square"}, {"size": 1e3, "kind": "circle"}]}',
+    ),
+    (INSIDE, '{"of": [1.0, 2.5], "n": 1.0}', '{"of": [1.0, 2.5], "n": 1}'),
+    (INSIDE, '{"of": [1.0, "a", 2.0]}', '{"of": [1.0, "a", 2.0]}'),
+    (
+        INSIDE,
+        '{"any": {"kind": "square", "size": 2.0}}',
+        '{"any": {"kind": "square", "size": 2.0}}',
+    ),
+    (INSIDE, '{"shape": {"size": 2.0, "size": [2.0]}}', '{"shape": {"size": 2.0, "size": [2.0]}}'),
+]
 OPENERS = {HERMES.name: '<tool_call>\n{{"name": "f", "arguments": {}}}\n</tool_call>'}
 OPENERS[MISTRAL.name] = "[TOOL_CALLS]f[ARGS]{}"
 
@@ -63,15 +102,35 @@ def test_deltas_have_the_numbers_that_are_read(
 ) -> None:
     text = OPENERS[format.name].format(written)
     for cut in range(0, len(text), 5):
-        parser = Parser(format, tools, stream=True)
-        events = [*parser.feed(text[:cut]), *parser.feed(text[cut:]), *parser.close()]
-        deltas = [event for event in events if isinstance(event, ArgumentsDelta)]
-        (call,) = [event.call for event in events if isinstance(event, CallRead)]
-        streamed = "".join(delta.text for delta in deltas)
-        assert streamed == told
-        assert json.dumps(json.loads(streamed)) == json.dumps(call.arguments)
-        ends = {b.key: b.value for d in deltas for b in d.boundaries if isinstance(b, ArgumentEnd)}
-        assert tools is UNION or json.dumps(ends) == json.dumps(call.arguments)
+        assert_tells(Parser(format, tools, stream=True), text, cut, told)
+
+
+@pytest.mark.parametrize(("tools", "written", "told"), CHOICES)
+def test_a_number_waits_for_the_object_that_is_meant(
+    tools: list[Tool], written: str, told: str
+) -> None:
+    text = OPENERS[HERMES.name].format(written)
+    for cut in range(len(text)):
+        assert_tells(Parser(HERMES, tools, stream=True), text, cut, told)
+
+
+def test_numbers_beside_raw_strings_are_those_that_are_read() -> None:
+    text = '<|tool_call>call:f{n:77.0,rows:[{n:8.0,s:<|"|>9.0<|"|>}],x:1.0}<tool_call|>'
+    told = '{"n": 77, "rows": [{"n": 8, "s": "9.0"}], "x": 1.0}'
+    for cut in range(len(text)):
+        assert_tells(Parser(GEMMA4, TOOLS, stream=True), text, cut, told)
+
+
+def assert_tells(parser: Parser, text: str, cut: int, told: str) -> None:
+    """The text, cut there, streams these arguments, which are those of its call."""
+    events = [*parser.feed(text[:cut]), *parser.feed(text[cut:]), *parser.close()]
+    deltas = [event for event in events if isinstance(event, ArgumentsDelta)]
+    (call,) = [event.call for event in events if isinstance(event, CallRead)]
+    streamed = "".join(delta.text for delta in deltas)
+    assert streamed == told
+    assert json.dumps(json.loads(streamed)) == json.dumps(call.arguments)
+    ends = {b.key: b.value for d in deltas for b in d.boundaries if isinstance(b, ArgumentEnd)}
+    assert json.dumps(ends) == json.dumps(call.arguments)
 
 
 def test_what_is_no_number_is_not_held_back() -> None:
