@@ -105,7 +105,7 @@ def test_a_turn_whose_tokens_run_out_in_the_call_beyond() -> None:
 
 
 def test_the_last_call_may_be_cut() -> None:
-    """It is closed because the tokens run out, and the turn does not have more calls: it is said."""
+    """It is closed because the tokens run out, and no more calls may follow: it is said."""
     script = hermes_call("roll", '{"sides": 6, "to": "' + "".join(map(str, range(99))) + '"}')
     for limits in ({}, {"max_calls": 1}, {"parallel": False}):
         reply = scripted(script).call(
