@@ -123,9 +123,11 @@ class _TurnRules:
                 raise PolicyError(message, hint=hint)
             return EMPTY
         if state.start is Start.OPEN:
+            inner = self._inner_pad(block, state.pad)
             if think is Think.FORBIDDEN:
-                return sequence(self._calls.spaced(block.closer.text), self._pad(block.after))
-            return self._thought_text(block)
+                closer = self._calls.spaced(block.closer.text)
+                return sequence(inner, closer, self._pad(block.after))
+            return sequence(inner, self._thought_text(block))
         if state.start is Start.CLOSED:
             if think is Think.REQUIRED:
                 hint = "Leave thinking optional, or let the template open the block"
@@ -145,10 +147,16 @@ class _TurnRules:
         if lead or think is Think.FORBIDDEN:
             return self._pad(self._state.pad) if closed is None else closed
         text = self._thought_text(block)
-        whole = sequence(self._calls.spaced(block.opener.text), text)
+        inner = self._inner_pad(block, block.pad_open)
+        whole = sequence(self._calls.spaced(block.opener.text), inner, text)
         if think is Think.REQUIRED:
             return whole
         return optional(whole) if closed is None else choice([whole, closed])
+
+    def _inner_pad(self, block: Reasoning, pad: str) -> Expression:
+        """White space between opener and thought that would close the block if it were not told
+        apart: a thought of one line, below its opener. Other white space is part of the text."""
+        return Literal(pad) if block.closer.text in pad else EMPTY
 
     def _thought_text(self, block: Reasoning) -> Expression:
         """The reasoning and what closes it."""
