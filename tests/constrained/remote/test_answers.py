@@ -167,7 +167,7 @@ def test_a_reply_that_is_given_up_says_why(status: int, count: int, is_busy: boo
 
 def make_sglang(**given: bool) -> sglang.SglangSampler:
     told: dict[str, Any] = {"has_salts": True, "has_seeds": True, **given}
-    facts = sglang.SglangFacts(model="m", context_length=99, **told)
+    facts = sglang.SglangFacts(model="m", context_length=99, room=99, **told)
     return sglang.SglangSampler(HttpClient(read_address("sglang://e")), BYTES, facts)
 
 
