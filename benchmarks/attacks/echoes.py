@@ -63,7 +63,7 @@ def _list_errors() -> Iterator[Attack]:
         "a batch of a file of 30 MB",
         lambda: {**batch, "input_file_id": _long()},
         path="/v1/batches",
-        statuses=(404,),
+        statuses=(400,),
     )
     yield refuse(
         "a batch at an endpoint of 30 MB",
@@ -78,7 +78,7 @@ def _list_notes() -> Iterator[Attack]:
         lambda: _chat(**{f"x{number}{write_long(150_000)}": 1 for number in range(190)}),
     )
     yield Attack("a tool of a kind of 30 MB", lambda: _chat(tools=[{"type": _long(), "name": "x"}]))
-    yield Attack("a model named by 30 MB", lambda: _chat(model=_long()), statuses=(200, 404))
+    yield Attack("a model named by 30 MB", lambda: _chat(model=_long()), statuses=(400,))
     yield Attack("a salt of 30 MB", lambda: _chat(cache_salt=_long()))
     for name in ("metadata", "user"):
         value = {"a": "b"} if name == "metadata" else "a"
