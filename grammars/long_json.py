@@ -7,7 +7,6 @@ runs until it is done. Between two pieces, others do.
 import hashlib
 import json
 import marshal
-from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
 PIECE = 1 << 16  # characters that are written by one call
@@ -40,7 +39,7 @@ def measure_json(value: Any, most: int) -> int:
     return size
 
 
-def write_pieces(value: Any, *, ensure_ascii: bool = False) -> Iterator[str]:
+def write_pieces(value: Any, *, ensure_ascii: bool = False) -> list[str]:
     """The JSON of a value, as `json.dumps` writes it, in pieces; what is no JSON as its `str`.
 
     Args:
@@ -49,7 +48,10 @@ def write_pieces(value: Any, *, ensure_ascii: bool = False) -> Iterator[str]:
     Raises:
         RecursionError: it is nested too deeply.
     """
-    return _PieceWriter(ensure_ascii).write(value)
+    writer = _PieceWriter(ensure_ascii)
+    writer.measure(value)
+    writer.write(value)
+    return writer.pieces
 
 
 def write_json(value: Any) -> str:
@@ -58,35 +60,67 @@ def write_json(value: Any) -> str:
 
 
 class _PieceWriter:
+    """Writes a value that was measured: once, since one look for each level would take as many
+    times as long as it is deep. So would pieces that are handed up from level to level.
+
+    Attributes:
+        pieces: what is written.
+    """
+
     def __init__(self, ensure_ascii: bool):
         self._encode = json.JSONEncoder(ensure_ascii=ensure_ascii, default=str).encode
+        self._long = set[int]()  # the identities of what is longer than a piece
+        self.pieces: list[str] = []
 
-    def write(self, value: Any) -> Iterator[str]:
-        if measure_json(value, PIECE) <= PIECE:
-            yield self._encode(value)
+    def measure(self, value: Any) -> int:
+        """As `measure_json`, without a bound; notes what is long."""
+        size, identity = 4, id(value)
+        if isinstance(value, str):
+            size = len(value) + 2
+        elif isinstance(value, dict):
+            members = cast(Members, value)
+            size = 2
+            for name, item in members.items():
+                size += len(str(name)) + 6 + self.measure(item)
+        elif isinstance(value, (list, tuple)):
+            items = cast(Items, value)
+            size = 2 + 2 * len(items)
+            for item in items:
+                size += self.measure(item)
+        if size > PIECE:
+            self._long.add(identity)
+        return size
+
+    def write(self, value: Any) -> None:
+        """Adds the pieces of a value."""
+        if id(value) not in self._long:
+            self.pieces.append(self._encode(value))
             return
         comma = ""
         if isinstance(value, str):
-            yield '"'
-            for begin in range(0, len(value), PIECE):
-                yield self._encode(value[begin : begin + PIECE])[1:-1]
-            yield '"'
+            self._write_text(value)
         elif isinstance(value, dict):
-            yield "{"
+            self.pieces.append("{")
             for name, item in cast(Members, value).items():
-                yield comma
-                yield from self.write(str(name))
-                yield ": "
-                yield from self.write(item)
+                self.pieces.append(comma)
+                self._write_text(str(name))
+                self.pieces.append(": ")
+                self.write(item)
                 comma = ", "
-            yield "}"
+            self.pieces.append("}")
         else:
-            yield "["
+            self.pieces.append("[")
             for item in cast(Items, value):
-                yield comma
-                yield from self.write(item)
+                self.pieces.append(comma)
+                self.write(item)
                 comma = ", "
-            yield "]"
+            self.pieces.append("]")
+
+    def _write_text(self, text: str) -> None:
+        self.pieces.append('"')
+        for begin in range(0, len(text), PIECE):
+            self.pieces.append(self._encode(text[begin : begin + PIECE])[1:-1])
+        self.pieces.append('"')
 
 
 def pack_json(value: Any) -> bytes | None:

@@ -29,6 +29,24 @@ def test_it_is_the_same_json(value: Any, ensure_ascii: bool) -> None:
     assert max(map(len, pieces)) <= 12 * len("\\ud83d\\ude00") + 2
 
 
+def test_depth_takes_no_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each value is looked at once, however deep it is nested."""
+    looks = 0
+    measure = long_json._PieceWriter.measure
+
+    def count(writer: Any, value: Any) -> int:
+        nonlocal looks
+        looks += 1
+        return measure(writer, value)
+
+    monkeypatch.setattr(long_json._PieceWriter, "measure", count)
+    value: Any = [1] * 100
+    for _ in range(100):
+        value = [value]
+    assert "".join(write_pieces(value)) == json.dumps(value)
+    assert looks == 201
+
+
 @given(VALUES, VALUES)
 def test_names_tell_data_apart(one: Any, other: Any) -> None:
     same = json.dumps(one) == json.dumps(other)
