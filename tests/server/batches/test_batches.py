@@ -259,8 +259,11 @@ def test_results_that_find_no_room() -> None:
 
 def test_files_and_batches_belong_to_a_key() -> None:
     settings = Settings(api_keys=("one", "two"))
-    with running(scripted("Hello"), settings) as client:
-        one, two = connect(client, "one"), connect(client, "two")
+    with (
+        running(scripted("Hello"), settings) as client,
+        connect(client, "one") as one,
+        connect(client, "two") as two,
+    ):
         batch = begin(one, write_lines({"messages": HELLO}))
         done = finish(one, batch)
         assert done.output_file_id is not None
@@ -285,8 +288,11 @@ def test_files_and_batches_belong_to_a_key() -> None:
 
 def test_responses_of_a_batch_are_its_owners() -> None:
     settings = Settings(api_keys=("one", "two"))
-    with running(scripted("Hello"), settings) as client:
-        one, two = connect(client, "one"), connect(client, "two")
+    with (
+        running(scripted("Hello"), settings) as client,
+        connect(client, "one") as one,
+        connect(client, "two") as two,
+    ):
         content = write_lines({"input": "Hi", "store": True}, {"input": "Hi"}, url="/v1/responses")
         done = finish(one, begin(one, content, "/v1/responses"))
         results = read_results(one, done.output_file_id)

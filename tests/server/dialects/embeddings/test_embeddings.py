@@ -56,9 +56,9 @@ def model(path: Path) -> Iterator[EmbeddingModel]:
 def test_openai_has_vectors_as_numbers_and_as_base64(
     client: httpx.Client, model: EmbeddingModel
 ) -> None:
-    sdk = openai.OpenAI(base_url=str(client.base_url.join("/v1")), api_key="none")
     right = model.embed(TEXTS).vectors
-    reply = sdk.embeddings.create(model="bert", input=TEXTS)  # the SDK asks for base64
+    with openai.OpenAI(base_url=str(client.base_url.join("/v1")), api_key="none") as sdk:
+        reply = sdk.embeddings.create(model="bert", input=TEXTS)  # the SDK asks for base64
     assert np.allclose([row.embedding for row in reply.data], right, atol=1e-6)
     assert [row.index for row in reply.data] == [0, 1]
     assert (reply.model, reply.usage.prompt_tokens, reply.usage.total_tokens) == ("bert", 10, 10)

@@ -61,15 +61,15 @@ def test_calls_are_carried_out_and_come_back(echoing: httpx.Client) -> None:
 
 
 def test_the_package_of_anthropic_reads_it(echoing: httpx.Client) -> None:
-    client = Anthropic(base_url=str(echoing.base_url), api_key="none")
     servers: Any = [SERVER]
-    message = client.beta.messages.create(
-        model="demo",
-        max_tokens=LONG,
-        messages=[{"role": "user", "content": "Hi"}],
-        mcp_servers=servers,
-        betas=["mcp-client-2025-04-04"],
-    )
+    with Anthropic(base_url=str(echoing.base_url), api_key="none") as client:
+        message = client.beta.messages.create(
+            model="demo",
+            max_tokens=LONG,
+            messages=[{"role": "user", "content": "Hi"}],
+            mcp_servers=servers,
+            betas=["mcp-client-2025-04-04"],
+        )
     names = [type(block).__name__ for block in message.content]
     assert names[0] == "BetaMCPToolUseBlock"
     assert "BetaMCPToolResultBlock" in names

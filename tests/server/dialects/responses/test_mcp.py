@@ -106,11 +106,11 @@ def test_a_stream_has_the_events_of_openai(parallel: httpx.Client) -> None:
 
 
 def test_the_package_of_openai_reads_it(parallel: httpx.Client) -> None:
-    client = OpenAI(base_url=f"{parallel.base_url}/v1", api_key="none")
     tools: Any = [MCP]
-    events = list(client.responses.create(model="demo", input="Hi", tools=tools, stream=True))
+    with OpenAI(base_url=f"{parallel.base_url}/v1", api_key="none") as client:
+        events = list(client.responses.create(model="demo", input="Hi", tools=tools, stream=True))
+        body = client.responses.create(model="demo", input="Hi", tools=tools)
     assert "ResponseMcpCallCompletedEvent" in {type(event).__name__ for event in events}
-    body = client.responses.create(model="demo", input="Hi", tools=tools)
     assert [type(item).__name__ for item in body.output[:2]] == ["McpListTools", "McpCall"]
 
 
