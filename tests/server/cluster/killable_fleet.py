@@ -5,6 +5,7 @@ import pickle
 from collections.abc import AsyncGenerator, Callable
 
 from constrained import Model
+from constrained.decode.filters.events import ProgressMade, StreamEvent
 from server.cluster.engine_replica import EngineReplica
 from server.cluster.prefix_router import PrefixRouter
 from server.cluster.turn_order import Answer, ReplicaLostError, TurnOrder
@@ -25,7 +26,7 @@ class KillableFleet:
         self.router = PrefixRouter()
         self.orders: list[tuple[str, TurnOrder]] = []
         self.kill_after: int | None = None
-        """So many answers of a replica come through, and then it is dead."""
+        """So many answers of a replica come through, each of one step, and then it is dead."""
         self.hangs = False
         """It says nothing any more, in place of being dead."""
         for name, replica in self.replicas.items():
@@ -43,10 +44,11 @@ class KillableFleet:
         count = 0
         try:
             async for answer in answers:
-                if self.kill_after is not None and count >= self.kill_after:
-                    await self._die(choice.name)
-                count += 1
-                yield pickle.loads(pickle.dumps(answer))
+                for part in _split(answer):
+                    if self.kill_after is not None and count >= self.kill_after:
+                        await self._die(choice.name)
+                    count += 1
+                    yield pickle.loads(pickle.dumps(part))
         finally:
             self.router.finish(routed)
             await answers.aclose()
@@ -62,3 +64,16 @@ class KillableFleet:
         """Closes the models."""
         for replica in self.replicas.values():
             replica.model.close()
+
+
+def _split(answer: Answer) -> list[Answer]:
+    """The steps of a batch, each behind its `ProgressMade`, as answers of their own: how many of
+    them a replica sends at once depends on the clock."""
+    if not isinstance(answer, list):
+        return [answer]
+    steps: list[list[StreamEvent]] = [[]]
+    for event in answer:
+        if isinstance(event, ProgressMade) and steps[-1]:
+            steps.append([])
+        steps[-1].append(event)
+    return [*steps]
