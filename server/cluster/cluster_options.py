@@ -9,8 +9,7 @@ from constrained.deadline import check_timeout
 from constrained.engine.options import read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
-from server import command as serve_command
-from server.command import SEQUENCES, read_settings
+from server.commands.serve_options import SEQUENCES, add_serve_options, read_settings
 
 ALONE = ("models_dir", "models_preset", "batch_dir", "mcp", "mcp_config")
 """Options of `serve` that a cluster does not have."""
@@ -44,7 +43,7 @@ class ClusterOptions:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options: those of `serve`, and those of a cluster."""
-    serve_command.add(parser)
+    add_serve_options(parser)
     add = parser.add_argument_group("cluster").add_argument
     help = "replicas with an engine each, at least; default: 2"
     add("--replicas", type=int, default=2, metavar="N", help=help)

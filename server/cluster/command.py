@@ -10,7 +10,7 @@ from constrained.commands.options import LOCAL_HOST, PORT
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from server.cluster.cluster_options import add_options, read_cluster
-from server.command import LOCAL
+from server.commands.serve_options import LOCAL
 from server.logs import set_up_log
 
 LOG = logging.getLogger("constrained.server")

@@ -39,7 +39,8 @@ from server.cluster.cluster_options import ClusterOptions, read_words
 from server.cluster.engine_replica import EngineReplica
 from server.cluster.front_model import FrontModel, ReplicaFacts, load_front
 from server.cluster.turn_order import Answer, Failed, ReplicaLostError, TurnOrder
-from server.command import find_store, read_settings
+from server.commands.serve_options import read_settings
+from server.commands.server_process import find_store
 from server.logs import set_up_log
 from server.models.model_files import load_model
 from server.models.served_models import ModelBounds

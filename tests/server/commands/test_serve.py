@@ -21,11 +21,13 @@ from constrained import embedded
 from constrained.commands.options import choose_sequences, complete, read_engine_options
 from constrained.errors import RequestError
 from constrained.terminal.exit_codes import ExitCode
-from server.command import SEQUENCES, add, find_models, read_settings
+from server.commands.serve import add
+from server.commands.serve_options import SEQUENCES, read_settings
+from server.commands.server_process import find_models
 from server.settings import MIB, ReasoningField, Settings
 from tests.embedding_file import write_embedding_model
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 PATIENCE = 60  # seconds
 
 

@@ -10,15 +10,15 @@ from constrained.commands import options as shared
 from constrained.commands.options import complete
 from constrained.errors import RequestError
 from constrained.job import Job
-from server.command import read_settings
+from server.commands.serve_options import read_settings
 from server.settings import MIB, ReasoningField, Settings
 from server.turns.compiled_request import complete_request
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 from tests.scripted_model import OPENED, scripted
+from tests.server.commands.test_serve import read
 from tests.server.running_server import running
-from tests.server.test_command import read
 
 HELLO = [{"role": "user", "content": "Hello"}]
 SETTINGS = {
