@@ -248,13 +248,13 @@ class AgentLoop:
         else:
             self.options.pop("excluded_calls", None)
 
-    def take(self, reply: Reply, seconds: float, begun: Collection[int] = ()) -> None:
+    def take(self, reply: Reply, seconds: float, started: Collection[int] = ()) -> None:
         """Reads a turn of the model.
 
         Args:
             reply: the turn.
             seconds: after the run began, it was over.
-            begun: the numbers of its calls that were begun before the process ended: they are not
+            started: the numbers of its calls that were begun before the process ended: they are not
                 refused any more.
         """
         self._replies.append(reply)
@@ -286,14 +286,14 @@ class AgentLoop:
         elif not all(map(self.find_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
             if self._partial:
-                self._answers = self.judge(reply.calls, begun)
+                self._answers = self.judge(reply.calls, started)
                 self._note_refusals(reply.calls)
         else:
-            self._answers = self.judge(reply.calls, begun)
+            self._answers = self.judge(reply.calls, started)
             self._note_refusals(reply.calls)
 
     def judge(
-        self, calls: Sequence[ToolCall], begun: Collection[int] = ()
+        self, calls: Sequence[ToolCall], started: Collection[int] = ()
     ) -> list[CallResult | None]:
         """For each call, from the first of a turn on: None where it is to be executed, else why
         not. Changes nothing."""
@@ -305,7 +305,7 @@ class AgentLoop:
                 continue
             cost = self._price(call)
             answer = None
-            if number not in begun:
+            if number not in started:
                 answer = self._find_refusal(call) or self._find_excess(call, spent, cost)
             if answer is None:
                 spent = replace(spent, calls=spent.calls + 1, cost=spent.cost + cost)

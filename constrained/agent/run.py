@@ -175,7 +175,7 @@ class _Turn:
         else:
             loop.remember(journal.find_tools(self._number))
         reply, seconds = known
-        loop.take(reply, seconds, self._list_begun(reply))
+        loop.take(reply, seconds, self._list_started(reply))
 
     async def _generate(self) -> Reply:
         loop, doubt = self._loop, self._settings.doubt
@@ -192,20 +192,20 @@ class _Turn:
         turn = _TurnInstead(loop.messages, loop.tools, options)
         return take_back(unsure, reply, await self._actions.generate(turn, None))
 
-    def _list_begun(self, reply: Reply) -> list[int]:
+    def _list_started(self, reply: Reply) -> list[int]:
         """The numbers of the calls that the journal has."""
-        begun: list[int] = []
+        started: list[int] = []
         for number, call in enumerate(reply.calls):
             place = self._find_place(number, call)
             if self._journal.is_begun(place) or self._journal.find_result(place) is not None:
-                begun.append(number)
-        return begun
+                started.append(number)
+        return started
 
     async def execute(self) -> None:
         """Executes the calls of the turn that are open."""
         calls = self._loop.open
         for number, answer in self._loop.refused:
-            self._tell(self._find_place(number, answer.call), answer)
+            self._report(self._find_place(number, answer.call), answer)
         for open_call in calls:
             if open_call.number not in self._verdicts:
                 await self._decide(open_call.number, open_call.call)
@@ -238,10 +238,10 @@ class _Turn:
         if result is None:
             result = await self._perform(open_call, place)
             self._journal.note_result(place, result)
-        self._tell(place, result)
+        self._report(place, result)
         return result
 
-    def _tell(self, place: CallPlace, result: CallResult) -> None:
+    def _report(self, place: CallPlace, result: CallResult) -> None:
         if self._settings.on_result is not None:
             self._settings.on_result(place, result)
 
@@ -249,8 +249,8 @@ class _Turn:
         verdict = self._verdicts[open_call.number]
         if verdict is not True:
             return decline(open_call.call, verdict)
-        if (begun := self.early.begun.get(open_call.number)) is not None:
-            result = await self._actions.finish(begun)
+        if (execution := self.early.executions.get(open_call.number)) is not None:
+            result = await self._actions.finish(execution)
             return replace(result, call=open_call.call)
         is_lost = self._journal.is_begun(place) and not open_call.tool.read_only
         if is_lost and not await self._may_repeat(place.call):

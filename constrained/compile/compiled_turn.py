@@ -10,7 +10,7 @@ from constrained.cache_scope import CacheScope
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless_values import EndlessValues
-from constrained.decode.filters.checked_values import Watch
+from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import DecodeInput
 from constrained.errors import RequestError
@@ -97,18 +97,19 @@ class CompiledTurn:
 
     def make_input(self) -> DecodeInput:
         """The input of decoding this turn, with a matcher of its own."""
+        endless = None if self.max_repetition is None else self.make_endless_values
         return DecodeInput(
             prompt=self.tokens,
             breakpoints=self.prompt.breakpoints,
             prefix=self.prefix,
             matcher=self.matcher.fork() if self.matcher else None,
             grammar=None if self.completer is None else self.completer.grammar,
-            parser=self.parser,
+            make_parser=self.make_parser,
             budget=self.budget,
-            closing=self.build_closing,
-            reserve=self.reserve,
-            endless=None if self.max_repetition is None else self.end_values,
-            watch=self.watch,
+            build_closing=self.build_closing,
+            make_reserve=self.make_reserve,
+            make_endless_values=endless,
+            checked_schemas=self.checked_schemas,
             call_limits=self.call_limits,
             openings=self.openings,
             scope=self.scope,
@@ -121,7 +122,7 @@ class CompiledTurn:
             return ()
         return tuple(self.format.openings) or self.format.bare_start[:1]
 
-    def parser(self) -> Parser:
+    def make_parser(self) -> Parser:
         """A new parser for the text of this turn."""
         calls = bool(self.policy.select(self.tools))
         answer = self.policy.answer is not None and self.policy.choice is not Choice.REQUIRED
@@ -152,7 +153,7 @@ class CompiledTurn:
             raise RequestError(message, where="/ignore_eos", hint="Leave it out")
 
     @cached_property
-    def watch(self) -> Watch:
+    def checked_schemas(self) -> CheckedSchemas:
         """The values that wait until they are checked. Calls of a tool that is not strict are
         delivered either way, so nothing of them waits."""
         checked: dict[str, tuple[Schema, CheckedArguments]] = {}
@@ -161,8 +162,8 @@ class CompiledTurn:
                 checked[tool.name] = tool.schema, find_checked(tool.schema)
         answer = self.policy.answer
         if isinstance(answer, JsonAnswer) and answer.schema.report.checked:
-            return Watch(checked, answer)
-        return Watch(checked)
+            return CheckedSchemas(checked, answer)
+        return CheckedSchemas(checked)
 
     @property
     def grammar(self) -> str | None:
@@ -210,7 +211,7 @@ class CompiledTurn:
             longest = max(longest, _measure_longest(self.policy.answer.options))
         return ceil(MARGIN * longest / max(1, bytes_per_token))
 
-    def reserve(self, limit: int) -> CompletionReserve:
+    def make_reserve(self, limit: int) -> CompletionReserve:
         """A new reserve for a turn of at most so many tokens."""
         assert self.completer is not None, "a free turn ends anywhere"
         return CompletionReserve(
@@ -234,7 +235,7 @@ class CompiledTurn:
             text_ends=self.text_ends,
         )
 
-    def end_values(self) -> EndlessValues:
+    def make_endless_values(self) -> EndlessValues:
         """What ends the values of a turn that would go on without end."""
         assert self.completer is not None, "a free turn has no values"
         assert self.max_repetition is not None

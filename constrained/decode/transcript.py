@@ -81,10 +81,10 @@ class Transcript:
         self._request = request
         self._prefix = request.turn.prefix
         self._vocabulary = vocabulary
-        self._parser = request.turn.parser()
+        self._parser = request.turn.make_parser()
         # Tokens may end inside a UTF-8 character; the parser reads whole ones.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._checks = EventBuffer(request.turn.watch)
+        self._checks = EventBuffer(request.turn.checked_schemas)
         self._limiter = CallLimiter(request.turn.call_limits)
         self._stops = StopFilter(request.options.stops)
         # Checked values are sent late, so the two streams meet the prefix at different times.

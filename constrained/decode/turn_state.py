@@ -124,9 +124,9 @@ class TurnState:
 
     def _start_reserve(self) -> CompletionReserve | None:
         request = self.request
-        if request.turn.matcher is None or request.turn.reserve is None:
+        if request.turn.matcher is None or request.turn.make_reserve is None:
             return None
-        reserve = request.turn.reserve(self.limit)
+        reserve = request.turn.make_reserve(self.limit)
         shortest = reserve.start(self.transcript.measure(request.turn.matcher))
         if shortest is None or shortest <= self.limit:
             return reserve
@@ -300,8 +300,8 @@ class TurnState:
         discarded = self.discarded + len(self.tokens) - count
         limit = min(self.request.options.max_tokens - discarded, self._room)
         reserve, shortest = None, None
-        if self.request.turn.reserve is not None:
-            reserve = self.request.turn.reserve(limit)
+        if self.request.turn.make_reserve is not None:
+            reserve = self.request.turn.make_reserve(limit)
             shortest = reserve.start(head.measure(matcher))
         if shortest is None:
             shortest = count + 1

@@ -93,7 +93,7 @@ def select_format(
         except DetectError as e:
             reason += f", {e.message}"
         try:
-            return _select_shown(template, _find_told(template, special_tokens))
+            return _select_shown(template, _find_shown(template, special_tokens))
         except DetectError as e:
             reason += f", and {e.message}"
     head, tail = _find_facts(template).frame
@@ -125,8 +125,8 @@ def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat
             format = replace(format, before="")
         if end in format.between:
             format = replace(format, between="", single=True)
-            told = f"{end!r}, which ends a turn, stands between two calls: a turn has one call"
-            notice = f"{notice}; {told}" if notice else f"{selected.template.name}: {told}"
+            reason = f"{end!r}, which ends a turn, stands between two calls: a turn has one call"
+            notice = f"{notice}; {reason}" if notice else f"{selected.template.name}: {reason}"
     return replace(selected, format=format, notice=notice)
 
 
@@ -141,7 +141,7 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     """
     found = detect_format(template)
     if found.slip:
-        return _select_meant(template, found)
+        return _select_corrected(template, found)
     if _find_facts(template).describes_tools and found.drops_thoughts:
         return _select_thoughtless(template, found)
     if _find_facts(template).describes_tools:
@@ -168,7 +168,7 @@ def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFor
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 
 
-def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
+def _select_corrected(template: ChatTemplate, found: Detection) -> SelectedFormat:
     """The format that a template with a slip in its calls means. The prompt of the template shows
     it; calls of the history become text of their message, well-formed.
 
@@ -179,11 +179,11 @@ def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
     teacher = GenericTemplate(template, found.format, abilities=abilities)
     if _count_examples(teacher) < 1:
         raise DetectError(f"{found.slip}, and changes calls of the format {found.format.name}")
-    meant = f"its prompt shows those of {found.format.name}"
+    correction = f"its prompt shows those of {found.format.name}"
     if found.origin is Origin.INFERRED:
-        meant = "each is meant to be written as the first one"
+        correction = "each is meant to be written as the first one"
     notice = (
-        f"{template.name}: {found.slip}; {meant}, in which "
+        f"{template.name}: {found.slip}; {correction}, in which "
         "the calls of the history are written into their messages (correct the template, and name "
         "it with --chat-template-file)"
     )
@@ -203,7 +203,7 @@ def _select_message_form(template: ChatTemplate) -> SelectedFormat:
     )
 
 
-def _select_shown(template: ChatTemplate, told: ShownFormat) -> SelectedFormat:
+def _select_shown(template: ChatTemplate, shown: ShownFormat) -> SelectedFormat:
     """The format that a prompt with tools tells of. The template describes the tools; calls of the
     history become text of their message, in that format.
 
@@ -211,15 +211,15 @@ def _select_shown(template: ChatTemplate, told: ShownFormat) -> SelectedFormat:
         DetectError: the template changes the calls.
     """
     abilities = Abilities(tools=True, results=_find_facts(template).writes_results)
-    teacher = GenericTemplate(template, told.format, abilities=abilities)
+    teacher = GenericTemplate(template, shown.format, abilities=abilities)
     if _count_examples(teacher) < 1:
-        raise DetectError(f"the chat template changes calls of the tool format {told.format.name}")
+        raise DetectError(f"the chat template changes calls of the tool format {shown.format.name}")
     notice = (
-        f"{template.name}: {_describe_calls(template)}; {told.reason}, in which the "
+        f"{template.name}: {_describe_calls(template)}; {shown.reason}, in which the "
         "calls of the history are written into their messages (--tool-format generic uses another "
         "one)"
     )
-    return SelectedFormat(teacher, told.format, Origin.SHOWN, notice=notice)
+    return SelectedFormat(teacher, shown.format, Origin.SHOWN, notice=notice)
 
 
 def _describe_calls(template: ChatTemplate) -> str:
@@ -228,7 +228,7 @@ def _describe_calls(template: ChatTemplate) -> str:
     return "the chat template writes tool calls that cannot be read back"
 
 
-def _find_told(template: ChatTemplate, special_tokens: Collection[str] | None) -> ShownFormat:
+def _find_shown(template: ChatTemplate, special_tokens: Collection[str] | None) -> ShownFormat:
     """The format that a prompt with tools tells of: by a sign of a known one, or by an example.
     Where the template writes calls that cannot be read, only an example tells what is meant.
 
@@ -268,12 +268,12 @@ def detect_shown(
         except DetectError as doubt:
             e = DetectError(f"{e.message}, {doubt.message}", hint=e.hint)
         try:
-            told = _find_told(template, special_tokens)
+            shown = _find_shown(template, special_tokens)
         except DetectError as doubt:
             raise DetectError(f"{e.message}, and {doubt.message}", hint=e.hint) from doubt
-    conclusion = f"{_describe_calls(template)}; {told.reason}"
+    conclusion = f"{_describe_calls(template)}; {shown.reason}"
     evidence = Evidence("a prompt with a tool", "", conclusion)
-    return Detection(told.format, Origin.SHOWN, (evidence,))
+    return Detection(shown.format, Origin.SHOWN, (evidence,))
 
 
 def detect_format(template: ChatTemplate) -> Detection:
@@ -474,8 +474,8 @@ def _select_confirmed(template: ChatTemplate, format: Format) -> SelectedFormat 
         return None
     signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
     try:
-        told = find_shown(template.render, formats=(format,), signs={format.name: signs})
-        return replace(_select_shown(template, told), origin=Origin.CHOSEN)
+        shown = find_shown(template.render, formats=(format,), signs={format.name: signs})
+        return replace(_select_shown(template, shown), origin=Origin.CHOSEN)
     except DetectError:
         return None
 

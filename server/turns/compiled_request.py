@@ -214,12 +214,12 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
     )
 
 
-def _choose_reasoning(asked: ReasoningRequest, settings: Settings) -> ReasoningRequest:
+def _choose_reasoning(request: ReasoningRequest, settings: Settings) -> ReasoningRequest:
     """What the request says of reasoning; where it says nothing, what the operator says."""
-    if asked.is_given:
-        if asked.budget is None and not asked.is_off:
-            return replace(asked, budget=settings.reasoning_budget)
-        return asked
+    if request.is_given:
+        if request.budget is None and not request.is_off:
+            return replace(request, budget=settings.reasoning_budget)
+        return request
     match settings.reasoning:
         case None:
             return ReasoningRequest(budget=settings.reasoning_budget)

@@ -133,7 +133,7 @@ def test_without_tools_there_is_no_grammar(tmp_path: Path):
             tokens += chunk
         engine.release(0)
         options = DecodeOptions(max_tokens=20, sampling=GREEDY, draft=False)
-        request = Request(DecodeInput(turn.tokens, turn.parser), options)
+        request = Request(DecodeInput(turn.tokens, turn.make_parser), options)
         (generation,) = generate(engine, [request])
         assert list(generation.tokens) == tokens
         assert generation.usage.forward_passes == 20
