@@ -18,18 +18,17 @@ from constrained.errors import AbandonedError
 from constrained.reply import Reply, Usage
 from constrained.schedule.worker import AsyncStream
 from constrained.trace.turn_trace import FAILED, TurnTrace, describe_turn
-from grammars.turn import ToolCall
 from server.caller import find_key, find_owner, find_request_id, is_background
 from server.errors import as_http_error
-from server.observe.request_record import Durations, RequestRecord
+from server.observe.request_record import RequestRecord
 from server.observe.trace_file import TracedRequest, name_key
 from server.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
+from server.turns.reply_record import make_record
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 LOG = logging.getLogger("constrained.server")
-MOSTLY = 0.9  # of a prompt that was in the cache: nothing worth a warning was lost
 
 
 @dataclass(frozen=True)
@@ -376,64 +375,3 @@ async def _merge(streams: Sequence[AsyncIterator[TurnEvents]]) -> AsyncGenerator
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def make_record(
-    compiled: CompiledRequest,
-    reply: Reply,
-    *,
-    compile_seconds: float,
-    elapsed_seconds: float,
-    request_id: str = "",
-) -> RequestRecord:
-    """The record of a reply.
-
-    Args:
-        compiled: the request.
-        compile_seconds: that it took to compile it.
-        elapsed_seconds: from when it was compiled until the reply was complete.
-        request_id: as in the header `x-request-id`.
-    """
-    usage, timings, turn = reply.usage, reply.timings, compiled.turn
-    decoding = timings.prompt_seconds + timings.generation_seconds
-    lost = compiled.request.lost_prefix
-    if usage.cached_tokens > MOSTLY * usage.prompt_tokens:
-        lost = None  # what has changed is not in the prompt, or at its end
-    return RequestRecord(
-        model=compiled.service.name,
-        format=turn.format.name,
-        finish=reply.finish_reason,
-        prompt_tokens=usage.prompt_tokens,
-        cached_tokens=usage.cached_tokens,
-        completion_tokens=usage.completion_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        discarded_tokens=usage.discarded_tokens,
-        drafted_tokens=usage.drafted_tokens,
-        accepted_tokens=usage.accepted_tokens,
-        forward_passes=usage.forward_passes,
-        durations=Durations(
-            compile=compile_seconds,
-            queue=max(0.0, elapsed_seconds - decoding),
-            prefill=timings.prompt_seconds,
-            generation=timings.generation_seconds,
-        ),
-        tools=len(turn.tools),
-        calls=_judge(reply.calls),
-        prompt_hash=compiled.head_hash or "",
-        grammar_hash=compiled.grammar_hash or "",
-        lost_prefix="" if lost is None else lost.part.value,
-        repeated_calls=len(compiled.request.repeated_calls),
-        request_id=request_id,
-    )
-
-
-def _judge(calls: Sequence[ToolCall]) -> tuple[tuple[str, str], ...]:
-    judged = list[tuple[str, str]]()
-    for call in calls:
-        outcome = "valid"
-        if call.truncated:
-            outcome = "truncated"
-        elif not call.valid:
-            outcome = "unfit"
-        judged.append((call.name, outcome))
-    return tuple(judged)

@@ -1,10 +1,10 @@
-"""A request with its prompt and its grammar, and what the reply says of how it was compiled."""
+"""Compiles a request to prompt and grammar; and what headers and notes of the reply say of it."""
 
 import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,17 +13,14 @@ from constrained.reply import Reply
 from constrained.tools.offer import Refusal
 from constrained.trace.turn_trace import write_confidence
 from grammars.turn import ToolCall
-from server.caller import find_owner, find_salt
+from server.caller import find_owner
 from server.errors import cut_middle
-from server.observe.repeated_calls import find_repeated_calls
-from server.settings import Settings
 from server.turns.offered_tools import SkippedTool
-from server.turns.reasoning import Effort, ReasoningPlan, ReasoningRequest, plan_reasoning
+from server.turns.reasoning import ReasoningPlan
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 LOG = logging.getLogger("constrained.server")
-REPEATED = 3  # times the same call in one conversation
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
 MOST_OF_NAME = 1_000  # characters of a name that a client has made up, in notes and in the log
@@ -175,67 +172,13 @@ class CompiledRequest:
         return shown
 
 
-def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
-    """The request with what the server decides. That takes its time where the conversation is long
-    or there are many tools, and has no place on the event loop."""
-    compiler = service.model.compiler
-    settings = service.settings
-    plan = plan_reasoning(
-        _choose_reasoning(request.reasoning, settings),
-        has_block=compiler.format.reasoning is not None,
-        variables=compiler.template.variables,
-    )
-    job = request.job
-    salt = find_salt(job.cache_salt, is_shared=settings.share_cache)
-    job = replace(
-        job,
-        cache_salt=salt,
-        messages=service.call_ids.restore(job.messages),
-        think=plan.think,
-        reasoning_budget=plan.budget,
-        # Variables that the client itself gives win over those that its effort stands for.
-        template_kwargs={**settings.template_kwargs, **plan.variables, **job.template_kwargs},
-        date=service.dates.find(job.messages, salt),
-    )
-    given = request.generation
-    generation = replace(
-        given,
-        max_tokens=settings.max_tokens if given.max_tokens is None else given.max_tokens,
-        stop=tuple(dict.fromkeys((*given.stop, *settings.stop))),
-    )
-    return replace(
-        request,
-        job=job,
-        generation=generation,
-        plan=plan,
-        is_known=compiler.knows(job),
-        lost_prefix=service.prefixes.note(job.messages, job.tools, salt),
-        repeated_calls=tuple(find_repeated_calls(job.messages, REPEATED)),
-    )
-
-
-def _choose_reasoning(request: ReasoningRequest, settings: Settings) -> ReasoningRequest:
-    """What the request says of reasoning; where it says nothing, what the operator says."""
-    if request.is_given:
-        if request.budget is None and not request.is_off:
-            return replace(request, budget=settings.reasoning_budget)
-        return request
-    match settings.reasoning:
-        case None:
-            return ReasoningRequest(budget=settings.reasoning_budget)
-        case True:
-            return ReasoningRequest(Effort.MEDIUM, settings.reasoning_budget)
-        case False:
-            return ReasoningRequest(Effort.NONE)
-
-
 async def compile_request(
     service: Service, request: TurnRequest, timeout: float | None = None
 ) -> CompiledRequest:
     """Writes the prompt of a request and builds its grammar.
 
     Args:
-        request: a complete one, see `complete_request`.
+        request: as `complete_request` returns it.
 
     Raises:
         Error: as in `Model.compile`; of a tool, with its place in the request.

@@ -12,8 +12,8 @@ from constrained.errors import RequestError
 from constrained.job import Job
 from server.commands.serve_options import read_settings
 from server.settings import MIB, ReasoningField, Settings
-from server.turns.compiled_request import complete_request
 from server.turns.reasoning import Effort, ReasoningRequest
+from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 from tests.scripted_model import OPENED, scripted
