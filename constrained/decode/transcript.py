@@ -154,7 +154,7 @@ class Transcript:
 
     @property
     def last_call(self) -> int | None:
-        """The number, from 0, of the call after which the turn has to end; None: no limit is met."""
+        """The number, from 0, of the call after which the turn has to end; None: none yet."""
         return self._limiter.last
 
     @property

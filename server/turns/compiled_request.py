@@ -28,12 +28,12 @@ MOST_OF_NAME = 1_000  # characters of a name that a client has made up, in notes
 
 @dataclass(frozen=True)
 class CompiledRequest:
-    """A request that is ready to be generated.
+    """A request whose prompt and grammar are ready.
 
     Args:
-        service: the model that it is for.
-        request: what is asked.
-        turn: prompt and grammar; of a request with several prompts, those of the first.
+        service: the model that the request is for.
+        request: the request, as `complete_request` returns it.
+        turn: its prompt and grammar; if it has several prompts, those of the first.
     """
 
     service: Service
@@ -42,30 +42,30 @@ class CompiledRequest:
 
     @property
     def reasoning(self) -> ReasoningPlan:
-        """What becomes of what the request says of reasoning."""
+        """The reasoning that the turn gets."""
         return self.request.plan
 
     @cached_property
     def ignored_fields(self) -> list[str]:
-        """The fields that were ignored, by their names, as far as these are shown."""
+        """The names of the fields that were ignored; long names are shortened."""
         return [cut_middle(name, MOST_OF_NAME) for name in self.request.ignored_fields]
 
     @cached_property
     def grammar_hash(self) -> str | None:
-        """Names the grammar, which may have megabytes; None: there is none."""
+        """A hash of the grammar; None: there is no grammar."""
         return None if self.turn.grammar is None else _hash_text(self.turn.grammar)
 
     @cached_property
     def head_hash(self) -> str | None:
-        """Names the prefix of all prompts with these tools and system messages; None: there is
-        none."""
+        """A hash of the prefix that all prompts with these tools and system messages share; None:
+        they share none."""
         shared = self.turn.prompt.breakpoints.shared
         return _hash_text(repr(self.turn.tokens[:shared])) if shared else None
 
     @property
     def headers(self) -> dict[str, str]:
-        """Response headers: the tool format, hashes of prompt and grammar, and what could not be
-        done as asked."""
+        """Response headers: the tool format, hashes of prompt and grammar, and which wishes of the
+        request are not fulfilled."""
         turn = self.turn
         headers = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
         if self.head_hash is not None:
@@ -87,9 +87,8 @@ class CompiledRequest:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """The field `constrained` of a reply, which no dialect knows: tools that were refused,
-        fields that were ignored, and with `--show-grammar` the grammar. Empty if there is nothing
-        to say."""
+        """The field `constrained` of a reply, which no dialect has: tools that were refused, fields
+        that were ignored, and the grammar with `--show-grammar`. Empty if there are no notes."""
         notes: dict[str, Any] = {}
         if self.turn.refused:
             notes["refused_tools"] = [self._show_refusal(tool) for tool in self.turn.refused]
@@ -114,14 +113,19 @@ class CompiledRequest:
         return {"constrained": notes} if notes else {}
 
     def annotate_end(self, reply: Reply) -> dict[str, Any]:
-        """All notes, if there are any that only the end of the reply brings; the others are said
-        where it begins."""
+        """All notes, if the end of the reply adds any; {} otherwise, since the other notes are sent
+        at its start."""
         notes = self.annotate({0: reply})
         return notes if notes != self.notes else {}
 
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
-        """The notes, the values that would have gone on without end, where another replica went on,
-        and the remote engine that has drawn the tokens, of replies by number."""
+        """All notes, including those that only complete replies have: values that repeated
+        themselves and were ended, positions where another replica took over, the remote engine,
+        and the confidence.
+
+        Args:
+            replies: by the number of the choice.
+        """
         further: dict[str, Any] = {}
         ended: list[dict[str, Any]] = []
         resumed: list[dict[str, Any]] = []
@@ -142,7 +146,7 @@ class CompiledRequest:
         return {"constrained": {**self.notes.get("constrained", {}), **further}}
 
     def _show_confidence(self, reply: Reply) -> dict[str, Any]:
-        """How likely the reply was, with what was written beside it and in its place."""
+        """How likely the reply was, and the other turns that were generated for it."""
         shown: dict[str, Any] = {}
         if reply.call_probability is not None:
             shown["call_probability"] = reply.call_probability
@@ -196,8 +200,10 @@ async def compile_request(
 async def compile_instead(
     compiled: CompiledRequest, timeout: float | None = None
 ) -> CompiledTurn | None:
-    """Compiles the turn that takes the place of one with a call that the model is not sure of;
-    None: the request wants none.
+    """Compiles the turn that replaces one with a call that the model is unsure of.
+
+    Returns:
+        The turn; None: the request wants no such replacement.
 
     Raises:
         Error: as `compile_request`.
@@ -211,7 +217,7 @@ async def compile_instead(
 
 
 def _name_type(tool: SkippedTool) -> str:
-    """The type of a tool that was left out, as far as it is shown."""
+    """The type of a tool that was left out; a long one is shortened."""
     return cut_middle(tool.type, MOST_OF_NAME)
 
 
@@ -220,7 +226,7 @@ def _hash_text(text: str) -> str:
 
 
 def _as_header(text: str) -> str:
-    """The text as far as a header can have it: printed ASCII, no space at its ends."""
+    """The text as a header value: printable ASCII, no space at its ends, limited in length."""
     return json.dumps(text)[1:-1].replace("\x7f", "\\u007f")[:MAX_HEADER].strip()
 
 
