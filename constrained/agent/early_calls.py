@@ -46,13 +46,13 @@ class EarlyCalls:
         self._calls.append(event.call)
         if self._loop.judge(self._calls)[-1] is not None:
             return  # it is not executed at all
-        tool = self._loop.find_function(event.call)
+        tool = self._loop.toolset.find_function(event.call)
         if tool is None or not tool.read_only:
             self._is_over = True
             return
         if await self._decide(event.index, event.call) is True:
             self.executions[event.index] = self._actions.begin(
-                event.call, self._loop.callable_tools
+                event.call, self._loop.toolset.available
             )
 
     def cancel(self) -> None:

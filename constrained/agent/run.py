@@ -8,8 +8,9 @@ from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Con
 from constrained.agent.doubt import Doubt, Unsure, read_doubt, take_back
 from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
-from constrained.agent.loop import AgentLoop, OpenCall, RunLimits, RunTools
+from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
 from constrained.agent.outcome import CallResult, Run, decline, lose
+from constrained.agent.run_tools import RunTools
 from constrained.reply import Reply
 from constrained.tools.search import ToolSearch, read_search
 from grammars.turn import ToolCall
@@ -168,12 +169,12 @@ class _Turn:
         loop.prepare(journal.begin_turn(self._number, loop.elapsed))
         known = journal.find_reply(self._number)
         if known is None:
-            if loop.has_live_tools:
-                journal.note_tools(self._number, loop.shown)
+            if loop.toolset.is_live:
+                journal.note_tools(self._number, loop.toolset.shown)
             known = await self._generate(), loop.elapsed
             journal.note_reply(self._number, *known)
         else:
-            loop.remember(journal.find_tools(self._number))
+            loop.toolset.remember(journal.find_tools(self._number))
         reply, seconds = known
         loop.take(reply, seconds, self._list_started(reply))
 
@@ -182,7 +183,7 @@ class _Turn:
         # Neither how sure the model is of a call nor which is the best one is known before the turn
         # is over.
         waits = doubt.min_confidence is not None or loop.options.get("best_of", 1) != 1
-        has_early = any(getattr(tool, "read_only", False) for tool in loop.callable_tools)
+        has_early = any(getattr(tool, "read_only", False) for tool in loop.toolset.available)
         note = self.early.note if has_early and not waits else None
         reply = await self._actions.generate(loop, note)
         unsure = doubt.find_unsure(reply)
@@ -256,7 +257,7 @@ class _Turn:
         if is_lost and not await self._may_repeat(place.call):
             return lose(place.call)
         self._journal.begin_call(place)
-        return await self._actions.execute(open_call.call, self._loop.callable_tools)
+        return await self._actions.execute(open_call.call, self._loop.toolset.available)
 
     async def _may_repeat(self, call: ToolCall) -> bool:
         """Whether a call that was under way when the process ended is executed once more."""
