@@ -143,19 +143,19 @@ class Walker:
     """Walks through conversations with one template.
 
     Args:
-        teaching: the format, and the template.
+        selected: the format, and the template.
         vocabulary: counts tokens; None: four characters are one.
     """
 
-    def __init__(self, teaching: SelectedFormat, vocabulary: Vocabulary | None = None):
-        self._teaching = teaching
+    def __init__(self, selected: SelectedFormat, vocabulary: Vocabulary | None = None):
+        self._selected = selected
         self._vocabulary = vocabulary
         self._rendered: dict[bytes, str] = {}
         self._traces: dict[bytes, Trace | None] = {}
 
     def walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
         """The first break of each contract."""
-        if self._teaching.format.reasoning is None:
+        if self._selected.format.reasoning is None:
             shape = shape.without_reasoning()
         try:
             return self._walk(shape, kwargs)
@@ -168,7 +168,7 @@ class Walker:
 
     def keeps_prompts(self, shape: Shape, kwargs: Kwargs) -> bool:
         """True if every prompt begins with the last one and what the model wrote behind it."""
-        if self._teaching.format.reasoning is None:
+        if self._selected.format.reasoning is None:
             shape = shape.without_reasoning()
         try:
             steps = self._list_steps(shape, kwargs)
@@ -183,7 +183,7 @@ class Walker:
         Raises:
             Error: a prompt cannot be composed.
         """
-        format = self._teaching.format
+        format = self._selected.format
         markers = dict.fromkeys((*format.markers, *format.ends))
         vocabulary = byte_vocabulary(tuple(markers))
         prompts = Prompts(vocabulary, (format,), remembered=_REMEMBERED)
@@ -197,7 +197,7 @@ class Walker:
                 template_kwargs=walk.kwargs,
                 recall=recall,
             )
-            prompt = prompts.compose(job, shape.tools, self._teaching)
+            prompt = prompts.compose(job, shape.tools, self._selected)
             if seen:
                 total += len(seen)
                 kept += _count_common(seen, prompt.tokens)
@@ -211,7 +211,7 @@ class Walker:
 
     @property
     def _template(self) -> ChatTemplate:
-        return self._teaching.template
+        return self._selected.template
 
     def _walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
         texts: list[str] = []
@@ -230,7 +230,7 @@ class Walker:
         count = shape.turns[0]
         opened = self._render(shape, count, kwargs)
         closed = self._render(shape, count, kwargs, opened=False)
-        return find_state(opened, closed, self._teaching.format).start is Start.CLOSED
+        return find_state(opened, closed, self._selected.format).start is Start.CLOSED
 
     def _list_steps(self, shape: Shape, kwargs: Kwargs) -> Iterator[_Step]:
         bounds = (*shape.turns, len(shape.messages))
@@ -238,7 +238,7 @@ class Walker:
             prompt = self._render(shape, index, kwargs)
             closed = self._render(shape, index, kwargs, opened=False)
             calls = count_calls(shape.messages[:index])
-            state = find_state(prompt, closed, self._teaching.format, calls=calls)
+            state = find_state(prompt, closed, self._selected.format, calls=calls)
             yield _Step(
                 shape=shape,
                 kwargs=kwargs,
@@ -293,7 +293,7 @@ class Walker:
             calls.append(ToolCall(function["name"], function["arguments"], id=call["id"]))
         turn = Turn(message["content"] or "", reasoning, tuple(calls))
         try:
-            return render(turn, self._teaching.format, _lower_tools(), state)
+            return render(turn, self._selected.format, _lower_tools(), state)
         except (RenderError, ToolError):  # the format cannot say it: the prompt alone is compared
             return ""
 
@@ -347,7 +347,7 @@ class Walker:
     def find_stripping(self, kwargs: Kwargs) -> Clause | None:
         """The clause that takes reasoning out of the content of earlier turns; None if none does,
         or content with reasoning is written as it is."""
-        block = self._teaching.format.reasoning
+        block = self._selected.format.reasoning
         if block is None:
             return None
         question, answer, following = SHAPES[0].messages[:3]

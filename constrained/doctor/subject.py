@@ -89,7 +89,7 @@ class Subject:
         return None
 
     @cached_property
-    def teaching(self) -> SelectedFormat:
+    def selected(self) -> SelectedFormat:
         """The wire format that the model gets.
 
         Raises:
@@ -101,7 +101,7 @@ class Subject:
 
     @cached_property
     def block(self) -> Reasoning | None:
-        """The reasoning block that the template writes or prefills; raises as `teaching`."""
+        """The reasoning block that the template writes or prefills; raises as `selected`."""
         if self.template is None:
             raise TemplateError("there is no usable chat template")
         with limit_work(MOST_DETECTION_STEPS):
@@ -109,8 +109,8 @@ class Subject:
 
     @cached_property
     def switches(self) -> Switches:
-        """What the variables of the template change; raises as `teaching`."""
-        return find_switches(self.teaching.template, self.teaching.format)
+        """What the variables of the template change; raises as `selected`."""
+        return find_switches(self.selected.template, self.selected.format)
 
     @property
     def special(self) -> frozenset[str] | None:

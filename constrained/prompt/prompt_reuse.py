@@ -1,10 +1,11 @@
-"""Prompts put together from the tokens that the model saw, and those of what is new behind them.
+"""Finds which cached turn a prompt can reuse, and the text that comes after that turn.
 
-The template is not asked what a turn looks like, only where it ends: the conversation is rendered
-once more, with one private-use character in the turn and one in the message behind it. The turn
-ends at the first marker between the two that ends turns; where there is none, behind what the
-format writes last. Which reasoning the template shows is found in the same way. A template that by
-now writes something else in front of the turn than what the turn answered has the last word.
+The prompt then consists of the tokens that the model has seen, and the tokens of the new text. For
+that, only the end of the turn in the rendered prompt has to be known. To find it, the conversation
+is rendered again, with one private-use character in the turn and one in the next message. The turn
+ends at the first end marker between the two, or else after the last text of the format. Which
+reasoning the template writes is found in the same way. A turn is not reused if the template now
+writes another text before it than the one that the turn answered.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +22,11 @@ from constrained.template.special_tokens import Prompt, find_free_characters
 
 Messages = Sequence[Mapping[str, Any]]
 Write = Callable[[Messages], Prompt]
-MOST_PROBES = 2  # a template whose last turns have no end that can be found has none elsewhere
+MOST_PROBES = 2  # if the ends of the last turns are not found, those of others are not, either
 
 
 class Missed(StrEnum):
-    """The reason why a turn of the cache is not taken over."""
+    """The reason why a cached turn is not reused."""
 
     NONE = "no turn is kept"
     REASONING = "the template drops earlier reasoning"
@@ -41,8 +42,8 @@ class Reusable:
     """A prompt that begins with tokens of the turn cache.
 
     Args:
-        turn: the last turn that is taken over; all before it is, too.
-        rest: what the template writes behind it.
+        turn: the last turn that is reused; all before it is reused, too.
+        rest: the text after it.
         reasoning: indexes of the messages whose reasoning is in the prompt.
     """
 
@@ -80,7 +81,7 @@ class RenderedHistory:
                 _drop_reasoning(messages[index])
                 messages[index]["reasoning_content"] = character
             text = self.write(messages).text
-        except TemplateError:  # it takes no other text there
+        except TemplateError:  # it accepts no other text there
             return frozenset()
         return frozenset(index for index, character in marked.items() if character in text)
 
@@ -113,7 +114,7 @@ class RenderedHistory:
         return missed[0] if missed else Missed.NONE
 
     def _find_rest(self, index: int) -> Prompt | Missed:
-        """The text that the template writes behind a turn; or why that is not known."""
+        """The text that the template writes after a turn; or why that is not known."""
         messages = copy_json(self.history.messages)
         if index + 1 == len(messages) or messages[index + 1]["role"] == "assistant":
             return Missed.LAST

@@ -1,4 +1,4 @@
-"""Prompts: what the template writes, as tokens, behind the turns that the model has generated."""
+"""Composes prompts: the text of the chat template as tokens, reusing those of earlier turns."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -40,17 +40,17 @@ from grammars.wire.format import Format, JsonCall, Marker
 MOST_SPACE = 16  # tokens of white space at the end of a turn
 _RAW = "/prompt"
 TEXT = Format(name="text", call=(Marker("<tool_call>"), JsonCall(), Marker("</tool_call>")))
-"""Content alone, as it is written. Every format has calls; where no tools are, none is read."""
+"""Plain content. A format must have calls, but without tools none is read."""
 
 
 @dataclass(frozen=True)
 class Reuse:
-    """The tokens that a prompt takes over from the turns that the model has generated.
+    """What a prompt reuses of the turns that the model has generated.
 
     Args:
-        turn: the last of them, taken over as the model wrote it; None: there is none.
-        tokens: how many first tokens of the prompt are taken over, those of that turn the last.
-        missed: why there is none.
+        turn: the last turn that is reused, as the model wrote it; None: none is.
+        tokens: how many tokens at the start of the prompt are reused, up to the end of that turn.
+        missed: why no turn is reused.
         reasoning: indexes of the messages whose reasoning is in the prompt.
     """
 
@@ -65,13 +65,13 @@ class ComposedPrompt:
     """A prompt as text and as tokens.
 
     Args:
-        rendered: what the template writes.
-        tokens: what the model reads: of turns that it has generated those tokens.
-        state: where the prompt ends.
-        key: names the conversation in the turn cache; empty if the prompt is no conversation.
-        reuse: what is taken over from that cache.
-        breakpoints: first tokens that other prompts are likely to share.
-        closed: the text without the generation prompt; None: it has none.
+        rendered: the text of the template.
+        tokens: the token ids for the model; reused turns have the tokens that the model wrote.
+        state: where the prompt leaves the turn.
+        key: the key of the conversation in the turn cache; b"" if the prompt is no conversation.
+        reuse: what is reused from that cache.
+        breakpoints: positions up to which other prompts are likely to share the tokens.
+        closed: the text without the generation prompt; None: the prompt has none.
     """
 
     rendered: Prompt
@@ -89,15 +89,18 @@ class ComposedPrompt:
 
 
 @dataclass(frozen=True)
-class _Scene:
-    """All that a prompt depends on, besides the messages.
+class _RenderContext:
+    """All that a prompt depends on, except for the messages.
 
     Args:
-        names: texts that the tokenizer, or the format, would take for structure.
-        scope: of those who may know what comes of it.
+        selected: the format, and the template that teaches it.
+        tools: those of the prompt, in OpenAI form.
+        variables: of the template.
+        names: texts of special tokens and markers, which data must not contain as such.
+        scope: the cache scope.
     """
 
-    teaching: SelectedFormat
+    selected: SelectedFormat
     tools: Sequence[Mapping[str, Any]]
     variables: Mapping[str, Any]
     names: frozenset[str]
@@ -108,11 +111,11 @@ class _Scene:
         return digest([*self.tools], dict(self.variables), self.scope)
 
     def write(self, messages: Messages, *, opened: bool = True) -> Prompt:
-        """The prompt for a conversation; `opened`: with the generation prompt."""
-        block = self.teaching.format.reasoning
+        """Renders a conversation; `opened`: with the generation prompt."""
+        block = self.selected.format.reasoning
         keep = () if block is None else block.markers
         return render_prompt(
-            self.teaching.template,
+            self.selected.template,
             messages,
             self.tools or None,
             markers=self.names,
@@ -123,13 +126,13 @@ class _Scene:
 
 
 class Prompts:
-    """Composes the prompts of one model, and caches the turns that came of them.
+    """Composes the prompts of one model, and caches the turns that it has generated.
 
     Args:
-        vocabulary: that of the model.
-        formats: all that its turns are written in.
-        remembered: tokens of earlier turns to keep, see `TurnCache`; 0: none.
-        context_length: in tokens; a prompt that fills it is refused. None: any prompt is written.
+        vocabulary: of the model.
+        formats: the wire formats of its turns.
+        remembered: how many tokens of earlier turns to keep, see `TurnCache`; 0: none.
+        context_length: in tokens; a prompt that fills it is refused. None: any length.
     """
 
     def __init__(
@@ -148,49 +151,54 @@ class Prompts:
         self._shared_prefixes = SharedPrefixes()
 
     def share_turns(self, store: TurnStore) -> None:
-        """Keeps generated turns there, too, and finds those of other processes."""
+        """Also keeps generated turns in this store, and finds those of other processes there."""
         if self._remembers:
             self._turns.shared = store
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """What is kept of earlier prompts and turns, by name."""
+        """The sizes of the caches of prompts and turns, by name."""
         return {"turns": self._turns.size, "shared_prefixes": self._shared_prefixes.size}
 
-    def compose(self, job: Job, tools: Sequence[Any], teaching: SelectedFormat) -> ComposedPrompt:
-        """The prompt of a job.
+    def compose(self, job: Job, tools: Sequence[Any], selected: SelectedFormat) -> ComposedPrompt:
+        """Composes the prompt of a job.
+
+        Args:
+            job: messages and options.
+            tools: the tools of the prompt.
+            selected: the format, and the template that teaches it.
 
         Raises:
-            TemplateError: the template refuses the messages, or leaves one out for its role.
+            TemplateError: the template refuses the messages, or ignores one because of its role.
             RequestError: the text has a lone surrogate.
-            ContextError: the prompt is beyond any that could fit. One that is less too long is
-                refused where it is generated from: its tokens can still be counted.
+            ContextError: the prompt is far too long for the context. If it is only a little too
+                long, it is refused where it is generated from, so its tokens can be counted.
         """
-        scene = _Scene(
-            teaching=teaching,
+        context = _RenderContext(
+            selected=selected,
             tools=as_openai(tools),
             variables=job.template_kwargs,
             names=self._names,
             scope=job.grammar_scope,
         )
-        history = self._recall(job, scene)
-        opened = scene.write(history.messages)
+        history = self._recall(job, context)
+        opened = context.write(history.messages)
         check_text(opened.text, self._vocabulary, self._context_length)
         check_roles_are_read(
-            history.messages, opened.text, lambda messages: scene.write(messages).text
+            history.messages, opened.text, lambda messages: context.write(messages).text
         )
-        # What the two renderings do not share is the generation prompt: it has the start state.
-        closed = scene.write(history.messages, opened=False)
-        tokens, reuse = self._encode(opened, scene, history, recall=Recall(job.recall))
+        # The two renderings differ by the generation prompt, which determines the start state.
+        closed = context.write(history.messages, opened=False)
+        tokens, reuse = self._encode(opened, context, history, recall=Recall(job.recall))
         tokenized = TokenizedPrompt(
             text=opened.text, tokens=tokens, reused=reuse.tokens, vocabulary=self._vocabulary
         )
         shared = self._shared_prefixes.measure(
-            scene.key,
+            context.key,
             history.messages,
             tokens=tokens,
-            encode=partial(self._encode_plain, scene),
+            encode=partial(self._encode_plain, context),
         )
-        write = partial(scene.write, opened=False)
+        write = partial(context.write, opened=False)
         positions = tokenized.find_breakpoints(job.breakpoints, history.messages, write)
         if shared:
             positions.add(shared)
@@ -198,7 +206,7 @@ class Prompts:
         return ComposedPrompt(
             rendered=opened,
             tokens=tokens,
-            state=find_state(opened.text, closed.text, teaching.format, calls=calls),
+            state=find_state(opened.text, closed.text, selected.format, calls=calls),
             key=history.key,
             reuse=reuse,
             breakpoints=CacheBreakpoints(
@@ -210,15 +218,15 @@ class Prompts:
         )
 
     def compose_raw(self, prompt: str | Sequence[int]) -> ComposedPrompt:
-        """A prompt as it stands, which no template writes.
+        """Makes a prompt of text or tokens, without a chat template.
 
         Args:
-            prompt: text, in which the names of special tokens are these, and which gets a BOS in
-                front if the model wants it; or token ids, which are taken as they are.
+            prompt: text, or token ids. In text, names of special tokens are these tokens, and a
+                BOS token is added if the model needs one. Token ids are used as they are.
 
         Raises:
-            RequestError: it is empty, or neither text nor tokens of this model.
-            ContextError: it fills the context.
+            RequestError: the prompt is empty, or is neither text nor tokens of this model.
+            ContextError: the prompt fills the context.
         """
         if isinstance(prompt, str):
             check_text(prompt, self._vocabulary, self._context_length)
@@ -238,13 +246,13 @@ class Prompts:
     def keep(
         self, prompt: ComposedPrompt, tokens: Sequence[int], message: Mapping[str, Any]
     ) -> None:
-        """Caches the turn that came of a prompt: a conversation that carries the message back goes
-        on from its tokens. A prompt that is no conversation has none.
+        """Caches the turn that was generated from a prompt. When a conversation brings the message
+        back, its prompt reuses the tokens. Does nothing if the prompt is no conversation.
 
         Args:
-            prompt: what the turn answers.
-            tokens: all that is behind the prompt, without the end of the turn.
-            message: the turn in OpenAI form, arguments as objects.
+            prompt: the prompt that the turn answers.
+            tokens: all token ids after the prompt, without the end of the turn.
+            message: the turn in OpenAI form, with arguments as objects.
         """
         if not prompt.key:
             return
@@ -257,24 +265,24 @@ class Prompts:
         )
         self._turns.keep(prompt.key, turn)
 
-    def _recall(self, job: Job, scene: _Scene) -> History:
-        """The conversation, and which of its turns this model has generated."""
-        with scene.teaching.template.failures():
+    def _recall(self, job: Job, context: _RenderContext) -> History:
+        """Normalises the conversation, and finds the turns that this model has generated."""
+        with context.selected.template.failures():
             messages = normalise(job.messages)
         if not job.cache_prompt:
             return History(b"", messages)
-        history = self._turns.recall(scene.key, messages)
+        history = self._turns.recall(context.key, messages)
         if job.recall == Recall.DROP:
             return replace(history, messages=messages)
         return history
 
     def _encode(
-        self, prompt: Prompt, scene: _Scene, history: History, *, recall: Recall
+        self, prompt: Prompt, context: _RenderContext, history: History, *, recall: Recall
     ) -> tuple[tuple[int, ...], Reuse]:
-        """The tokens of a prompt, and what of them is taken over from the turn cache."""
-        format = scene.teaching.format
+        """Encodes a prompt; returns its tokens, and what they reuse from the turn cache."""
+        format = context.selected.format
         boundaries = TurnBoundaries(format, {*format.ends, *self._ends})
-        rendered = RenderedHistory(history, prompt, write=scene.write, boundaries=boundaries)
+        rendered = RenderedHistory(history, prompt, write=context.write, boundaries=boundaries)
         reasoning = frozenset[int]()
         if self._remembers:
             reasoning = rendered.find_reasoning()
@@ -288,8 +296,8 @@ class Prompts:
         reuse = Reuse(turn=found.turn, tokens=len(reused), reasoning=found.reasoning)
         return (*reused, *rest), reuse
 
-    def _encode_plain(self, scene: _Scene, messages: Messages) -> tuple[int, ...]:
-        return encode_prompt(scene.write(messages), self._vocabulary)
+    def _encode_plain(self, context: _RenderContext, messages: Messages) -> tuple[int, ...]:
+        return encode_prompt(context.write(messages), self._vocabulary)
 
     @cached_property
     def _ends(self) -> frozenset[str]:
@@ -305,7 +313,7 @@ class Prompts:
 
 
 def _without_space(rest: Prompt, written: str) -> Prompt:
-    """The text behind a turn, without the white space that the model has written already."""
+    """Removes from the text after a turn the white space that the model has already written."""
     space = rest.text[: len(rest.text) - len(rest.text.lstrip())]
     for count in range(len(space), 0, -1):
         if written.endswith(space[:count]):

@@ -1,12 +1,12 @@
-"""Assistant turns as the model wrote them, found again when a conversation carries one back.
+"""Caches generated turns as tokens, to reuse them when a conversation brings one back.
 
-What a client sends back is not what was generated: reasoning is dropped, arguments are spelled in
-another way, and the template writes the turn in its own. Tokenised again it would be new to the
-model. So turns are kept as tokens, behind the tokens of the prompt that they answered.
+A client does not send back exactly what was generated: it drops reasoning and spells arguments in
+another way, and the template has its own form of the turn. Tokenised again, the turn would be new
+to the KV cache. So turns are kept as tokens, after the tokens of the prompt that they answered.
 
-A turn is found by all that came before it (the tools, each message, and which kept turns those
-were) and by what of it is visible. An edited turn is never found, nor is that of a conversation
-that went another way, whatever ids the calls have.
+A turn is found by everything that came before it (the tools, each message, and which cached turns
+those were) and by its visible text. An edited turn is never found, nor is a turn of a conversation
+with another past, whatever ids the calls have.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""The tools of one request: those that are offered, and those that are refused by name.
+"""The tools of one request: those that are offered, and those that are refused.
 
-One bad tool does not break the others: a tool whose schema cannot be enforced is left out of the
-prompt and of the grammar, and the reply names it. What is no tool at all, or shares its name with
-another one, is an error; so is an offer of which nothing is left, and a choice of a refused tool.
+One bad tool does not break the others. A tool whose schema cannot be enforced is left out of the
+prompt and of the grammar, and the reply names it. These are errors: a value that is no tool, two
+tools with one name, an offer without any usable tool, and a tool choice that names a refused tool.
 """
 
 from dataclasses import dataclass, replace
@@ -24,8 +24,8 @@ class Refusal:
     """A tool that is not offered.
 
     Args:
-        name: which one.
-        error: why: what is wrong, the JSON pointer of it, and what to do about it.
+        name: of the tool.
+        error: what is wrong, its JSON pointer, and what to do.
     """
 
     name: str
@@ -73,17 +73,17 @@ class Offer:
 
     @property
     def shown(self) -> tuple[Any, ...]:
-        """The tools of the prompt, as they came."""
+        """The tools of the prompt, as they were given."""
         return tuple(offered.given for offered in self.kept if not offered.is_hidden)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools of the grammar: those that may be called."""
+        """The tools that may be called, with their schemas, for the grammar."""
         return tuple(offered.tool for offered in self.kept)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all tools of the request."""
+        """The names of all tools of the request, including refused ones."""
         kept = [offered.tool.name for offered in self.kept]
         return (*kept, *(refusal.name for refusal in self.refused))
 
@@ -91,7 +91,7 @@ class Offer:
         """The offer without this tool.
 
         Raises:
-            Error: that of the refusal, if it is the last tool.
+            Error: that of the refusal, if no tool is left.
         """
         kept = tuple(offered for offered in self.kept if offered.tool.name != refusal.name)
         if not kept:
@@ -102,7 +102,7 @@ class Offer:
         """The policy without the refused tools.
 
         Raises:
-            Error: that of a refusal, if it names no other.
+            Error: that of a refusal, if the policy names only refused tools.
         """
         if policy.names is None:
             return policy
@@ -125,12 +125,12 @@ def read_offer(
     """Reads the tools of a request.
 
     Args:
-        given: whatever `read_tools` reads.
-        hidden: the same, of tools that may be called but are not in the prompt.
-        drop: leave tools out whose schemas cannot be enforced; else they are an error.
+        given: tools in any shape that `read_tools` reads.
+        hidden: tools that may be called but are not in the prompt, in the same shapes.
+        drop: leave out tools whose schemas cannot be enforced; False: they are an error.
         nonempty: a required string has at least one character.
-        room: characters that the context has room for; None: any number.
-        scope: of those who share lowered schemas.
+        room: how many characters fit into the context; None: any number.
+        scope: the cache scope of the schemas.
 
     Raises:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.

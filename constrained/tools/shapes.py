@@ -1,4 +1,4 @@
-"""Tools and tool choices in the shapes of each API: OpenAI Chat and Responses, Anthropic, MCP."""
+"""Reads tools and tool choices in the shapes of OpenAI Chat and Responses, Anthropic and MCP."""
 
 import json
 import marshal
@@ -29,12 +29,14 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 @dataclass(frozen=True)
 class Entry:
-    """A tool as it stands in a request; its schema is not read yet.
+    """A tool of a request whose schema is not read yet.
 
     Args:
-        body: the object that has the name and the schema.
+        name: of the tool.
+        body: the object with the name and the schema.
+        strict: the calls have to fit the schema.
         place: the JSON pointer of the tool.
-        where: that of the body.
+        where: the JSON pointer of the body.
         text: the whole tool as JSON.
     """
 
@@ -47,16 +49,16 @@ class Entry:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of its arguments, not read yet."""
+        """The JSON Schema of the arguments."""
         key = _find_key(self.body)
         return NO_ARGUMENTS if key is None else self.body[key]
 
     def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
-        """The tool.
+        """Reads the schema.
 
         Args:
             nonempty: a required string has at least one character.
-            scope: of those who share lowered schemas.
+            scope: the cache scope of the schema.
 
         Raises:
             SchemaError: its schema cannot be enforced; `where` is the pointer of the keyword.
@@ -70,14 +72,14 @@ class Entry:
         return Tool(self.name, schema, description=description, strict=self.strict)
 
     def check_length(self, schema: Schema, room: int | None) -> None:
-        """Refuses arguments that no context has room for.
+        """Refuses a tool whose shortest arguments do not fit into the context.
 
         Args:
             schema: the lowered schema of this tool.
-            room: characters that fit into the context; None: any number.
+            room: how many characters fit into the context; None: any number.
 
         Raises:
-            SchemaError: all arguments are longer; `where` is the pointer of the minimum.
+            SchemaError: they do not fit; `where` is the pointer of the minimum.
         """
         if room is None or schema.least <= room:
             return
@@ -114,7 +116,7 @@ def read_entries(tools: Any, where: str = TOOLS, *, most: int = MOST_TOOLS) -> l
 
     Args:
         where: the JSON pointer of the list.
-        most: tools that it may have.
+        most: the maximum number of tools.
 
     Raises:
         ToolError: not a list, or not a tool; `where` is the pointer.
@@ -157,7 +159,7 @@ def _read_entry(given: Any, place: str) -> Entry:
 
 
 def _encode(tool: Any) -> str:
-    """The tool as JSON. What it was the last time is found by its bytes, see `pack_json`.
+    """The tool as JSON text. Equal tools are encoded once, see `pack_json`.
 
     Raises:
         TypeError, ValueError, RecursionError: it is not JSON.
@@ -180,7 +182,7 @@ def _encode_json(tool: Any) -> str:
 
 
 def _find_key(body: Mapping[str, Any]) -> str | None:
-    """The key that has the schema: each API has another one."""
+    """The key of the schema, which depends on the API; None: there is no schema."""
     for key in _SCHEMA_KEYS:
         if body.get(key) is not None:
             return key
@@ -189,7 +191,7 @@ def _find_key(body: Mapping[str, Any]) -> str | None:
 
 @keep_results("schemas", SCHEMAS)
 def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
-    """The schema of a tool; the same tools come again with each request of a scope."""
+    """The schema of a tool; kept, since each request of a conversation has the same tools."""
     body, _ = _body(json.loads(text), "")
     key = _find_key(body)
     schema = lower(NO_ARGUMENTS if key is None else body[key])
@@ -201,7 +203,7 @@ def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
 
 
 def forget_schemas() -> None:
-    """Drops the schemas that are kept."""
+    """Empties the cache of schemas."""
     _lower_text.cache.clear()
     _encode_again.cache.clear()
 
@@ -224,7 +226,7 @@ def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
 
 
 def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    """The same tools as chat templates expect them, keys in the client's order.
+    """The tools in the form that chat templates expect, with keys in the client's order.
 
     Raises:
         ToolError: a function or class that cannot be a tool; `where` is the pointer.

@@ -63,7 +63,7 @@ def check_cache(subject: Subject) -> Iterator[Verdict]:
         return
     for case in list_cases(subject):
         yield tell_case(case)
-    yield from _check_date(subject.teaching.template)
+    yield from _check_date(subject.selected.template)
 
 
 def list_cases(subject: Subject) -> Iterator[Case]:
@@ -71,7 +71,7 @@ def list_cases(subject: Subject) -> Iterator[Case]:
     vocabulary = None
     if isinstance(subject.header, Header):
         vocabulary = subject.header.vocabulary
-    walker = Walker(subject.teaching, vocabulary)
+    walker = Walker(subject.selected, vocabulary)
     switches = subject.switches
     seen: set[tuple[str, ...]] = set()
     for mode, kwargs in switches.modes().items():

@@ -33,7 +33,7 @@ def check_calls(subject: Subject) -> Iterator[Verdict]:
     """Which format, where it is known from, and the values that it loses."""
     if subject.template is None:
         return
-    found = subject.teaching
+    found = subject.selected
     facts = {"format": found.format.name, "origin": found.origin.value}
     level = Level.OK
     if found.origin in (Origin.SHOWN, Origin.GENERIC):

@@ -22,7 +22,7 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
     """The markers, where a turn begins, which variables change the prompt, and the effort."""
     if subject.template is None:
         return
-    format = subject.teaching.format
+    format = subject.selected.format
     block, switches = format.reasoning, subject.switches
     if block is None:
         yield Verdict(Level.OK, "the template knows no reasoning block")

@@ -79,7 +79,7 @@ def _list_mistyped(subject: Subject, texts: list[str]) -> list[str]:
 
 def _check_markers(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
     """Whether the markers of calls and reasoning are one token each."""
-    format = subject.teaching.format
+    format = subject.selected.format
     markers = list(dict.fromkeys(format.markers))
     single = [text for text in markers if vocabulary.marker(text) is not None]
     if single:
@@ -109,7 +109,7 @@ def _check_markers(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict
 def _check_end(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
     if subject.template is None:
         return
-    ends = find_text_ends(subject.template, subject.teaching.format, vocabulary)
+    ends = find_text_ends(subject.template, subject.selected.format, vocabulary)
     names = [vocabulary.names.get(token, str(token)) for token in vocabulary.end]
     if not ends:
         text = f"turns end with a token that ends generation: {', '.join(names)}"

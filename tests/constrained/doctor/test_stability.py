@@ -80,14 +80,14 @@ def test_reasoning_that_is_stripped_from_the_content_is_named():
     cases = find_cases(STRIPPED)
     found = cases[KEEPS].walk.find(Contract.PROMPT) or cases[KEEPS].walk.find(Contract.TURN)
     assert found is not None
-    walker = Walker(make_subject(STRIPPED).teaching)
+    walker = Walker(make_subject(STRIPPED).selected)
     clause = walker.find_stripping({})
     assert clause is not None
     assert (clause.tag, clause.cause) == (STRIPPING_TAG, Cause.REASONING)
 
 
 def test_no_clause_strips_where_the_content_is_written_as_it_is():
-    assert Walker(make_subject(KEPT).teaching).find_stripping({}) is None
+    assert Walker(make_subject(KEPT).selected).find_stripping({}) is None
 
 
 def test_dates_are_named():
@@ -180,14 +180,14 @@ def test_qwen3_coder_is_stable_as_the_real_template_is_written():
 def test_tokens_are_counted_by_the_vocabulary_where_there_is_one():
     subject = make_subject(LAST_QUERY)
     shape = SHAPES[3]
-    rough = Walker(subject.teaching).walk(shape, {}).find(Contract.PROMPT)
+    rough = Walker(subject.selected).walk(shape, {}).find(Contract.PROMPT)
     assert rough is not None
 
     class Counted:
         def encode_special(self, text: str, *, inside: bool = False) -> list[int]:
             return list(text.encode())
 
-    exact = Walker(subject.teaching, Counted()).walk(shape, {}).find(Contract.PROMPT)
+    exact = Walker(subject.selected, Counted()).walk(shape, {}).find(Contract.PROMPT)
     assert exact is not None
     assert exact.lost > 3 * rough.lost
     assert replace(exact, lost=rough.lost) == rough

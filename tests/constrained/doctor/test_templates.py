@@ -184,7 +184,7 @@ def test_an_effort_is_known_by_what_the_template_does_with_it(name: str):
 )
 def test_values_that_a_template_changes(name: str, kinds: dict[str, str]):
     subject = make_subject(read_template(name))
-    lossy = find_lossy(subject, subject.teaching.format)
+    lossy = find_lossy(subject, subject.selected.format)
     assert lossy.items() >= kinds.items()
     assert bool(lossy) == bool(kinds)
 
