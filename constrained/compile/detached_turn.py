@@ -1,8 +1,8 @@
-"""A compiled turn on its way to another process, which has the same model and decodes it.
+"""A compiled turn in a form that can be sent to another process, which decodes it.
 
-What the prompt says as text stays here: the other one needs its tokens. Tools and grammar, which
-are the same for all turns of a conversation, travel as one piece with a name, so that the other one
-need not read it again.
+The other process has the same model, and needs the tokens of the prompt, but not its text. Tools
+and grammar are the same for all turns of a conversation. So they are sent as one named piece, which
+the other process need not read again.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from grammars.turn import Policy, State, Tool
 from grammars.wire.format import Format
 
 ROOM = 64 * MIB
-"""For constraints that were packed, or unpacked, before."""
+"""For packed constraints, and for unpacked ones."""
 UNPACKED = 8
-"""Times the bytes of packed constraints that unpacked ones take, about."""
+"""Unpacked constraints take about this many times the bytes of packed ones."""
 
 
 @dataclass(frozen=True)
 class TurnConstraints:
-    """What a turn may be, beside its format: much text, and little that changes."""
+    """The constraints of a turn: large, and the same for many turns."""
 
     tools: tuple[Tool, ...]
     grammar: Grammar | None
@@ -38,7 +38,7 @@ class TurnConstraints:
 
 @dataclass(frozen=True)
 class PackedConstraints:
-    """Constraints as bytes, and a name for them."""
+    """Constraints as bytes, and their hash as a name."""
 
     name: bytes
     data: bytes
@@ -46,7 +46,7 @@ class PackedConstraints:
 
 @dataclass(frozen=True, kw_only=True)
 class DetachedTurn:
-    """A `CompiledTurn` without what only its own process has; the fields are those of that."""
+    """A `CompiledTurn` without the objects of its process; the fields are the same."""
 
     prompt: ComposedPrompt
     format: Format
@@ -64,16 +64,16 @@ class DetachedTurn:
 
 
 class TurnPacker:
-    """Detaches turns; keeps the constraints that it has packed last."""
+    """Detaches turns; caches packed constraints."""
 
     def __init__(self) -> None:
-        # With the completer, by whose `id` they are known: no other one may get it.
+        # The key is the `id` of the completer. It is kept alive, so that no other one gets this id.
         self._packed: ByteCache[tuple[Completer, PackedConstraints]] = ByteCache(
             ROOM, lambda kept: len(kept[1].data)
         )
 
     def detach(self, turn: CompiledTurn) -> DetachedTurn:
-        """The turn as another process can take it."""
+        """The turn in a form that can be pickled."""
         return DetachedTurn(
             prompt=replace(turn.prompt, rendered=Prompt(()), reuse=Reuse(), closed=None),
             format=turn.format,
@@ -109,8 +109,8 @@ def pack_constraints(constraints: TurnConstraints) -> PackedConstraints:
 
 
 class ConstraintReader:
-    """Reads packed constraints; keeps those that it has read last. They have to be from a process
-    that is trusted: pickle runs what it is told to."""
+    """Reads packed constraints; caches the last ones. They must come from a trusted process: pickle
+    can execute any code."""
 
     def __init__(self) -> None:
         self._read: ByteCache[tuple[TurnConstraints, int]] = ByteCache(ROOM, lambda kept: kept[1])

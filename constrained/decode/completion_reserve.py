@@ -1,8 +1,8 @@
-"""The completion reserve: at every step, an ending of the turn is known that still fits.
+"""The completion reserve: at every step, there is a known ending of the turn that still fits.
 
-Before a token is taken, the shortest ending behind it is looked for, on a fork of the matcher. If
-it no longer fits, the token is not taken, and the ending that was known before is written instead.
-So a turn never outgrows its tokens, and nothing that was streamed is taken back.
+Before a token is taken, the shortest ending after it is computed, on a fork of the matcher. If that
+no longer fits, the token is not taken, and the previous ending is written instead. So a turn never
+exceeds its limit of tokens, and nothing that was streamed is taken back.
 """
 
 import re
@@ -21,29 +21,30 @@ from grammars.ir.completion import TooLong
 from grammars.ir.shortest import MOST_SPELLED
 
 Complete: TypeAlias = Callable[[str, int], str | TooLong | None]
-"""Takes the text of a turn under way, and how many characters there is room for; returns the
-shortest text that ends it, if it knows one."""
-MOST_SPELLINGS = 8  # tries, for data that spell markers
-COSTLY = 2_000  # tokens of an ending; a longer one is not looked for at every step
-PATIENCE = 32  # tokens kept in hand while no ending is known
+"""Takes the text of an unfinished turn, and the maximum number of characters; returns the shortest
+text that ends the turn, or None if it knows none."""
+MOST_SPELLINGS = 8  # attempts, for data that contain the text of markers
+COSTLY = 2_000  # tokens of an ending; a longer one is not computed at every step
+PATIENCE = 32  # tokens that are kept back while no ending is known
 MOST_UNREAD = 512
-"""Tokens between two looks: each look reads what came since the last one, and others wait."""
+"""Tokens between two searches: each reads the text since the last one, while other turns wait."""
 
 
 class CompletionReserve(TurnPart):
-    """Watches one turn. Most steps need no look: the last known ending still fits for sure.
+    """The completion reserve of one turn. Most steps need no search: the last ending surely fits.
 
     Args:
-        complete: knows how the turn can end.
-        vocabulary: that of the matcher.
-        markers: token ids of the format's markers that are one token.
-        stride: by how many tokens one token makes the shortest ending longer, at most; where it is
+        complete: finds the shortest ending of a text.
+        vocabulary: of the matcher.
+        markers: the token ids of the format's markers that are one token, by their text.
+        stride: how many tokens one more token can add to the shortest ending, at most. If it adds
             more, the turn may be cut.
-        longest_rest: by how many tokens any number of tokens does, at most; None: nobody knows.
-        limit: the number of tokens that the turn may have.
+        longest_rest: how many tokens any text can add to the shortest ending, at most; None: not
+            known.
+        limit: the maximum number of tokens of the turn.
 
     Attributes:
-        ending: the tokens that end the turn from where it was looked at last; None: no ending is
+        ending: the tokens that end the turn at the position of the last search; None: no ending is
             known.
     """
 
@@ -72,8 +73,11 @@ class CompletionReserve(TurnPart):
         self.ending: list[int] | None = None
 
     def start(self, progress: TurnProgress) -> int | None:
-        """Looks for the shortest turn from here on; returns its length in tokens, or at least so
-        many where it is far too long; None if none is known."""
+        """Finds the shortest turn.
+
+        Returns:
+            Its length in tokens, or a lower bound if it is far too long; None: none is known.
+        """
         found = self.find_ending(progress)
         if isinstance(found, TooLong):
             return progress.count + ceil(found.least / self._vocabulary.longest)
@@ -87,11 +91,11 @@ class CompletionReserve(TurnPart):
         return self._needs_look(turn.count + coming)
 
     def _needs_look(self, count: int) -> bool:
-        """True unless a turn of so many tokens can end in time for sure."""
+        """False if a turn of this many tokens can surely end in time."""
         return count > self._limit or count - self._last > self._safe
 
     def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
-        """Keeps a fork in front of the tokens, unless the turn can end in time for sure."""
+        """Keeps a fork of the matcher before the tokens, unless the turn can surely end in time."""
         self._before = None
         if not self._needs_look(turn.count + len(tokens)):
             return
@@ -100,8 +104,8 @@ class CompletionReserve(TurnPart):
             self._before = turn.transcript.measure(turn.matcher.fork())
 
     def after_commit(self, tokens: Sequence[int], turn: TurnView) -> bool:
-        """True if the turn can still end in time behind the tokens; if not, and if it could before,
-        `ending` has to be written in their place."""
+        """True if the turn can still end in time after the tokens. If it cannot, but could before,
+        `ending` has to be written instead of them."""
         if self._before is None or turn.matcher is None:
             return True
         return self._admits(self._before, turn.transcript.measure(turn.matcher, tokens))
@@ -126,7 +130,7 @@ class CompletionReserve(TurnPart):
         return True
 
     def _look_back(self, before: TurnProgress) -> None:
-        """Makes sure that `ending` is one from there that fits; None if there is none."""
+        """Sets `ending` to one that fits at an earlier position; None: there is none."""
         if self._last != before.count:
             ending = self.find_ending(before)
             self.ending = None if isinstance(ending, TooLong) else ending
@@ -135,10 +139,10 @@ class CompletionReserve(TurnPart):
             self.ending = None
 
     def _plan_look(self, count: int) -> None:
-        """Sets the number of tokens that can follow before an ending might no longer fit."""
+        """Computes how many tokens can follow before the ending might no longer fit."""
         self._last = count
         if self.ending is None:
-            # Where no ending was ever known, one may not come for long: not each token has a look.
+            # If no ending was ever known, there may be none for long: no search at each token.
             slack = self._limit - count
             self._safe = 0 if self._was_known else min(PATIENCE, slack // 4)
             return
@@ -147,14 +151,14 @@ class CompletionReserve(TurnPart):
         slack = self._limit - count - len(self.ending)
         self._safe = max(0, slack // (self._stride + 1))
         if self._longest_rest is not None:
-            # Twice, for what a format writes around a call is estimated only.
+            # Twice, since the text that a format writes around a call is only estimated.
             self._safe = max(self._safe, slack - 2 * self._longest_rest - PATIENCE)
         if len(self.ending) > COSTLY:
             self._safe = max(self._safe, min(slack // 2, COSTLY // 32))
         self._safe = min(self._safe, MOST_UNREAD)
 
     def find_ending(self, progress: TurnProgress) -> list[int] | TooLong | None:
-        """An ending that the matcher takes from here."""
+        """An ending that the matcher accepts at this position; None: none is known."""
         matcher = progress.matcher.fork()
         healed = spell_along(matcher, progress.rest, self._vocabulary)
         if healed is None:
@@ -164,7 +168,7 @@ class CompletionReserve(TurnPart):
         if character is None:
             return None
         written += self._vocabulary.text(character)
-        # Also more than there is room for: whoever is refused learns how much it takes.
+        # More than fits, so that the error can say how much is needed.
         room = max(self._limit * self._vocabulary.longest, MOST_SPELLED)
         suffix = self._complete(written.decode("utf-8", "replace"), room)
         if suffix is None or isinstance(suffix, TooLong):
@@ -176,8 +180,8 @@ class CompletionReserve(TurnPart):
         return None
 
     def _spell(self, text: str) -> Iterator[list[int]]:
-        """The text in tokens: every marker as one, or, since data may spell markers too, only those
-        behind one of the first few."""
+        """Ways to encode the text. At first every marker is one token. Since data may contain the
+        text of markers, too, the next ways encode the first markers as ordinary text."""
         yield self._vocabulary.encode_marked(text, self._markers)
         marker = "|".join(map(re.escape, self._markers)) or "(?!)"
         for found in islice(re.finditer(marker, text), MOST_SPELLINGS):
@@ -187,10 +191,10 @@ class CompletionReserve(TurnPart):
 
 
 def finish_character(matcher: Matcher, text: bytes, vocabulary: Vocabulary) -> list[int] | None:
-    """The tokens that complete a character of which only some bytes are written; commits them.
+    """Completes a character of which only some bytes are written; commits its tokens.
 
     Returns:
-        None if the matcher knows no such tokens.
+        These tokens; None: the matcher allows none.
     """
     tokens: list[int] = []
     for _ in range(4):  # bytes of the longest UTF-8 character

@@ -1,24 +1,24 @@
-"""Values without end: calls and answers leave text that repeats itself, and the turn goes on.
+"""Endless values: ends a value of a call or an answer that repeats itself; the turn then continues.
 
-Small models fall into loops inside one value: a list whose items repeat, a string that says the
-same again and again, brackets that open and open. The grammar takes any number of them, so the turn
-would end where its tokens do, and whatever had to follow would be made up. So the tokens of calls
-and answers are watched. A tail is a loop if it repeats itself and is so long that no more tokens
-are left than it has taken. It is left at the place of its period where the rest of the turn is the
-shortest: a list behind an item, not inside one. There, the mask lets nothing but the beginning of
-that rest through, until the grammar cannot go back into the loop. The model writes what follows.
+Small models fall into loops inside one value: a list whose items repeat, a string that repeats the
+same words, brackets that only open. The grammar allows any number of repetitions, so the turn would
+continue until its tokens run out, and the rest of it would be made up. So the tokens of calls and
+answers are watched. The end of the text is a loop if it repeats itself and has taken at least as
+many tokens as are left. The loop is left at the point of its period after which the rest of the
+turn is shortest: in a list, that is after an item, not inside one. At this point the mask allows
+only the start of that rest, until the grammar cannot return into the loop. From there on, the model
+is free again.
 
-Three kinds of loops need more than that:
+Three kinds of loops need more:
 
-- One that nests, each period of which makes the rest longer, is closed as far as it was opened.
-- A model that insists begins another loop where the last one was left. Once two were left without
-  bringing the end nearer, the next one is left only where the rest is shorter than behind any of
-  them: behind the value around it, then behind the one around that. Where few tokens are left, the
-  turn ends.
-- One that the grammar bounds, such as a list of `maxItems`, may take as many tokens as its bound
-  needs, if the rest still fits behind it.
+- In a nested loop, each period makes the rest longer. All that it has opened is closed.
+- A model may begin another loop where it left the last one. After two loops that brought the end no
+  nearer, the next one is left only where the rest is shorter than after any of them: after the
+  enclosing value, then after the one that encloses that. If few tokens are left, the turn ends.
+- A loop that the grammar limits, such as a list with `maxItems`, may continue up to its limit, if
+  the rest of the turn still fits after that.
 
-Repetition that brings the end of the turn nearer, such as items that a list has to have, is none.
+Repetition that brings the end of the turn nearer, such as items that a list needs, is not a loop.
 """
 
 from collections import deque
@@ -37,9 +37,9 @@ from grammars.schema.nodes import Json
 LONGEST_PERIOD = 64  # tokens
 FEWEST_PERIODS = 3
 FEWEST_TOKENS = 16  # of a loop, however few are left
-EARLY = 3  # at this part of its bound, a loop is looked at that may take more and more to end
-MOST_IN_VAIN = 2  # loops that are left without the rest becoming shorter
-LAST_TOKENS = 4 * FEWEST_TOKENS  # beside the rest; with fewer, a turn that had loops ends
+EARLY = 3  # a loop that may need more and more tokens to end is examined at this part of its bound
+MOST_IN_VAIN = 2  # loops after which the rest was not shorter
+LAST_TOKENS = 4 * FEWEST_TOKENS  # besides the rest; with fewer, a turn that had loops ends
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class EndedValue:
 
 
 class Endings(Protocol):
-    """Knows how texts end: a `Completer`."""
+    """Finds the endings of texts: a `Completer`."""
 
     def complete(self, text: str, room: int | None = None) -> str | TooLong | None: ...
 
@@ -73,11 +73,11 @@ class Endings(Protocol):
 
 @dataclass(frozen=True)
 class Loop:
-    """The last tokens of a text, as far as they repeat themselves.
+    """The repetition at the end of a text.
 
     Args:
-        period: the tokens that come again and again.
-        length: all of them.
+        period: the number of tokens that repeat.
+        length: the number of tokens of the whole repetition.
     """
 
     period: int
@@ -85,8 +85,9 @@ class Loop:
 
 
 class LoopFinder:
-    """Finds how far back a growing text repeats itself, exactly, with any period up to the longest.
-    A token costs as many steps as the same token has come within that.
+    """Finds the repetition at the end of a growing text, for all periods up to the longest.
+
+    The cost of a token is the number of equal tokens within the longest period.
 
     Args:
         longest: the longest period, in tokens.
@@ -96,11 +97,11 @@ class LoopFinder:
         self._longest = longest
         self._size = 0  # of the text, in tokens
         self._places: dict[int, deque[int]] = {}  # of each token, the last ones
-        # By period, the longest first: so many of the last tokens stood there a period before.
+        # By period, the longest first: how many of the last tokens equal those one period earlier.
         self._repeated: dict[int, int] = {}
 
     def add(self, token: int) -> None:
-        """The text has a token more."""
+        """Adds a token to the text."""
         places = self._places.setdefault(token, deque())
         while places and self._size - places[0] > self._longest:
             places.popleft()
@@ -113,8 +114,11 @@ class LoopFinder:
         self._size += 1
 
     def find(self, fewest: int) -> Loop | None:
-        """The loop of the shortest period among those that have so many tokens; None: there is
-        none."""
+        """The loop with the shortest period; None: there is none.
+
+        Args:
+            fewest: the minimum length of the loop, in tokens.
+        """
         for period, repeated in reversed(self._repeated.items()):
             length = period + repeated
             if length >= fewest and length >= FEWEST_PERIODS * period:
@@ -122,19 +126,19 @@ class LoopFinder:
         return None
 
     def measure(self, loop: Loop) -> int:
-        """The tokens of the loop by now; 0: the text has left it."""
+        """The current length of the loop, in tokens; 0: the text has left it."""
         length = self._repeated.get(loop.period, 0) + loop.period
         return length if length >= loop.length else 0
 
 
 @dataclass
 class _Plan:
-    """A loop that is to be left.
+    """A plan to leave a loop.
 
     Args:
-        loop: as it was when that was decided.
-        growth: by so many characters a period makes the shortest ending longer.
-        at: so many tokens of the turn come before the place to leave it.
+        loop: as it was when the plan was made.
+        growth: how many characters one period adds to the shortest ending.
+        at: where to leave it: the number of tokens of the turn before that point.
     """
 
     loop: Loop
@@ -147,12 +151,12 @@ class _Departure:
     """A loop that is being left.
 
     Args:
-        loop: that is left.
-        text: the bytes to write; none: the turn ends.
-        ended: what to note once they are written.
-        size: the bytes of the turn behind them.
-        left: the characters of the shortest ending behind them.
-        written: the bytes that are written.
+        loop: the loop.
+        text: the bytes to write; b"": the turn ends.
+        ended: the note for the reply, once they are written.
+        size: the size of the turn after these bytes, in bytes.
+        left: the length of the shortest ending after these bytes, in characters.
+        written: the bytes that are written so far.
         is_needed: the model would have written something else.
     """
 
@@ -166,22 +170,22 @@ class _Departure:
 
     @property
     def is_complete(self) -> bool:
-        """True if all is written; the last token may have more."""
+        """True if all bytes are written; the last token may have more."""
         return bool(self.written) and self.written.startswith(self.text)
 
 
 class EndlessValues(TurnPart):
-    """Ends the values of one turn that would go on without end.
+    """Ends the values of one turn that repeat themselves.
 
-    The first loop may take as many tokens as are left behind it and its ending, `most` at most;
-    each that was left, or let go to its bound, halves that for the next ones. A loop that takes
-    more to end with each period, such as opening brackets, is left at a third of that.
+    The first loop may take as many tokens as are left after it and its ending, but not more than
+    `most`. Each loop that was left, or allowed up to its limit, halves this number for the next. A
+    loop whose ending grows with each period, such as opening brackets, is left at a third of it.
 
     Args:
-        endings: of texts of the turn.
-        vocabulary: that of the model.
-        most: tokens of a loop, at most.
-        has_answer: the content of the turn has to have a form.
+        endings: makes an object that finds the endings of texts of the turn.
+        vocabulary: of the model.
+        most: the maximum number of tokens of a loop.
+        has_answer: the content of the turn is a typed answer.
     """
 
     name = "endless values"
@@ -234,26 +238,26 @@ class EndlessValues(TurnPart):
         return self._departure is not None
 
     def is_to_be_left(self, turn: TurnView) -> bool:
-        """True if the turn is at the place to leave a loop. For turns whose next token nobody can
-        choose here: they end there."""
+        """True if the turn has to leave a loop here. A remote turn ends at this point, since its
+        next token cannot be chosen here."""
         self._advance(turn)
         return self._departure is not None
 
     def leave(self) -> None:
-        """The turn ends at that place: takes note of the value."""
+        """Notes that the turn ends at that point, and its value with it."""
         assert self._departure is not None
         self._departure.is_needed = True
         self._close(self._departure)
 
     def stay(self) -> None:
-        """The turn cannot end at that place."""
+        """Notes that the turn cannot end at that point."""
         assert self._departure is not None
         loop = self._departure.loop
         self._departure = None
         self._wait(loop, loop.length)
 
     def _advance(self, turn: TurnView) -> None:
-        """Reads the tokens that came since, and looks whether a loop is to be left behind them."""
+        """Reads the new tokens, and checks whether a loop has to be left after them."""
         so_far = turn.transcript
         is_held = so_far.is_in_call or (self._has_answer and not so_far.is_reasoning)
         if not is_held or so_far.is_healing:
@@ -283,14 +287,14 @@ class EndlessValues(TurnPart):
             self._departure = None
 
     def _close(self, departure: _Departure) -> None:
-        """Takes note of a loop that is left."""
+        """Notes that a loop was left."""
         self._departure = None
         self._departed.append(departure)
         if departure.is_needed:
             self._ended.append(departure.ended)
 
     def _look(self, turn: TurnView) -> None:
-        """Looks whether the turn is in a loop that is to be left."""
+        """Checks whether the turn is in a loop that has to be left."""
         if self._awaited is not None:
             if self._seen < self._patience and self._finder.measure(self._awaited):
                 return
@@ -304,11 +308,11 @@ class EndlessValues(TurnPart):
             self._weigh(loop, loop.length >= most, turn)
 
     def _halve(self, most: int) -> int:
-        """The bound of a loop, once for each earlier one."""
+        """Halves the maximum length of a loop, once for each earlier loop."""
         return most >> (len(self._ended) + self._bounded)
 
     def _weigh(self, loop: Loop, is_long: bool, turn: TurnView) -> None:
-        """Plans to leave a loop that is long, or each period of which takes more tokens to end."""
+        """Plans to leave a loop that is too long, or whose ending grows with each period."""
         period = loop.period
         first = self._seen - 2 * period
         texts = self._list_texts(turn, first)
@@ -338,8 +342,8 @@ class EndlessValues(TurnPart):
         self._plan = _Plan(loop, growth, at=first + best + 1 + period)
 
     def _measure_bound(self, loop: Loop, text: bytes, cycle: bytes, turn: TurnView) -> int | None:
-        """The tokens after which the grammar ends a loop, if the rest of the turn surely fits
-        behind these; None: it does not end it, or not in time."""
+        """After how many tokens the grammar ends a loop, if the rest of the turn surely fits after
+        that; None: the grammar does not end it, or not in time."""
         assert self._behind is not None
         room = max(0, turn.limit - self._seen - 2 * self._behind - LAST_TOKENS)
         most = self._halve(min(self.most, loop.length + room))
@@ -350,13 +354,13 @@ class EndlessValues(TurnPart):
         return None if count is None else (count + 1) * loop.period
 
     def _wait(self, loop: Loop, tokens: int) -> None:
-        """The loop is not looked at any more before it has so many tokens more."""
+        """Does not examine the loop again before it has this many more tokens."""
         self._awaited = loop
         self._patience = self._seen + tokens
 
     def _choose_place(self, endings: Sequence[str | None]) -> tuple[int, str] | None:
-        """The place of a period where the rest of the turn is the shortest, and that rest; of
-        several, one behind which it is longer: in an item that is whole."""
+        """The position in the period after which the rest of the turn is shortest, and that rest.
+        Of several, the one after which the rest becomes longer: there, an item is complete."""
         known = [ending for ending in endings if ending is not None]
         if not known:
             return None
@@ -371,7 +375,7 @@ class EndlessValues(TurnPart):
         return places[0], shortest
 
     def _complete(self, text: bytes) -> str | None:
-        """The shortest ending behind a text; None where none is known, or a character is cut."""
+        """The shortest ending of a text; None: none is known, or a character is incomplete."""
         if ends_inside(text):
             return None
         ending = self._get_endings().complete(_read(text))
@@ -383,7 +387,7 @@ class EndlessValues(TurnPart):
         return self._endings
 
     def _list_texts(self, turn: TurnView, first: int) -> list[bytes]:
-        """The text of the turn behind each token that was seen, from `first` on."""
+        """The text of the turn after each token that was seen, from token `first` on."""
         assert turn.matcher is not None
         so_far = turn.transcript
         whole = so_far.measure(turn.matcher).text
@@ -395,7 +399,7 @@ class EndlessValues(TurnPart):
         return texts
 
     def _follow(self, plan: _Plan, turn: TurnView) -> None:
-        """Begins to leave a loop, once the turn is at the place for that."""
+        """Begins to leave a loop, once the turn is at the point for that."""
         length = self._finder.measure(plan.loop)
         if not length:
             self._plan = None  # the model has left it
@@ -410,7 +414,7 @@ class EndlessValues(TurnPart):
             self._wait(plan.loop, length)
 
     def _find_departure(self, loop: Loop, growth: int, turn: TurnView) -> _Departure | None:
-        """What to write to leave a loop here; None where that is not known."""
+        """How to leave a loop here; None: that is not known."""
         texts = self._list_texts(turn, self._seen - loop.period - 1)
         text = texts[-1]
         ending = self._complete(text)
@@ -438,7 +442,7 @@ class EndlessValues(TurnPart):
         return _Departure(loop, written, ended, size, left)
 
     def _depart(self, departure: _Departure, logits: np.ndarray, turn: TurnView) -> None:
-        """Forbids what does not leave the loop."""
+        """Forbids tokens that do not leave the loop."""
         rest = departure.text[len(departure.written) :]
         along = self._choose(np.flatnonzero(np.isfinite(logits)).tolist(), rest, turn)
         if not along:
@@ -453,7 +457,7 @@ class EndlessValues(TurnPart):
             self._close(departure)
 
     def _choose(self, allowed: Sequence[int], rest: bytes, turn: TurnView) -> list[int]:
-        """The tokens that go along these bytes; where a special token spells them, no other one."""
+        """The allowed tokens that spell these bytes; only special tokens, if there are any."""
         if not rest:
             ends = self._vocabulary.end if turn.matcher is None else turn.matcher.end_tokens
             return [token for token in allowed if token in ends]

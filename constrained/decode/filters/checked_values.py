@@ -1,9 +1,9 @@
-"""Values that the mask cannot enforce alone are buffered until they are complete and checked.
+"""Buffers values that the mask cannot fully enforce, until they are complete and checked.
 
-Events that were sent are never taken back. So the events of a value with a keyword that is only
-checked wait, from the token that begins it to the one behind it; those of a call, where the keyword
-concerns all of it; and those of an answer. A value that does not fit is a fault, which says from
-which token on the turn would have to be written again.
+Events that were sent are never taken back. So if a keyword can only be checked, the events of the
+value wait until it is complete. If the keyword concerns the whole call or answer, all of its events
+wait. A value that does not fit is a fault, which says from which token on the turn has to be
+generated again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,11 +53,11 @@ class CheckedSchemas:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that does not fit.
+    """A value, call or answer that does not fit its schema.
 
     Args:
         what: the value, call or answer.
-        since: its position in the turn, in tokens; None: it has been sent.
+        since: the position of its first token in the turn; None: it has already been sent.
         is_final: the call or answer is complete.
     """
 
@@ -67,13 +67,13 @@ class Fault:
 
 
 class EventBuffer:
-    """Lets the events of one turn through, in order, as soon as they may be sent.
+    """Passes the events of one turn on, in order, as soon as they may be sent.
 
     Args:
         schemas: the schemas to check against.
 
     Attributes:
-        fault: the first thing that did not fit; nothing is let through from then on.
+        fault: the first fault; from then on, no event passes.
     """
 
     def __init__(self, schemas: CheckedSchemas):
