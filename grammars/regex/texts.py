@@ -69,5 +69,8 @@ def match_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _escape(word: str) -> str:
-    plain = (c if c.isascii() and c.isalnum() else rf"\x{{{ord(c):x}}}" for c in word)
-    return "".join(plain)
+    escaped: list[str] = []
+    for character in word:
+        is_plain = character.isascii() and character.isalnum()
+        escaped.append(character if is_plain else rf"\x{{{ord(character):x}}}")
+    return "".join(escaped)

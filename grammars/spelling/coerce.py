@@ -14,7 +14,7 @@ The first candidate that fits the schema is the value, with the numbers that the
 string. What spells no value is refused: it may have been cut, or been meant as something else.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
@@ -68,13 +68,15 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
             the first thing that does not fit.
     """
     nodes = list(flatten(schema.node, schema.definitions))
-    admitted = {kind for node in nodes for kind in _kinds(node)}
-    listed = {v for n in nodes if isinstance(n, Constant) for v in n.values if isinstance(v, str)}
-    candidates = [
-        value
-        for value in ([raw] if admitted == {"string"} else _read_all(raw, raw in listed, style))
-        if any(fits(value) for kind, fits in _KINDS if kind in admitted)
-    ]
+    admitted: set[str] = set()
+    for node in nodes:
+        admitted.update(_kinds(node))
+    readings: Iterable[Json] = [raw]
+    if admitted != {"string"}:
+        is_listed = any(isinstance(node, Constant) and raw in node.values for node in nodes)
+        readings = _read_all(raw, is_listed, style)
+    tests = [fits for kind, fits in _KINDS if kind in admitted]
+    candidates = [value for value in readings if any(fits(value) for fits in tests)]
     for candidate in candidates:
         if schema.admits(candidate):
             return settle(candidate, schema)

@@ -87,9 +87,13 @@ class Multiples(Language):
                 yield None if found is None else _point(found, places)[len(digits) :]
             return
         for more in range(1 if whole == "0" else 17):
-            low = int(whole) * 10**more if whole else 10 ** (more - 1) if more > 1 else 0
-            high = low + 10**more - 1 if whole else 10**more - 1
-            if not whole and not more:
+            if whole:
+                low = int(whole) * 10**more
+                high = low + 10**more - 1
+            elif more:
+                low = 10 ** (more - 1) if more > 1 else 0
+                high = 10**more - 1
+            else:
                 continue
             for shown in {0, places}:
                 span = low * 10**shown, (high + 1) * 10**shown - 1

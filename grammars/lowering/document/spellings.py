@@ -142,7 +142,10 @@ def part_types(flat: dict[str, Json], note: Note) -> None:
     if not is_list(given) or dict not in map(type, given) or "anyOf" in flat:
         return
     del flat["type"]
-    flat["anyOf"] = [{"type": part} if isinstance(part, str) else part for part in given]
+    parts: list[Json] = []
+    for part in given:
+        parts.append({"type": part} if isinstance(part, str) else part)
+    flat["anyOf"] = parts
     note("type", "schemas among the types are read as anyOf")
 
 

@@ -97,8 +97,10 @@ def _write_function(tool: Json, listed: Sequence[tuple[str, str]]) -> Json:
     """The search of a client as a function. Without parameters it loads tools by their names."""
     description, parameters = tool.get("description"), tool.get("parameters")
     if parameters is None:
-        lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in listed]
-        description = "\n".join([description or DESCRIPTION, *lines])
+        lines: list[str] = [description or DESCRIPTION]
+        for name, text in listed:
+            lines.append(f"- {name}: {text}" if text else f"- {name}")
+        description = "\n".join(lines)
         names: Json = {"type": "string"}
         if listed:
             names["enum"] = [name for name, _ in listed]
@@ -144,9 +146,10 @@ def _find_deferred(offered: OfferedTools) -> Iterator[str]:
 def _read_found(items: Iterable[Json], shown: OfferedTools, settings: Settings) -> OfferedTools:
     """The tools that searches have found, those of one name once: the last of them is the one that
     the model has read last."""
-    given = [
-        tool for item in items if item["type"] == "tool_search_output" for tool in item["tools"]
-    ]
+    given: list[Json] = []
+    for item in items:
+        if item["type"] == "tool_search_output":
+            given += item["tools"]
     read = read_offered_tools(given, settings)
     in_prompt = {find_function_name(function) for function in shown.functions}
     by_name: dict[Any, Any] = {}
