@@ -1,4 +1,4 @@
-"""The rules of a grammar under way, and the grammar that they are in the end."""
+"""The grammar of a turn as a value, and the builder that collects its rules."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from grammars.ir.printer import print_rule, quote
 from grammars.regex.writing import escape_regex
 from grammars.steps import spend
 
-_BUILT = 4  # characters of a rule that are made in a step, with the nodes that they stand for
+_BUILT = 4  # characters of a rule, with their nodes, that count as one step
 MOST_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
 
 
@@ -37,11 +37,11 @@ class Rule:
     """A rule or terminal.
 
     Args:
-        body: what it matches; of a terminal, one regular expression.
+        body: what it matches; for a terminal, one regular expression.
         is_terminal: its text is one lexeme.
-        lazy: the lexeme ends where it matches first; else it goes on as long as it can.
-        needed: of a rule with a parameter, the bits that have to be set before it can end.
-        least: and how many bits at least.
+        lazy: the lexeme ends at its first match; False: at its longest match.
+        needed: for a rule with a parameter, the bits that have to be set before it can end.
+        least: the minimum number of bits that have to be set.
     """
 
     body: Expression
@@ -56,10 +56,10 @@ class Grammar:
     """The grammar of one assistant turn.
 
     Args:
-        start: the whole turn.
-        rules: by their names.
-        lark: the same as text for llguidance.
-        tokens: the names of special tokens that its rules may name.
+        start: the expression of the whole turn.
+        rules: by name.
+        lark: the same grammar as text for llguidance.
+        tokens: the names of special tokens that rules may contain.
     """
 
     start: Expression
@@ -73,13 +73,13 @@ _RESERVED = Rule(EMPTY)
 
 @dataclass
 class _Size:
-    """How long all printed rules are."""
+    """The length of all printed rules."""
 
     characters: int = 0
 
 
 class GrammarBuilder:
-    """Rules of a grammar; equal bodies share one rule.
+    """Collects the rules of a grammar; equal bodies share one rule.
 
     Args:
         ids: the names of special tokens.
@@ -95,18 +95,17 @@ class GrammarBuilder:
         self._spell: Callable[[Expression], Expression] | None = None
 
     def respell(self, spell: Callable[[Expression], Expression]) -> "GrammarBuilder":
-        """The same grammar, to which expressions are added in another spelling; what refers to
-        them in the grammar as it is has to be spelled so already."""
+        """A builder of the same grammar that adds expressions in another spelling. Rules that are
+        there already must have this spelling, if the new ones refer to them."""
         other = copy(self)
         other._spell = spell
         return other
 
     def embed(self, schema: JsonSchema, hint: str) -> Expression:
-        """A reference to strings that llguidance itself holds, which it can in JSON's own spelling
-        alone.
+        """A reference to strings that llguidance enforces by itself (`%json`).
 
         Raises:
-            SchemaError: expressions are added in another spelling.
+            SchemaError: this builder has another spelling than JSON, which llguidance lacks.
         """
         if self._spell is not None:
             message = "a pattern that the automata here cannot read cannot be held in this format"
@@ -114,7 +113,7 @@ class GrammarBuilder:
         return self.define(schema, hint)
 
     def define(self, body: Expression, hint: str = "r") -> Expression:
-        """A reference to the rule with this body, which is made if there is none."""
+        """A reference to the rule with this body; makes the rule if there is none."""
         return self._find(body, hint)
 
     def terminal(self, body: Expression, hint: str = "T") -> Expression:

@@ -1,7 +1,8 @@
 """The format algebra: how a model writes an assistant turn, as a value.
 
-A `Format` is generative: literals, markers and typed holes. The grammar (`build`), the parser
-(`parse`) and the renderer (`render`) are interpreters of it; none of them knows a model's name.
+A `Format` describes how text is generated: literals, markers and typed holes. The grammar
+(`build`), the parser (`parse`) and the renderer (`render`) interpret it. None of them knows models
+by name.
 """
 
 import json
@@ -33,10 +34,10 @@ from grammars.wire.variants import Handle, MessageHeaders
 
 T = TypeVar("T")
 CallNode: TypeAlias = Node | Handle
-LONGEST_NAME = 256  # characters; a parser buffers no more than that in search of a name
-MARGIN = 4  # characters of white space that models add or leave out; templates write two at most
-WIDEST = 256  # characters of white space, whatever a template writes
-SHORTEST_TAG = 4  # characters; a shorter text could stand anywhere
+LONGEST_NAME = 256  # characters; a parser buffers no more while it searches for a name
+MARGIN = 4  # characters of white space that a model may add; templates write at most two
+WIDEST = 256  # characters of white space, even if a template writes more
+SHORTEST_TAG = 4  # characters; a shorter text could be part of anything
 _TAG = re.compile(r"<[^<>\s]*>|\[[A-Z_/]+\]")
 
 
@@ -54,11 +55,11 @@ class Content:
 
 
 class ContentPlace(StrEnum):
-    """Where content stands in a turn with calls."""
+    """Where the content is in a turn with calls."""
 
     BEFORE = "before"
     BEHIND = "behind"
-    INSIDE = "inside"  # of what opens the calls, between its two first texts
+    INSIDE = "inside"  # of the opening of the calls, between its first two texts
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,13 @@ class Reasoning:
     The pads and `after` are white space that the template writes; a model may leave it out.
 
     Args:
-        closer: a literal, such as a line break, ends the block and means nothing anywhere else.
+        opener: opens the block.
+        closer: closes the block. A literal, such as a line break, has no meaning anywhere else.
+        pad_open: white space after the opener.
+        pad_close: white space before the closer.
+        after: white space after the closer.
         starts_closed: a turn without reasoning may begin with the closer.
-        next_opener: the end of the closer, where that is the beginning of the next message.
+        next_opener: the end of the closer, if that is the beginning of the next message.
     """
 
     opener: Marker
@@ -83,23 +88,23 @@ class Reasoning:
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """The texts of opener and closer that are markers, which nothing but the block has."""
+        """The texts of opener and closer, as far as these are markers."""
         return tuple(node.text for node in (self.opener, self.closer) if isinstance(node, Marker))
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Opener and closer for people to read: white space is quoted."""
+        """Opener and closer for messages to users: white space is quoted."""
         closer = self.closer.text
         return self.opener.text, repr(closer) if closer.isspace() else closer
 
     @property
     def head(self) -> str:
-        """What the template writes in front of the text."""
+        """What the template writes before the text."""
         return self.opener.text + self.pad_open
 
     @property
     def foot(self) -> str:
-        """What the template writes behind the text, without what belongs to the next message."""
+        """What the template writes after the text, without the part of the next message."""
         return self.pad_close + self.closer.text.removesuffix(self.next_opener) + self.after
 
 
@@ -108,43 +113,41 @@ class Format:
     """A wire format: `[reasoning] head [content before] [opening] call (between call)* [closing]
     after [content]`.
 
-    A format without a marker in front of its first `JsonCall`, of an object that is spelled out
-    around `JsonArguments`, or of a list of calls in Python, is bare: its turn is either content or
-    calls, and content may not begin as a call does.
+    A format is bare if no marker comes before its calls: neither before a `JsonCall`, nor before
+    an object that is written out around `JsonArguments`, nor before a list of calls in Python. The
+    turn of a bare format is either content or calls, and content may not begin like a call.
 
     Args:
         name: its name in the registry.
-        call: one call; where nothing opens the calls together, its first node is the marker that
-            opens it, a `JsonCall` or the `{` of an object; in Python, a name in a list of calls.
-        opening: what opens the calls of a turn together, a marker first, or the bracket of a list
-            of bare calls; () if nothing does.
-        closing: what closes them together.
-        closes_one: a turn of one call has the `closing`; False: the template leaves it out there,
-            so a turn may end without it.
-        reasoning: the reasoning block, or None where the template knows none.
-        contents: how content is written, the usual way first.
-        content_places: where content stands in a turn with calls, the template's own place first.
-            Only content without opener and closer can stand behind calls, or inside.
-        before: what stands between content and the calls: white space, or the end of a message and
-            the header of the next one, which calls go on with.
-        between: what stands between two calls.
+        call: one call. Without `opening`, its first node is the marker that opens it, a `JsonCall`,
+            or the `{` of an object; in Python, a name in a list of calls.
+        opening: the text before all calls of a turn: first a marker, or the bracket of a list of
+            bare calls; (): there is none.
+        closing: the text after all calls of a turn.
+        closes_one: a turn with one call has the `closing`, too. False: the template leaves it out
+            there, so a turn may end without it.
+        reasoning: the reasoning block; None: the template has none.
+        contents: the ways to write content, the usual way first.
+        content_places: where content can be in a turn with calls, the template's own place first.
+            Only content without opener and closer can come after the calls, or inside.
+        before: the text between content and calls: white space, or the end of a message and the
+            header of the next one.
+        between: the text between two calls.
         after: white space that the template writes after the calls.
-        head: what the template writes at the beginning of every turn, content or calls, and not
-            in the prompt.
-        tail: what the template writes at the end of every turn, before the end of turn.
+        head: the text at the beginning of every turn that is not in the prompt.
+        tail: the text at the end of every turn, before the end of turn.
         ends: the texts that end a turn, when they are spelled out (replay of recorded turns).
-        single: the template can write one call in a turn, no more.
-        variants: other ways in which models write a call, a marker first; only the parser knows
-            them, and only in recovery.
+        single: the template can write only one call in a turn.
+        variants: other ways in which models write a call, each with a marker first. Only the parser
+            uses them, and only in recovery.
         strays: markers of the reasoning block that models also write around an answer, where they
-            mean nothing, as they do with empty blocks; in recovery the parser drops them, and a
-            block may open anywhere.
-        headers: how models write the headers of messages, where each part of a turn is one; the
-            parser reads by it in recovery, in place of all else that opens and closes parts.
+            have no meaning. In recovery, the parser drops them, and a block may open anywhere.
+        headers: how models write the headers of messages, where each part of a turn is a message.
+            In recovery, the parser reads these headers, and nothing else opens or closes a part.
 
     Raises:
-        TypeError: nothing that a parser can recognise opens the calls, or a variant; or calls of
-            this kind cannot be told from what stands around them.
+        TypeError: calls or a variant have no opening that a parser can recognise, or calls of this
+            kind cannot be distinguished from the text around them.
     """
 
     name: str
@@ -188,24 +191,24 @@ class Format:
 
     @property
     def has_content_behind(self) -> bool:
-        """May content stand behind calls?"""
+        """True if content can come after calls."""
         return ContentPlace.BEHIND in self.content_places
 
     @property
     def has_content_inside(self) -> bool:
-        """May content stand inside of what opens the calls?"""
+        """True if content can be inside the opening of the calls."""
         return ContentPlace.INSIDE in self.content_places
 
     @property
     def opener(self) -> Marker | None:
-        """The marker that opens a call, or all calls; None if none does."""
+        """The marker that opens a call, or all calls; None: the format is bare."""
         first = (self.opening + self.call)[0]
         return first if isinstance(first, Marker) else None
 
     @property
     def bare(self) -> JsonCall | JsonArguments | KeywordArguments | None:
-        """The JSON object that is a call by itself, or the arguments in such an object, or those of
-        calls in Python in a list that nothing else opens; None where a marker opens calls."""
+        """The hole of a bare format: the JSON object that is a call, or the arguments in such an
+        object, or those of calls in a Python list. None: a marker opens calls."""
         first = self.call[0]
         if any(isinstance(node, Marker) for node in self.opening):
             return None
@@ -217,9 +220,9 @@ class Format:
 
     @property
     def bare_start(self) -> tuple[str, ...]:
-        """The texts that bare calls begin with, between which white space may stand: what opens
-        the list, a brace, the first key; in Python, what opens the list, in front of a name; where
-        an object is spelled out, all up to its first hole. () where a marker opens calls."""
+        """The texts that bare calls begin with, with optional white space between them: the
+        opening, a brace, and the first key; in Python, the opening alone; if an object is written
+        out, all up to its first hole. (): a marker opens calls."""
         bare = self.bare
         if bare is None:
             return ()
@@ -234,8 +237,8 @@ class Format:
 
     @property
     def start(self) -> str:
-        """The text that one call begins with, behind what opens all; "" where that is a name, or
-        another word that may be any."""
+        """The text that one call begins with, without the `opening`; "": a call begins with a name
+        or another variable word."""
         first = self.call[0]
         if isinstance(first, Name | CallId | CallIndex):
             return ""
@@ -243,7 +246,7 @@ class Format:
 
     @property
     def call_head(self) -> str:
-        """The fixed text that one call begins with, behind what opens all."""
+        """The whole fixed text that one call begins with, without the `opening`."""
         text = ""
         for node in self.call:
             if not isinstance(node, Fixed):
@@ -253,8 +256,8 @@ class Format:
 
     @property
     def most_space(self) -> int:
-        """The characters of white space that may stand in front of a block, at most: few, for small
-        models go on with it; more only where the template indents calls, or spaces them out."""
+        """The maximum number of white space characters before a block. Few, since small models
+        would write more and more; as many as the template writes, if these are more."""
         written = "" if self.reasoning is None else self.reasoning.after
         if not self.before.strip():
             written += self.before
@@ -262,8 +265,7 @@ class Format:
 
     @property
     def header(self) -> str:
-        """What stands between two calls, where that ends a message and begins another one; ""
-        where it does not."""
+        """The text between two calls, if it ends a message and begins another one; otherwise ""."""
         is_header = any(end in self.between for end in self.inner_ends)
         return self.between if is_header else ""
 
@@ -274,8 +276,9 @@ class Format:
 
     @property
     def openings(self) -> Mapping[str, tuple[Node, ...]]:
-        """The texts that open the first call, each with the nodes that follow: its marker, and the
-        tag behind the marker if that opens calls alone, for models leave the marker out."""
+        """The texts that open the first call, each with the nodes that follow it. These are the
+        marker, and the tag after the marker if there is no `opening`, since models sometimes leave
+        the marker out."""
         if self.opener is None:
             return {}
         openings = {self.opener.text: (self.opening + self.call)[1:]}
@@ -288,8 +291,8 @@ class Format:
 
     @property
     def recovered(self) -> Mapping[str, tuple[tuple[CallNode, ...], ...]]:
-        """The texts that open a call in recovery, each with the nodes that may follow: the
-        `openings`, the marker of one call where that of all is left out, and the variants."""
+        """The texts that open a call in recovery, each with the nodes that may follow it: the
+        `openings`, the marker of one call without the `opening`, and the variants."""
         found: dict[str, list[tuple[CallNode, ...]]] = defaultdict(list)
         for opening, nodes in self.openings.items():
             found[opening].append(nodes)
@@ -302,7 +305,7 @@ class Format:
         return {opening: _unique(ways) for opening, ways in found.items()}
 
     def closes(self, opening: str) -> tuple[Fixed, ...]:
-        """The closing nodes of calls that were opened by that text; "" opens bare ones."""
+        """The closing nodes of calls that this text has opened; "" for bare calls."""
         if self.bare is not None:
             return self.closing
         if self.opener is not None and opening == self.opener.text:
@@ -311,8 +314,8 @@ class Format:
 
     @property
     def reserved(self) -> tuple[str, ...]:
-        """The texts that content cannot contain: the markers, and what else opens a call; but where
-        calls come only behind the closer of content, what opens them may stand in it."""
+        """The texts that content cannot contain: the markers, and other texts that open a call. If
+        calls come only after the closer of content, the content may contain their openings."""
         reserved = list(self.markers)
         if any(content.calls and not content.closer for content in self.contents):
             reserved += self.openings
