@@ -1,4 +1,4 @@
-"""Chat templates: a conversation in, prompt text out, as Hugging Face's transformers writes it."""
+"""Chat templates: render a conversation to the text of a prompt, as transformers does."""
 
 import itertools
 import json
@@ -47,19 +47,19 @@ _PROBE_CALL = {
     ],
 }
 _WORDS_OF_NONE = ("None", "null", "none")
-TEMPLATES = 16 * MIB  # those that are kept for the next model with the same one
-TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a syntax tree, and what renders it; at most
+TEMPLATES = 16 * MIB  # for compiled templates
+TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a compiled template, at most
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
 
 _FAILURES = (
     jinja2.TemplateError,
     ArithmeticError,
-    AssertionError,  # some of jinja2's filters check their arguments so
+    AssertionError,  # from filters of jinja2 that check their arguments
     AttributeError,
     LookupError,
     MemoryError,
     RuntimeError,
-    SyntaxError,  # of the Python that jinja2 makes of the template, where that nests too deeply
+    SyntaxError,  # from the Python code that jinja2 generates, if it nests too deeply
     TypeError,
     ValueError,
 )
@@ -71,7 +71,7 @@ _HINTS: tuple[tuple[type[Exception], str], ...] = (
     (jinja2.TemplateError, "The template refuses this conversation: change it, or the template"),
     (RecursionError, "The data nest too deeply, or a tool's schema is too rich for this template"),
 )
-_MOST_SAID = 1_000  # characters of a failure that go into an error
+_MOST_SAID = 1_000  # characters of a failure that the error quotes
 _OTHER_HINT = "The template cannot handle these messages, tools or kwargs"
 
 _E = TypeVar("_E", bound=CountingEnvironment)
@@ -94,7 +94,7 @@ def _raise_exception(message: Any = "") -> None:
 
 
 def _json_default(value: Any) -> Any:
-    """Undefined is null, as in llama.cpp; what map, selectattr and items() return is an array."""
+    """Undefined is null, as in llama.cpp; the results of map, selectattr and items() are arrays."""
     if isinstance(value, jinja2.Undefined):
         return None
     return list(value)  # Jinja's filters return generators, which json cannot write
@@ -102,13 +102,13 @@ def _json_default(value: Any) -> Any:
 
 def _tojson(
     value: Any,
-    # By position, too: templates call it as they would call transformers'.
+    # Not keyword-only: templates pass them by position, as in transformers.
     ensure_ascii: bool = False,
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """As in transformers; jinja2's own escapes HTML."""
+    """The filter of transformers; that of jinja2 escapes HTML."""
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,
@@ -120,19 +120,23 @@ def _tojson(
 
 
 def read_now() -> datetime:
-    """The moment that templates take for the present; see `freeze`."""
+    """The time that templates see as now; see `freeze`."""
     return _frozen.get() or datetime.now()
 
 
 def read_frozen() -> datetime | None:
-    """The moment that `freeze` has set; None: time goes on."""
+    """The time that `freeze` has set; None: the clock is not frozen."""
     return _frozen.get()
 
 
 @contextmanager
 def freeze(moment: datetime | None) -> Iterator[None]:
-    """Templates take this moment for the present; None: the present. A prompt that has the date in
-    it is the same tomorrow then, and known."""
+    """Sets the time that templates see as now. A prompt with a date then stays the same, and stays
+    in the cache.
+
+    Args:
+        moment: the time; None: the real time.
+    """
     token = _frozen.set(moment)
     try:
         yield
@@ -147,8 +151,8 @@ def _strftime_now(form: str) -> str:
 
 def make_environment(kind: type[_E]) -> _E:
     """The sandbox of chat templates, with the filters and functions that they expect."""
-    # transformers takes the immutable sandbox, but Kimi-K2 appends to a list. Beside its own
-    # values a template can change our copy of the data, nothing else.
+    # transformers uses the immutable sandbox, but the template of Kimi-K2 appends to a list. A
+    # template can change only its own values and our copy of the data.
     environment = kind(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
@@ -169,7 +173,7 @@ def check_kwargs(kwargs: Mapping[str, Any]) -> None:
 
 
 def _tests_content_for_none(tree: nodes.Template) -> bool:
-    """True if it asks `message.content is none`, or `message["content"] is none`."""
+    """True if it has the test `message.content is none`, or `message["content"] is none`."""
     for test in tree.find_all(nodes.Test):
         if test.name != "none":
             continue
@@ -182,7 +186,7 @@ def _tests_content_for_none(tree: nodes.Template) -> bool:
 
 
 class _Compiled(NamedTuple):
-    """A source, read by jinja2: its syntax tree, the names that it reads, and what renders it."""
+    """A compiled template: its syntax tree, the names that it reads, and the template of jinja2."""
 
     tree: nodes.Template
     variables: frozenset[str]
@@ -192,7 +196,7 @@ class _Compiled(NamedTuple):
 
 @keep_results("templates", TEMPLATES, lambda compiled: compiled.bytes)
 def _compile(source: str) -> _Compiled:
-    """Reading a long template takes jinja2 a tenth of a second; what it has read has no state."""
+    """Compiles a template. A long one takes 0.1 s, so results are kept; they have no state."""
     environment = make_environment(CountingEnvironment)
     tree = environment.parse(source)
     size = TEMPLATE_BYTES + CHARACTER_BYTES * len(source)
@@ -200,7 +204,7 @@ def _compile(source: str) -> _Compiled:
 
 
 class _Form(NamedTuple):
-    """A form in which a template may want messages and tools; see `write_messages`."""
+    """A form of messages and tools that a template may accept; see `write_messages`."""
 
     blank: str
     named: bool
@@ -211,15 +215,15 @@ class _Form(NamedTuple):
 
 
 class ChatTemplate:
-    """A chat template; runs in a sandbox that bounds its work and its memory, see `work_limits`.
+    """A chat template. It runs in a sandbox that limits its work and its memory, see `work_limits`.
 
     Args:
         source: the Jinja text, such as `tokenizer.chat_template` in a GGUF file.
         bos_token, eos_token: the text of these tokens, for templates that write them.
-        name: what errors call it.
+        name: the name of the template in errors.
 
     Attributes:
-        variables: the names that it reads, `chat_template_kwargs` among them.
+        variables: the names that it reads, including those of `chat_template_kwargs`.
 
     Raises:
         TemplateError: the source is not valid Jinja (with the line).
@@ -234,15 +238,15 @@ class ChatTemplate:
             compiled = _compile(source)
         self.tree, self.variables = compiled.tree, compiled.variables
         self._template, self._bytes = compiled.template, compiled.bytes
-        # firefunction-v2 reads both, as llama.cpp gives them; `functions` alone is something else.
+        # firefunction-v2 reads both, as from llama.cpp. Without `datetime`, `functions` differs.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
 
     def measure(self) -> int:
-        """The bytes of what was made of the source, about."""
+        """About how many bytes the compiled template takes."""
         return self._bytes
 
     def compiled_as(self, template: jinja2.Template) -> Self:
-        """The same, rendered by what another environment has made of the source."""
+        """The same template, rendered by a template of another environment."""
         other = copy(self)
         other._template = template
         return other
@@ -256,20 +260,28 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str:
-        """The prompt for a conversation in OpenAI form (see `normalise`), which is not changed.
+        """Renders the prompt of a conversation, which is not changed.
 
-        The template gets arguments of tool calls as objects; if that fails, as JSON text. Parts
-        of text it gets as one text; if that fails, as parts. Reasoning it gets by all names that
-        transformers gives it; if that fails, as the client named it. An assistant message without
-        content and calls has ""; if that fails, a space. None and [] are both no tools.
-        Tools it gets as they are; if all of that fails, as `simplify_tools` writes them. A template
-        that refuses every conversation without a system message gets an empty one. `kwargs` are
-        further variables (`chat_template_kwargs`).
+        Templates differ in the forms that they accept. Several forms are tried, in this order:
+
+        - arguments of tool calls as objects, then as JSON text;
+        - parts of text joined to one text, then as parts;
+        - reasoning under all names that transformers uses, then under that of the client;
+        - for an assistant message without content and calls, the content "", then a space;
+        - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools.
+
+        A template that refuses every conversation without a system message gets an empty one.
+
+        Args:
+            messages: in OpenAI form, see `normalise`.
+            tools: in OpenAI form.
+            add_generation_prompt: end with the beginning of the assistant's turn.
+            kwargs: further variables (`chat_template_kwargs`).
 
         Raises:
-            TemplateError: the template fails or refuses (the first failure of several), or
-                `normalise` or `check_kwargs` does.
-            TemplateLimitError: it takes more work than `MOST_STEPS`.
+            TemplateError: the template fails with every form (the error is that of the first one),
+                or `normalise` or `check_kwargs` fails.
+            TemplateLimitError: rendering needs more steps than `MOST_STEPS`.
         """
         with limit_work():
             return self._render(messages, tools, {**kwargs}, add_generation_prompt)
@@ -300,7 +312,7 @@ class ChatTemplate:
                             blank=form.blank,
                         )
                         return self._template.render({**variables, "messages": written})
-                except TemplateLimitError:  # another form would take as long
+                except TemplateLimitError:  # another form would need as many steps
                     raise
                 except TemplateError as error:
                     errors.append(error)
@@ -309,7 +321,7 @@ class ChatTemplate:
         raise errors[0]
 
     def _forms(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[_Form]:
-        """The forms to try, the usual one first; the last choices vary first."""
+        """The forms to try, the usual one first; the last fields of `_Form` vary first."""
         blank, named, empty = ("",), (False,), ("",)
         as_text, joined = (False,), (False,)
         if any(map(is_silent, normal)):
@@ -328,18 +340,18 @@ class ChatTemplate:
         return itertools.starmap(_Form, itertools.product(*choices))
 
     def _offers(self, tools: Sequence[Mapping[str, Any]] | None) -> Iterator[list[Any]]:
-        """The tools in the forms to try, then simpler ones."""
+        """The tools in the forms to try: as they are, then simplified."""
         if not tools:
-            yield [None, []]  # Hermes-2 loops over tools without a look at them
+            yield [None, []]  # the template of Hermes-2 loops over tools without a check
             return
         yield [tools]
-        with suppress(*_FAILURES):  # schemas that nest too deeply, or are none
+        with suppress(*_FAILURES):  # schemas that nest too deeply, or are not valid
             for simpler in simplify_tools(tools):
                 yield [simpler]
 
     @cached_property
     def _part_forms(self) -> tuple[bool, bool]:
-        """The ways to join parts of text or not: first that of the template, found with a probe."""
+        """Whether to join parts of text, in the order to try; a probe finds the first one."""
         try:
             writes_text = _PROBE in self.render([_PROBE_USER])
         except TemplateError:
@@ -350,11 +362,11 @@ class ChatTemplate:
     def _empty(self) -> tuple[str | None, ...]:
         """The contents to try for a message that only calls tools.
 
-        None, OpenAI's form, makes 15 of 70 templates fail or write it as a word; "" is wrong in
-        two, the DeepSeek-R1-Distill, which write calls properly only if the content is none. So
-        None goes first where a template asks for that: nine do, of which one fails on None even so,
-        and then gets "". One that asks, and writes a word all the same, gets "", too: the model
-        would write that word in front of each call.
+        With None, which is OpenAI's form, 15 of 70 templates fail or write it as a word. With "",
+        the two of DeepSeek-R1-Distill are wrong: they write calls properly only for None. So None
+        is tried first if the template tests for it, which nine do. One of these fails on None all
+        the same, and then gets "". If one writes None as a word, it also gets "" first; otherwise
+        the model would write this word before each call.
         """
         if not _tests_content_for_none(self.tree):
             return ("",)
@@ -382,8 +394,8 @@ class ChatTemplate:
 
     @cached_property
     def _head(self) -> tuple[dict[str, Any], ...]:
-        """What stands in front of a conversation without a system message: an empty one, where the
-        template refuses a question for the lack of it."""
+        """What to put before a conversation without a system message: an empty one, if the template
+        refuses a conversation without it."""
         if self._write_probe([_PROBE_USER]):
             return ()
         is_written = _PROBE in self._write_probe([_EMPTY_SYSTEM, _PROBE_USER])
@@ -391,8 +403,8 @@ class ChatTemplate:
 
     @cached_property
     def _argument_forms(self) -> tuple[bool, bool]:
-        """The ways to give arguments, as JSON text or not: as objects first, except where the
-        template would write an object as Python does. Phi-4-mini puts them into its text so."""
+        """Whether to pass arguments as JSON text, in the order to try. Objects come first, unless
+        the template writes them as Python does, such as that of Phi-4-mini."""
         is_python = str(_PROBE_ARGUMENTS) in self._write_probe(
             [*self._head, _PROBE_USER, _PROBE_CALL], empty=self._empty[0]
         )
@@ -402,13 +414,13 @@ class ChatTemplate:
         variables: dict[str, Any] = {"documents": None, **self.tokens}
         if self._functions_as_text:
             variables["functions"] = _tojson(tools, indent=2) if tools else ""
-            # llama.cpp adds the time of day, which would make each prompt new to the cache.
+            # llama.cpp adds the time of day; then no prompt could be cached.
             variables["datetime"] = read_now().strftime("%b %d %Y")
         return variables
 
     @contextmanager
     def failures(self) -> Iterator[None]:
-        """Turn what a template raises into a TemplateError with the line and a hint."""
+        """Converts exceptions of a template to a TemplateError with the line and a hint."""
         try:
             yield
         except TemplateLimitError as error:
@@ -424,18 +436,18 @@ class ChatTemplate:
             raise TemplateError(message, hint=_find_hint(error)) from error
 
     def _locate(self, error: Exception) -> str:
-        """The template, and the line at which it failed, if that is known."""
+        """The name of the template, and the line of the failure if it is known."""
         line = _find_line(error)
         return self.name if line is None else f"{self.name}, line {line}"
 
 
 def _find_line(error: Exception) -> int | None:
-    """The line of the template at which it failed, if that is known."""
+    """The line of the template with the failure; None: it is not known."""
     if isinstance(error, TemplateSyntaxError):
         return error.lineno
     line = None
     for frame in traceback.extract_tb(error.__traceback__):
-        # jinja2 maps lines of the Python that it makes to those of the template.
+        # jinja2 maps the lines of its generated Python code to those of the template.
         if frame.filename == "<template>" and frame.lineno:
             line = frame.lineno
     return line

@@ -1,14 +1,14 @@
-"""The special token guard: text of a user that spells `<|im_end|>` stays ordinary text.
+"""The special token guard: `<|im_end|>` in the text of a user stays ordinary text.
 
-After rendering nobody can tell a marker (the text of a special token) that the template wrote from
-one that came with the data. So data are cut before rendering: one private-use character goes into
-each marker in them, after its first character. The rendered prompt is split there, and each piece
-is tokenised on its own.
+A marker is the text of a special token. In a rendered prompt, a marker of the template looks the
+same as one from the data. So markers in the data are cut before rendering: a private-use character
+is put after the first character of each. The rendered prompt is split at these characters, and each
+piece is tokenised on its own.
 
-Markers that start in data and that the template would complete are broken as well: at the end of
-a string, whatever follows it, and around text that the template deletes. Not broken are markers
-that start in the template's own text and end in data (a template that writes `<`, a key, `>`),
-those that start with a word at the end of a string, and those that the template makes by changing
+Markers that begin in data and that the template would complete are cut, too: at the end of a
+string, whatever follows it, and around text that the template deletes. These markers are not cut:
+those that begin in the template's own text and end in data (a template writes `<`, a key, `>`),
+those that begin with a word at the end of a string, and those that the template makes by changing
 letters (`|lower`).
 """
 
@@ -29,7 +29,7 @@ from constrained.template.chat_template import ChatTemplate, check_kwargs
 from grammars.byte_cache import MIB, keep_results
 from grammars.long_json import measure_json, pack_json, write_pieces
 
-# What templates compare rather than write. It is not cut, so a marker in it is refused.
+# Templates compare these fields rather than write them. They are not cut; a marker is refused.
 _VERBATIM = {
     ("messages", "*", "role"),
     ("messages", "*", "tool_call_id"),
@@ -44,7 +44,7 @@ CODES = range(0xE000, 0xF900)  # of the private-use characters
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 _ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
 _LONGEST = 6  # characters of an escape
-SEARCHES = 4 * MIB  # what was found in tools, and in messages
+SEARCHES = 4 * MIB  # results of searches in tools and messages
 LARGEST = 500_000  # bytes of each
 _EMPTY = nodes.Const("")
 _REMOVING = ("replace", "split", "rsplit", "partition", "rpartition")
@@ -54,7 +54,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Prompt:
-    """A rendered prompt: tokenise each piece on its own, and put the ids together."""
+    """A rendered prompt. Tokenise each piece on its own, and join the token ids."""
 
     pieces: tuple[str, ...]
 
@@ -64,7 +64,7 @@ class Prompt:
         return "".join(self.pieces)
 
     def find(self, marker: str, start: int = 0) -> int:
-        """Offset of the first marker written by the template, not the data; -1 if there is none.
+        """The offset of the first such marker of the template, not of the data; -1: there is none.
 
         Args:
             start: the offset to search from.
@@ -78,7 +78,7 @@ class Prompt:
         return -1
 
     def tail(self, length: int) -> "Prompt":
-        """The last so many characters."""
+        """The last `length` characters."""
         start = len(self.text) - length
         pieces: list[str] = []
         for piece in self.pieces:
@@ -98,12 +98,12 @@ def render_prompt(
     add_generation_prompt: bool = True,
     variables: Mapping[str, Any] | None = None,
 ) -> Prompt:
-    """Render as `ChatTemplate.render` does, with no marker from the data inside a piece.
+    """Renders as `ChatTemplate.render` does, so that no piece contains a marker of the data.
 
     Args:
-        markers: texts that the tokenizer reads as one token, each of two characters or more.
-        keep: markers that stay whole in the content of assistant messages, where templates look
-            for the end of the reasoning.
+        markers: texts that the tokenizer reads as one token, each of two or more characters.
+        keep: markers that are not cut in the content of assistant messages, since templates search
+            them there for the end of the reasoning.
         variables: the `kwargs` of `ChatTemplate.render`; text in them is data too.
 
     Raises:
@@ -133,10 +133,10 @@ def render_prompt(
 
 
 def find_free_characters(data: Sequence[Any], count: int = 1) -> list[str]:
-    """Private-use characters that are in none of these, nor their JSON escapes.
+    """Finds private-use characters that the data do not contain, nor their JSON escapes.
 
     Raises:
-        TemplateError: there are not so many.
+        TemplateError: there are too few.
     """
     used = frozenset[int]().union(*map(_find_used, data))
     found: list[str] = []
@@ -149,8 +149,8 @@ def find_free_characters(data: Sequence[Any], count: int = 1) -> list[str]:
 
 
 def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Keeps the last results of a function of JSON data, found again by the bytes of the data. None
-    are kept for what is other than JSON, nests too deeply, or takes too much room."""
+    """Caches a function of JSON data by the bytes of the data. Nothing is cached for data that are
+    not JSON, nest too deeply, or are too large."""
 
     @keep_results("searches", SEARCHES)
     def compute_packed(packed: bytes, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -169,7 +169,7 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 
 @_remember
 def _find_used(data: Any) -> frozenset[int]:
-    """The private-use characters in it."""
+    """The codes of the private-use characters in the data."""
     codes: set[int] = set()
     before = ""
     for written in write_pieces(data):
@@ -184,16 +184,15 @@ def _find_used(data: Any) -> frozenset[int]:
 
 @_remember
 def _cut_tools(tools: Any, guard: "_Guard") -> Any:
-    """The tools with the character put in. Shared by all who ask: a template gets a copy of its
-    own."""
+    """The tools with cuts. The result is shared, so each template gets a copy of its own."""
     return guard.cut_data(tools, ("tools",))
 
 
 def _split(text: str, character: str) -> tuple[str, ...]:
-    """Split at the character or its JSON escape, which templates write with `ensure_ascii`."""
+    """Splits at the character or its JSON escape, which templates write with `ensure_ascii`."""
 
-    # JSON written n times over doubles each backslash n - 1 times. So of the backslashes before
-    # the code, as many as the lowest bit of their number says are the escape's; the rest is data.
+    # JSON in JSON, n levels deep, doubles each backslash n - 1 times. So of the backslashes before
+    # the code, the lowest set bit of their number counts those of the escape; the others are data.
     code = f"u{ord(character):04x}"
     first, *others = text.split(code)
     written = [first]
@@ -240,26 +239,26 @@ def _list_removed_texts(tree: nodes.Template) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Markers:
-    """Finds where texts need a cut, for one set of markers."""
+    """Finds the positions in texts that need a cut, for one set of markers."""
 
     first: re.Pattern[str]  # the first character of a marker
-    starts: re.Pattern[str]  # the same, where a whole marker follows
+    starts: re.Pattern[str]  # the same, but only before the rest of a whole marker
     kept: re.Pattern[str]
     removed: re.Pattern[str]
     prefixes: frozenset[str]
     longest: int  # characters of a prefix
 
     def find_cuts(self, text: str) -> set[int]:
-        """Offsets at which to put the cut."""
+        """The offsets of the cuts in a text."""
         if not self.first.search(text):
             return set()
         cuts = {match.end() for match in self.starts.finditer(text)}
-        # What comes after this text may complete a marker, also once the template has trimmed it.
+        # The next text may complete a marker, even after the template has trimmed this one.
         for end in {len(text), len(text.rstrip())}:
             for start in range(max(0, end - self.longest), end):
                 if text[start:end] in self.prefixes:
                     cuts.add(start + 1)
-        # Where the template takes text out, the rest may close up to a marker.
+        # If the template deletes text, the rest may join to a marker.
         if self.removed.search(text):
             kept: set[int] = set()
             for match in self.kept.finditer(text):
@@ -282,7 +281,7 @@ def _read_markers(
     prefixes: set[str] = set()
     for marker in markers:
         prefixes.update(itertools.accumulate(marker[:-1]))
-    # A word at the end of a string is no threat, and cutting it would hide a "type": "string".
+    # A word at the end of a string is harmless, and a cut would break a "type": "string".
     prefixes = set(itertools.filterfalse(str.isalnum, prefixes))
     return _Markers(
         first=_any_of({marker[0] for marker in markers}),
@@ -299,13 +298,13 @@ def _any_of(texts: Collection[str]) -> re.Pattern[str]:
 
 
 def _generalise(step: str | int) -> str:
-    """A step of a path, as in `_VERBATIM`: every index of a list is the same."""
+    """A step of a path, as in `_VERBATIM`: all indexes of a list are equal."""
     return "*" if isinstance(step, int) else step
 
 
 @dataclass(frozen=True)
 class _Guard:
-    """Copies JSON data with the character put in wherever a marker needs a cut."""
+    """Copies JSON data, and puts the character into each marker that needs a cut."""
 
     character: str
     markers: _Markers
@@ -338,7 +337,7 @@ class _Guard:
 def _cut_messages(
     messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard
 ) -> list[dict[str, Any]]:
-    """The messages with the character put in; `reply_guard` cuts what the assistant has said."""
+    """The messages with cuts; `reply_guard` is for the content of the assistant."""
     cut: list[dict[str, Any]] = []
     for i, message in enumerate(messages):
         safe: dict[str, Any] = {}
