@@ -24,7 +24,7 @@ from server.turns.active_request import (
     TurnEvent,
     TurnEvents,
     TurnStarted,
-    start,
+    start_request,
 )
 from server.turns.compiled_request import CompiledRequest
 from server.turns.service import Service
@@ -177,7 +177,7 @@ class _ServedActions(Concurrent):
         self.usages: list[Usage] = []
 
     async def generate(self, request: NextTurn, note: Note | None) -> Reply:
-        active = await start(self._service, await self._make_request(request))
+        active = await start_request(self._service, await self._make_request(request))
         try:
             self._events.put_nowait(TurnStarted(active.compiled))
             if self.compiled is None:
@@ -241,7 +241,7 @@ async def start_run(service: Service, request: TurnRequest) -> ActiveRequest | A
         Error: as in `Model.run`.
     """
     if not request.tools.runs_here:
-        return await start(service, request)
+        return await start_request(service, request)
     loop = await _run_off_loop(service, partial(make_loop, request, service.settings), quick=False)
     run = ActiveRun(service, request, loop)
     await run.begin()

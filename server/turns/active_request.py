@@ -245,7 +245,7 @@ class ActiveRequest:
             stream.when_over(partial(self._note_unfinished, number))
 
 
-async def start(service: Service, request: TurnRequest) -> ActiveRequest:
+async def start_request(service: Service, request: TurnRequest) -> ActiveRequest:
     """Compiles a request and starts its turns.
 
     Raises:

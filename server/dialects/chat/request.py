@@ -20,7 +20,7 @@ from server.turns.fields.openai_fields import (
     ReasoningOptions,
     Thinking,
     find_ignored,
-    read_reasoning,
+    read_reasoning_request,
 )
 from server.turns.fields.request_lists import Objects
 from server.turns.offered_tools import OfferedTools, pack_input, read_offered_tools
@@ -152,7 +152,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         turn_request = TurnRequest(
             job,
             generation,
-            reasoning=read_reasoning(self._read_switch(), self.reasoning_effort, budgets),
+            reasoning=read_reasoning_request(self._read_switch(), self.reasoning_effort, budgets),
             ignored_fields=self._find_ignored(),
             normalised=normalised,
             tools=tools,

@@ -10,7 +10,7 @@ from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_reply
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.turns.active_request import start
+from server.turns.active_request import start_request
 from server.turns.compiled_request import compile_request
 
 router = APIRouter()
@@ -52,7 +52,7 @@ WEATHER = {
 async def complete_chat(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
-    active = await wait_for_client(request, start(service, turn_request))
+    active = await wait_for_client(request, start_request(service, turn_request))
     writer = ChatWriter(
         active.compiled,
         body.read_reasoning_field(service.settings.reasoning_field),

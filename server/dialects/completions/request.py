@@ -9,7 +9,7 @@ from server.dialects.chat.request import HARMLESS
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.fields.openai_fields import GenerationFields, find_ignored
-from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_texts
+from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_prompts
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
@@ -35,7 +35,7 @@ class CompletionRequest(GenerationFields):
     @property
     def prompts(self) -> Sequence[str | Sequence[int]]:
         """The prompts, each a text or token ids."""
-        return list_texts(self.prompt)
+        return list_prompts(self.prompt)
 
     def read(self, service: Service) -> TurnRequest:
         """Reads what is asked for, for each of the prompts; its job has no messages.

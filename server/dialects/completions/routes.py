@@ -38,7 +38,7 @@ async def complete(request: Request) -> Response:
     service, body, turn_request = await read_request(
         request, CompletionRequest, CompletionRequest.read
     )
-    active = await wait_for_client(request, start(service, turn_request, body.prompts))
+    active = await wait_for_client(request, start_text(service, turn_request, body.prompts))
     echoes = [""] * len(body.prompts)
     if body.echo:
         echoes = [show_prompt(service, prompt) for prompt in body.prompts]
@@ -47,7 +47,7 @@ async def complete(request: Request) -> Response:
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
-async def start(
+async def start_text(
     service: Service, request: TurnRequest, prompts: Sequence[str | Sequence[int]]
 ) -> ActiveRequest:
     """Compiles the prompts and starts a turn for each choice of each.

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, StrictInt
 
 from server.errors import HttpError
 from server.models.embedding_service import EmbeddingWish
-from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_texts
+from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_prompts
 
 NOT_NORMALIZED, EUCLIDEAN = -1, 2  # llama-server's embd_normalize
 
@@ -50,7 +50,7 @@ class EmbeddingRequest(BaseModel):
         if self.embd_normalize not in (None, NOT_NORMALIZED, EUCLIDEAN):
             message = f"embd_normalize is {self.embd_normalize}, must be 2 or -1"
             raise HttpError(400, message, "invalid_value", where="/embd_normalize")
-        texts = list_texts(given)
+        texts = list_prompts(given)
         if not texts:
             raise HttpError(400, "there is no text", "invalid_value", where=where)
         return EmbeddingWish(

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
 from constrained.engine.model_facts import ModelFacts
-from server.dialects.completions.routes import start as start_text
+from server.dialects.completions.routes import start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.reply_types import (
     LoadedTag,
@@ -38,7 +38,7 @@ from server.http.replies import answer
 from server.http.serving import find_embeddings, find_named_service
 from server.models.embedding_service import EmbeddingService
 from server.models.served_models import ServedModel, ServedModels
-from server.turns.active_request import start
+from server.turns.active_request import start_request
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
@@ -114,7 +114,7 @@ async def _answer(request: Request, kind: type[OllamaRequest], empty: Json) -> R
     if isinstance(body, OllamaGenerateRequest) and body.raw:
         starting = start_text(service, turn_request, [body.prompt or ""])
     else:
-        starting = start(service, turn_request)
+        starting = start_request(service, turn_request)
     active = await wait_for_client(request, starting)
     writer = OllamaWriter(active.compiled, is_chat=isinstance(body, OllamaChatRequest))
     return await answer(request, active, writer, is_streamed=body.is_streamed)

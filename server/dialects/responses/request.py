@@ -21,7 +21,7 @@ from server.turns.fields.openai_fields import (
     ReasoningOptions,
     SamplingFields,
     find_ignored,
-    read_reasoning,
+    read_reasoning_request,
 )
 from server.turns.fields.request_lists import Objects, Texts, stop_at_first
 from server.turns.offered_tools import list_hidden, list_shown
@@ -169,7 +169,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         turn_request = TurnRequest(
             job,
             generation,
-            reasoning=read_reasoning(self.reasoning),
+            reasoning=read_reasoning_request(self.reasoning),
             ignored_fields=self._find_ignored(),
             normalised=normalised,
             tools=tools,

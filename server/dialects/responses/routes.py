@@ -86,7 +86,7 @@ class _ReadRequest:
 @router.post("/responses", **HIDDEN)
 async def create_response(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
-    store = find_store(request)
+    store = find_response_store(request)
     owner = find_key_owner(request)
     service, body, read_request = await _read_request(request)
     active = await wait_for_client(request, _start(service, read_request.turn_request))
@@ -139,7 +139,7 @@ async def _read_request(
     Raises:
         HttpError, Error: something in the request cannot be, or the client has gone away.
     """
-    store, owner = find_store(request), find_key_owner(request)
+    store, owner = find_response_store(request), find_key_owner(request)
     executed: list[Json] = []
 
     def read(body: ResponsesRequest, service: Service, hosted: HostedOffer) -> _ReadRequest:
@@ -267,7 +267,7 @@ def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> t
     return stored.conversation
 
 
-def find_store(request: Request) -> ResponseStore:
+def find_response_store(request: Request) -> ResponseStore:
     """The responses that this server keeps."""
     state = request.app.state
     if not hasattr(state, "responses"):
@@ -282,7 +282,7 @@ async def _read_kept(id: str, request: Request, read: Callable[[StoredResponse],
         HttpError: there is none, or what `read` raises.
         BusyError, DeadlineError: too much waits, or the time of the request is over.
     """
-    store, owner = find_store(request), find_key_owner(request)
+    store, owner = find_response_store(request), find_key_owner(request)
 
     def find() -> T:
         stored = store.get(owner, id)
@@ -313,7 +313,7 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Resp
 @router.delete("/responses/{id}", **HIDDEN)
 async def delete_response(id: str, request: Request) -> DeletedResponse:
     """Forgets a response."""
-    if not find_store(request).delete(find_key_owner(request), id):
+    if not find_response_store(request).delete(find_key_owner(request), id):
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return {"id": id, "object": "response", "deleted": True}
 

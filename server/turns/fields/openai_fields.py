@@ -88,7 +88,7 @@ class Thinking(BaseModel):
         return {"enabled": True, "disabled": False}.get(self.type or "")
 
 
-def read_reasoning(
+def read_reasoning_request(
     options: ReasoningOptions | None,
     effort: Effort | None = None,
     budgets: Sequence[int | None] = (),

@@ -35,7 +35,7 @@ def stop_at_first(kind: type) -> Callable[[Any], Any]:
     return check
 
 
-def list_texts(given: str | Numbers | Texts | NumberLists) -> Sequence[str | Sequence[int]]:
+def list_prompts(given: str | Numbers | Texts | NumberLists) -> Sequence[str | Sequence[int]]:
     """The texts of a request, of which there may be one: each a text, or token ids."""
     match given:
         case str() as text:
