@@ -1,4 +1,4 @@
-"""The assistant prefill: the last message of a conversation, which the turn goes on with."""
+"""The assistant prefill: the last message of a conversation, which the turn continues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ from constrained.template.chat_template import ChatTemplate
 
 @dataclass(frozen=True)
 class AssistantPrefill:
-    """A message of the assistant that a turn goes on with.
+    """A message of the assistant that a turn continues.
 
     Args:
-        content, reasoning: what it says.
-        content_pointer, reasoning_pointer: the JSON pointers of the two.
+        content, reasoning: the texts of the message.
+        content_pointer, reasoning_pointer: their JSON pointers.
     """
 
     content: str = ""
@@ -25,14 +25,14 @@ class AssistantPrefill:
     reasoning_pointer: str = ""
 
     def where(self, *, is_content: bool) -> str:
-        """The JSON pointer of one of the two."""
+        """The JSON pointer of the content or of the reasoning."""
         return self.content_pointer if is_content else self.reasoning_pointer
 
     def join(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The message of the whole turn: this text, and what was generated behind it.
+        """Returns the message of the whole turn: the prefill, and the generated text after it.
 
         Args:
-            message: of what was generated, in OpenAI form.
+            message: the generated text, as a message in OpenAI form.
         """
         whole = {**message, "content": self.content + (message.get("content") or "")}
         reasoning = self.reasoning + (read_reasoning(message) or "")
@@ -45,11 +45,11 @@ NO_PREFILL = AssistantPrefill()
 
 
 def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefill]:
-    """The request without the message that its turn goes on with, and that message.
+    """Splits a job into one without its last message, and that message as prefill.
 
     Raises:
-        TemplateError: the messages are no conversation.
-        RequestError: the last of them cannot be gone on with.
+        TemplateError: the messages are not a conversation.
+        RequestError: the last message cannot be continued.
     """
     if not job.prefill:
         return job, NO_PREFILL
@@ -65,14 +65,15 @@ def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefil
 
 
 def read_message(message: Mapping[str, Any], where: str) -> AssistantPrefill:
-    """Reads the message that a turn goes on with.
+    """Reads the message that a turn continues.
 
     Args:
         message: in normal form.
-        where: the JSON pointer of it.
+        where: its JSON pointer.
 
     Raises:
-        RequestError: it is not of the assistant, calls tools, or holds what is no text.
+        RequestError: the message is not the assistant's, calls tools, or has parts that are not
+            text.
     """
     if message["role"] != "assistant":
         hint = "Add the message of the assistant to go on with, or leave prefill out"

@@ -23,7 +23,7 @@ from grammars.render import render
 from grammars.turn import THINKING_TAGS, Choice, Policy, Start, State, Think, Turn
 from grammars.wire.format import Format
 
-_CONTENT, _REASONING = "\ue000", "\ue001"  # stand for the texts where the format is asked
+_CONTENT, _REASONING = "\ue000", "\ue001"  # placeholders for the texts in the rendered turn
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,10 @@ class _Part:
     """A part of the prefix.
 
     Args:
+        text: of the part.
+        tokens: its token ids.
         is_data: it is text of the client.
-        is_content: it belongs to the content, and not to the reasoning.
+        is_content: it belongs to the content, not to the reasoning.
     """
 
     text: str
@@ -42,18 +44,18 @@ class _Part:
 
 
 def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> State:
-    """The start of the grammar of a turn that has this prefill: behind the reasoning, if the
-    prefill has content."""
+    """The state in which the grammar of a turn with this prefill starts: after the reasoning block,
+    if the prefill has content."""
     if prefill.content and format.reasoning:
         return replace(state, start=Start.CLOSED, pad="")
     return state
 
 
 def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
-    """The policy behind the prefill: content goes on as content, or as the answer; it is no call.
+    """The policy after the prefill: content continues as content or as the answer, not as a call.
 
     Raises:
-        RequestError: the policy allows no such prefill.
+        RequestError: the policy does not allow this prefill.
     """
     if prefill.reasoning and policy.think is Think.FORBIDDEN:
         raise _refuse(prefill, 0, is_content=False)
@@ -71,15 +73,15 @@ def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
 
 
 def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
-    """The turn with the prefill behind its prompt.
+    """Adds the prefill after the prompt of a turn.
 
     Args:
-        turn: narrowed to the prefill.
-        prefill: what it goes on with.
+        turn: with policy and state narrowed to the prefill.
+        prefill: the message that the turn continues.
 
     Raises:
-        RequestError: the format has no place for it, or it would be read as something else, or the
-            request does not admit it; says up to which byte it fits.
+        RequestError: the format has no place for the prefill, the parser would read it as something
+            else, or the request does not allow it; the message says up to which byte it fits.
         GrammarError: the matcher fails.
     """
     if not (prefill.content or prefill.reasoning):
@@ -89,7 +91,7 @@ def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
 
 @dataclass(frozen=True)
 class _PrefilledTurn:
-    """A turn, and what it goes on with."""
+    """A turn and its prefill."""
 
     turn: CompiledTurn
     prefill: AssistantPrefill
@@ -98,7 +100,7 @@ class _PrefilledTurn:
         turn, prefill = self.turn, self.prefill
         self._check_texts()
         written = self._write(prefill, turn.prompt.state)
-        # The grammar starts behind a reasoning that content follows.
+        # If there is content, the grammar starts after the reasoning.
         body = written
         if prefill.content:
             body = self._write(replace(prefill, reasoning=""), turn.state)
@@ -116,8 +118,8 @@ class _PrefilledTurn:
         return replace(turn, matcher=matcher, prefix=prefix)
 
     def _check_texts(self) -> None:
-        """Refuses content that is half a call where no marker opens calls, for the model would
-        complete it; and reasoning with a marker in it, whether it is closed or not."""
+        """Refuses reasoning with a marker in it. If no marker opens calls, also refuses content
+        that is the beginning of a call, since the model would complete it."""
         turn, reasoning = self.turn, self.prefill.reasoning
         offsets = [reasoning.find(marker) for marker in turn.format.reserved]
         found = [offset for offset in offsets if offset >= 0]
@@ -136,8 +138,7 @@ class _PrefilledTurn:
             )
 
     def _write(self, prefill: AssistantPrefill, state: State) -> str:
-        """The text as the format has it, up to the end of what the client gave; in place of the
-        two texts are the characters that stand for them."""
+        """Renders the prefill with placeholders for its texts, up to the end of the last one."""
         content = _CONTENT if prefill.content else ""
         reasoning = _REASONING if prefill.reasoning else ""
         try:
@@ -148,7 +149,7 @@ class _PrefilledTurn:
         return text[: text.find(content or reasoning) + 1]
 
     def _encode(self, text: str) -> list[_Part]:
-        """The parts of what `_write` writes."""
+        """The parts of a text of `_write`, with the texts of the client for the placeholders."""
         parts: list[_Part] = []
         has_content = bool(self.prefill.content)
         is_content = has_content and _REASONING not in text
@@ -173,7 +174,7 @@ class _PrefilledTurn:
         return _Part(text, tuple(tokens), is_data=True, is_content=is_content)
 
     def _check_grammar(self, matcher: Matcher, parts: Sequence[_Part]) -> None:
-        """Refuses what the grammar does not take; commits what it does."""
+        """Commits the parts; refuses the prefill if the grammar does not allow them."""
         for part in parts:
             count = matcher.accepts(part.tokens)
             if count < len(part.tokens):
@@ -185,7 +186,7 @@ class _PrefilledTurn:
                 matcher.commit(token)
 
     def _measure_fitting(self, matcher: Matcher, part: _Part, count: int) -> int:
-        """The bytes of a text that fit, of which so many tokens do."""
+        """The number of bytes of a part that fit, if this number of its tokens fits."""
         vocabulary = self.turn.vocabulary
         fitting = vocabulary.text(part.tokens[:count]).decode("utf-8", "ignore")
         for end in range(len(fitting) + 1, len(part.text)):
@@ -196,7 +197,7 @@ class _PrefilledTurn:
         return len(fitting.encode())
 
     def _check_reading(self, parts: Sequence[_Part]) -> None:
-        """Refuses text that is read as something else than it is: a marker of the format, say."""
+        """Refuses text that the parser reads as something else, such as a marker of the format."""
         prefill = self.prefill
         parser = replace(self.turn, state=self.turn.prompt.state).make_parser()
         read = collect([*parser.feed(_join_texts(parts)), *parser.close()])
@@ -210,8 +211,8 @@ class _PrefilledTurn:
         )
 
     def _cut(self, before: Sequence[_Part], parts: Sequence[_Part]) -> AssistantPrefix:
-        """The prefix, its end left to token healing; not that of a reasoning whose budget is
-        spent."""
+        """The prefix without its last tokens, which are left to token healing. The tokens of
+        reasoning whose budget is spent all stay."""
         turn, vocabulary = self.turn, self.turn.vocabulary
         tokens = _join_tokens(parts)
         outside = _join_tokens(before)
@@ -236,7 +237,7 @@ class _PrefilledTurn:
         )
 
     def _count_reasoning(self, tokens: Sequence[int]) -> int:
-        """The number of tokens inside the reasoning block; 0 if they close it."""
+        """The number of tokens inside the reasoning block; 0 if the tokens close the block."""
         parser, decoder, count = self.turn.make_parser(), getincrementaldecoder("utf-8")(), 0
         for token in tokens:
             was_reasoning = parser.is_reasoning
@@ -248,7 +249,7 @@ class _PrefilledTurn:
         return count
 
     def _find_marker_suffixes(self) -> tuple[str, ...]:
-        """The texts that would make a marker of the end of the prefill, which may not follow it."""
+        """Texts that may not follow the prefill, since its end would then become a marker."""
         text = self.prefill.content or self.prefill.reasoning
         format = self.turn.format
         markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}
@@ -274,7 +275,7 @@ def _join_texts(parts: Sequence[_Part]) -> str:
 
 
 def _refuse(prefill: AssistantPrefill, size: int, *, is_content: bool) -> RequestError:
-    """The error of a request that does not admit the text: so many bytes of it fit."""
+    """The error for a prefill that the request does not allow; `size` bytes of it fit."""
     return RequestError(
         f"the prefilled text does not fit the request: it is valid up to byte {size}",
         where=prefill.where(is_content=is_content),

@@ -1,9 +1,9 @@
 """The tools of OpenAI's dialects, as functions that a model can call.
 
-Functions stay as they are. The tools of a namespace (Responses) get its name in front of theirs.
-A custom tool takes a text: it is offered as a function with that text for its one argument, held to
-the format of the tool. Tools of MCP servers are run here, see `server.mcp`. What only OpenAI itself
-or a client's own machinery can run, such as `web_search`, is left out, and the reply names it.
+Functions stay as they are. The tools of a namespace (Responses) get its name as a prefix. A custom
+tool takes a text: it becomes a function with this text as its only argument, in the format of the
+tool. This server executes the tools of MCP servers, see `server.mcp`. Tools that only OpenAI or the
+client's own software can execute, such as `web_search`, are left out, and the reply names them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ from server.turns.request_checks import check_size
 
 Json = dict[str, Any]
 INPUT = "input"
-"""The argument that has the text of a custom tool."""
+"""The argument with the text of a custom tool."""
 MOST_FOUND = 5
-"""Tools that a search finds that is carried out here."""
+"""How many tools a search of this server finds, at most."""
 JOINT = "__"  # between a namespace and the name of a tool
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
 _FORCING = ("auto", "none", "any", "required")
@@ -35,13 +35,13 @@ class ToolForm:
     """How the client knows a tool.
 
     Args:
-        name: the client's.
-        namespace: that it stands in; None: in none.
-        is_custom: it takes a text, and no arguments.
+        name: the client's name of the tool.
+        namespace: the namespace of the tool; None: it has none.
+        is_custom: it takes a text instead of arguments.
         is_search: it searches for further tools.
-        server: the label of the MCP server whose tool it is; None: it is of none.
-        runs_here: this server carries its calls out, and not the client. The calls of a tool of an
-            MCP server that do not run here wait for the client's approval.
+        server: the label of the MCP server that has the tool; None: no MCP server.
+        runs_here: this server executes its calls, not the client. Calls of a tool of an MCP server
+            that do not run here wait for the client's approval.
     """
 
     name: str
@@ -54,7 +54,7 @@ class ToolForm:
 
 @dataclass(frozen=True)
 class SkippedTool:
-    """A tool that nobody runs here."""
+    """A tool that neither this server nor the client can execute."""
 
     type: str
     where: str
@@ -65,14 +65,14 @@ class OfferedTools:
     """The tools of a request.
 
     Args:
-        functions: as functions, in the client's order.
-        forms: by the names of functions, those that the client knows in another way.
-        skipped: what is left out.
-        places: JSON pointers to each of the functions in the request.
+        functions: the tools as functions, in the client's order.
+        forms: by the names of functions: how the client knows them, if not as functions.
+        skipped: the tools that are left out.
+        places: the JSON pointer of each function in the request.
         hidden: functions that may be called, but are not in the prompt.
-        hidden_places: JSON pointers to each of these.
-        search: a search that this server carries out; None: there is none.
-        search_places: JSON pointers to each of the functions that it searches.
+        hidden_places: the JSON pointer of each hidden function.
+        search: a search that this server executes; None: there is none.
+        search_places: the JSON pointer of each function that the search can find.
     """
 
     functions: tuple[Any, ...] = ()
@@ -86,12 +86,12 @@ class OfferedTools:
 
     @property
     def runs_here(self) -> bool:
-        """True if calls of a tool are carried out here."""
+        """True if this server executes calls of a tool."""
         return self.search is not None or any(form.runs_here for form in self.forms.values())
 
     @property
     def has_hosted(self) -> bool:
-        """True if a tool is this server's, also one that waits for approval."""
+        """True if this server executes calls of a tool, even if only after approval."""
         return self.runs_here or any(form.server is not None for form in self.forms.values())
 
     def take_out(self, deferred: Collection[str], name: str, top: int) -> "OfferedTools":
