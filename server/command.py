@@ -21,7 +21,7 @@ from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
-from constrained.remote.address import is_address, read_address
+from constrained.remote.address import is_address
 from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.input import read_text
 from constrained.terminal.output import print_error
@@ -262,7 +262,12 @@ def _tell_config(options: argparse.Namespace) -> None:
     LOG.info("options of a configuration file: %s", given)
 
 
-def _run(options: argparse.Namespace) -> int:
+def complete_options(options: argparse.Namespace) -> Settings:
+    """Completes and checks the options of a server.
+
+    Raises:
+        RequestError: one of them cannot be.
+    """
     check_timeout(options.timeout)
     shared.complete(options)
     if options.cache_memory is not None and options.cache_memory < 0:
@@ -271,10 +276,33 @@ def _run(options: argparse.Namespace) -> int:
     shared.read_sampling(options, Sampling())
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
+    return settings
+
+
+def start_log(options: argparse.Namespace) -> None:
+    """Sets up the log of completed options, and says in it which of them have no effect, and which
+    are from a configuration file."""
     set_up_log("debug" if options.verbose else options.log_level, options.log_format)
     _tell_config(options)
     if options.ignored:
         LOG.info("without effect here: %s", " ".join(options.ignored))
+
+
+def prepare_process(options: argparse.Namespace) -> None:
+    """Sets up what holds for the whole process: memory, caches, threads, Python's collector."""
+    bound_heap()
+    keep_returning()
+    if options.cache_memory is not None:
+        bound_caches(options.cache_memory * MIB)
+    # A thread that compiles a large schema lets others run after so long, not after 5 ms: a request
+    # passes from thread to thread dozens of times.
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(*COLLECTED)
+
+
+def _run(options: argparse.Namespace) -> int:
+    settings = complete_options(options)
+    start_log(options)
     if settings.api_keys == () and options.host not in LOCAL:
         text = "no --api-key is set: anybody who can reach %s can use this server"
         LOG.warning(text, options.host)
@@ -300,14 +328,7 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         hint = f"Run: {install_command('server')}"
         raise RequestError(f"the server needs {error.name}", hint=hint) from error
 
-    bound_heap()
-    keep_returning()
-    if options.cache_memory is not None:
-        bound_caches(options.cache_memory * MIB)
-    # A thread that compiles a large schema lets others run after so long, not after 5 ms: a request
-    # passes from thread to thread dozens of times.
-    sys.setswitchinterval(SWITCH_SECONDS)
-    gc.set_threshold(*COLLECTED)
+    prepare_process(options)
     failures = list[Exception]()
 
     def stop(error: Exception) -> None:
@@ -393,10 +414,10 @@ def find_models(options: argparse.Namespace) -> "list[ModelSource]":
     from constrained.model_files.hub_cache import list_cached
     from constrained.model_files.local_models import measure_files
     from constrained.model_files.packaged import find_file
-    from server.models.model_files import find_sources, load_model
+    from server.models.model_files import find_offers, load_model, name_first
     from server.models.source import ModelSource
 
-    others = find_sources(options)
+    others = [offer.make_source() for offer in find_offers(options)]
     if others and not options.model and not options.hf_repo:
         return others
 
@@ -414,24 +435,21 @@ def find_models(options: argparse.Namespace) -> "list[ModelSource]":
         cached = [one for one in list_cached() if read_purpose(one.path) not in other_purposes]
         if cached:
             LOG.info("%s", describe_cached(cached))
-    known = Path(path).stem if path else "demo"
-    if is_address(path):
-        known = read_address(str(path)).kind
-    name, *aliases = (options.alias or known).split(",")
+    named = name_first(options, path)
     path = path or str(embedded.PATH)
     if not is_address(path):
         find_file(path)  # what is not there shows before anybody can ask
     if (drafts := shared.read_drafts(options)) is not None:
         find_file(drafts.path)
     first = ModelSource(
-        name,
+        named.name,
         load,
-        tuple(aliases),
+        named.aliases,
         file_bytes=measure_files(path),
         path=None if is_address(path) else Path(path),
         preloaded=True,
     )
-    return [first, *(source for source in others if source.name != name)]
+    return [first, *(source for source in others if source.name != named.name)]
 
 
 def describe_cached(models: "Sequence[CachedModel]") -> str:
