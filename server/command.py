@@ -27,6 +27,7 @@ from constrained.terminal.input import read_text
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
 from server.logs import FORMATTERS, set_up_log
+from server.mcp.approval import Approval
 from server.models.embedding_options import add_embedding_options, find_embedding_service
 from server.settings import ReasoningField, Settings
 
@@ -163,7 +164,10 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_tool_limits(add: Callable[..., Any]) -> None:
-    """Limits of one reply, in which the server carries calls out."""
+    """Which calls the server carries out by itself, and limits of a reply in which it does."""
+    help = "calls of MCP tools that clients have to approve, whatever they ask for: none, those of "
+    help += "tools that may change something (writes), all; default: none"
+    add("--mcp-approval", choices=tuple(Approval), default=Approval.NONE, help=help)
     help = f"maximum number of turns in one reply; default: {Settings.max_tool_steps}"
     add("--tool-steps", type=int, default=Settings.max_tool_steps, metavar="N", help=help)
     seconds = Settings.max_tool_seconds
@@ -404,7 +408,7 @@ def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
     servers = mcp_options.read_servers(options)
     from server.mcp.mcp_pool import McpPool
 
-    return McpPool(servers, options.mcp_timeout)
+    return McpPool(servers, options.mcp_timeout, approval=Approval(options.mcp_approval))
 
 
 def find_models(options: argparse.Namespace) -> "list[ModelSource]":
