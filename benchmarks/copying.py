@@ -243,7 +243,9 @@ def _write(model: Model, case: Case, draft: bool) -> Written:
     assert isinstance(real, LlamaEngine)
     tokens = [*vocabulary.encode_special(case.text), vocabulary.end[0]] if case.text else []
     engine: Any = Imposed(real, tokens) if case.text else Greedy(real)
-    input = DecodeInput(turn.tokens, turn.parser, turn.matcher.fork() if turn.matcher else None)
+    input = DecodeInput(
+        turn.tokens, turn.make_parser, turn.matcher.fork() if turn.matcher else None
+    )
     request = Request(input, DecodeOptions(sampling=GREEDY, draft=draft))
     start = time.perf_counter()
     (generation,) = generate(engine, [request])

@@ -40,7 +40,7 @@ from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import Vocabulary
-from server.command import SWITCH_SECONDS
+from server.commands.server_process import SWITCH_SECONDS
 
 SKIPPED = 16  # steps: prompts are read, turns begin
 MAX_TOKENS = 4_000

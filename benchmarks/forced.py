@@ -165,7 +165,7 @@ def measure(model: Model, text: str, repeats: int, order: KeyOrder) -> dict[str,
             engine: Any = Imposed(model.engine, tokens)
             matcher = turn.matcher.fork() if loop != "unconstrained" else None
             force = loop == "forced"
-            input = DecodeInput(turn.tokens, turn.parser, matcher)
+            input = DecodeInput(turn.tokens, turn.make_parser, matcher)
             request = Request(input, DecodeOptions(force=force, draft=False))
             start = time.perf_counter()
             results[loop] = generate(engine, [request])[0]

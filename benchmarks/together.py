@@ -88,7 +88,7 @@ def run(model: Model, loop: str) -> Run:
             matcher = turn.matcher.fork()
         force = loop.endswith("forced")
         options = DecodeOptions(sampling=Sampling(seed=0), force=force, draft=False)
-        requests.append(Request(DecodeInput(turn.tokens, turn.parser, matcher), options))
+        requests.append(Request(DecodeInput(turn.tokens, turn.make_parser, matcher), options))
     start = time.perf_counter()
     stage: Any = engine  # what it does not have is the engine's
     made = generate(stage, requests)

@@ -1,4 +1,4 @@
-"""The job: what one turn is to be, as the caller asks it."""
+"""The job: one turn that a caller wants, with its messages, tools and options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from constrained.errors import RequestError
 from grammars.turn import Answer, KeyOrder, Think, ToolCall
 
 MOST_IDENTICAL = 1
-"""Small models repeat themselves far more often than anybody wants the same call twice."""
+"""Small models repeat calls by mistake far more often than on purpose."""
 MOST_REPEATED = 1024
-"""Tokens of a value that repeats itself: small models do that until their tokens run out, and
-nobody wants a matrix of that many equal numbers."""
+"""Tokens of a value that repeats itself. Small models do that until their tokens run out, and no
+useful value has so many equal parts."""
 MOST_IDENTICAL_PARALLEL = 2
-"""Where a client asks for parallel calls by name: two dice are rolled by two identical calls."""
+"""Where a client explicitly allows parallel calls: two dice are rolled by two identical calls."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class CallLimits:
     """The limits of one turn.
 
     Args:
-        calls: at most so many calls; None: any number.
-        identical: the same call (same tool, same arguments, in any order of keys) at most so many
-            times; None: any number.
-        excluded: calls that the turn must not have; see `Job`.
+        calls: the maximum number of calls; None: any number.
+        identical: how often the turn may have the same call (same tool, same arguments, keys in any
+            order); None: any number of times.
+        excluded: calls that the turn should not have; see `Job`.
     """
 
     calls: int | None = None
@@ -39,15 +39,19 @@ NO_LIMITS = CallLimits()
 
 
 def limit_identical(parallel: bool | None) -> int:
-    """How often a turn may hold the same call, where a client has said so much of parallel calls
-    (None: nothing), and no more."""
+    """How often a turn may have the same call, if the client does not say.
+
+    Args:
+        parallel: whether the client allows parallel calls; None: it does not say.
+    """
     return MOST_IDENTICAL_PARALLEL if parallel else MOST_IDENTICAL
 
 
 class Recall(StrEnum):
-    """The view of earlier reasoning that holds: that of the model (KEEP), of the template (DROP).
+    """Whether the prompt keeps the reasoning of earlier turns.
 
-    AUTO keeps it until the next message of the user, and follows the template from then on.
+    KEEP keeps it as the model wrote it. DROP leaves that to the template. AUTO keeps it until the
+    next message of the user, and leaves it to the template from then on.
     """
 
     AUTO = "auto"
@@ -57,47 +61,47 @@ class Recall(StrEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """A turn that a model is asked for.
+    """One turn that a caller wants from a model.
 
     Args:
         messages: the conversation, in OpenAI form.
-        tools: whatever `read_tools` reads.
-        tool_choice: a form that `read_policy` reads.
-        parallel: whether one turn may hold several calls.
-        max_calls: how many calls one turn may hold; None: any number.
-        max_identical_calls: how often one turn may hold the same call (same tool, same arguments,
-            in any order of keys); it ends in front of one more. None: any number of times.
+        tools: in any shape that `read_tools` reads.
+        tool_choice: in any form that `read_policy` reads.
+        parallel: whether the turn may have several calls.
+        max_calls: the maximum number of calls; None: any number.
+        max_identical_calls: how often the turn may have the same call (same tool, same arguments,
+            keys in any order). The turn ends before one more. None: any number of times.
         excluded_calls: calls that the turn should not have, because earlier turns had them often
-            enough. In front of one, the turn ends; if it is the first of the turn, the turn goes
-            back to where the call began and goes on otherwise, with an answer if it can. It may
-            have the call after all where there is no other way.
+            enough. The turn ends before such a call. If it is the first call, the turn goes back
+            to where the call began, and continues in another way, with an answer if possible. If
+            there is no other way, the turn keeps the call.
         max_repetition: how many tokens of a call or an answer may repeat themselves, if as many are
-            left; the value is ended then, and the turn goes on. None: any number.
+            left. The value is then ended, and the turn continues. None: any number.
         think: whether the turn reasons first.
-        template_kwargs: handed to the chat template as they are.
-        answer: what content has to be; beside tools, the turn is calls or such an answer.
-        reasoning_budget: at most so many tokens of reasoning; None: as many as the model likes, but
-            half of those of the turn where a call or an answer is required.
-        reasoning_close: what is written before the end of a block whose budget is spent.
-        thinking_tags: what stands in `<thinking>` at the head of a turn is reasoning, whatever
-            the template knows; not where an answer is asked for.
+        template_kwargs: variables for the chat template.
+        answer: the form of the content. With tools, the turn is either calls or such an answer.
+        reasoning_budget: the maximum number of reasoning tokens; None: no limit, but half of the
+            turn's tokens if a call or an answer is required.
+        reasoning_close: the text that ends a reasoning block whose budget is spent.
+        thinking_tags: text in `<thinking>` at the start of a turn is reasoning, even if the
+            template knows no reasoning; has no effect with `answer`.
         require_nonempty: a required string argument has at least one character.
         drop_tools: a tool whose schema cannot be enforced is left out, and `refused` names it;
             False: it is an error.
-        key_order: in which order objects have their declared keys.
-        recall: whose view of the reasoning of earlier turns holds.
-        date: what the chat template takes for the present; None: the present.
-        prefill: the turn goes on with the last message, which is of the assistant: with its
-            content, or, where it has none, with its reasoning. Only what is new comes back.
-        breakpoints: numbers of first messages that other conversations are likely to share, at
-            most as many as there are; their KV cache is kept longest. The last four of them count.
-            Tools and system messages are so treated without it.
-        cache_salt: what was computed for one turn is found by turns of the same salt alone; None:
-            by those that have none.
-        cache_prompt: what was computed of the prompt is taken over from earlier turns, and kept
-            for later ones; False: neither.
-        hidden_tools: tools that may be called beside `tools` but are not in the prompt: the
-            conversation has told of them. The prompt is the same with them as without.
+        key_order: the order in which objects have their declared keys.
+        recall: whether the prompt keeps the reasoning of earlier turns.
+        date: the date that the chat template sees as today; None: the real one.
+        prefill: the turn continues the last message, one of the assistant: its content, or its
+            reasoning if it has no content. The reply has only the new text.
+        breakpoints: each is a number of messages at the start of the conversation that other
+            conversations are likely to share. Their KV cache is kept longest. Only the last four
+            count. Tools and system messages need no breakpoint.
+        cache_salt: cached results are shared only by turns with the same salt; None: by all turns
+            without a salt.
+        cache_prompt: use what earlier turns have computed of the prompt, and keep it for later
+            ones; False: neither.
+        hidden_tools: tools that may be called but are not in the prompt, because the conversation
+            itself describes them. They do not change the prompt.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -127,12 +131,12 @@ class Job:
 
     @property
     def grammar_scope(self) -> str:
-        """The scope of its schemas and grammars; raises RequestError if the salt is none."""
+        """The cache scope of its schemas and grammars; raises RequestError for a wrong salt."""
         return name_scope(self.cache_salt)
 
     @property
     def prompt_scope(self) -> CacheScope:
-        """The scope of its prompt; raises RequestError if the salt is none."""
+        """The cache scope of its prompt; raises RequestError for a wrong salt."""
         return self.grammar_scope if self.cache_prompt else None
 
 
@@ -147,7 +151,7 @@ _SWITCHES = (
 
 
 def check_job(job: Job) -> None:
-    """Refuses values of the wrong type, which would otherwise count as the default.
+    """Refuses values of a wrong type. Without this check, many would act like the default.
 
     Raises:
         RequestError: names the field.

@@ -50,8 +50,8 @@ class TokenScores(Protocol):
         ...
 
 
-class ToldScores:
-    """Those of a few tokens, as another process has told them.
+class ReportedScores:
+    """The log probabilities of a few tokens, as a remote engine has reported them.
 
     Args:
         logprobs: of the likeliest tokens at the position, and of the one that was drawn.

@@ -247,10 +247,12 @@ class _CallWriter:
     def _tagged(self, tags: TaggedArguments) -> str:
         arguments = self._call.arguments
         raws = {key: _spell_raw(value, tags) for key, value in arguments.items()}
-        told = {key: _tell(value, raws[key], tags) for key, value in arguments.items()}
+        typed_raws = {
+            key: _mark_as_text(value, raws[key], tags) for key, value in arguments.items()
+        }
         read = arguments
         if self._tool:
-            read = coerce_members(told, self._tool.schema, tags.style)[0]
+            read = coerce_members(typed_raws, self._tool.schema, tags.style)[0]
         text = ""
         for key, value in arguments.items():
             self._refuse_undeclared(key, tags)
@@ -356,7 +358,7 @@ def _spell_raw(value: Json, tags: TaggedArguments) -> str:
             return spell(value, tags.style)
 
 
-def _tell(value: Json, raw: str, tags: TaggedArguments) -> Raw:
+def _mark_as_text(value: Json, raw: str, tags: TaggedArguments) -> Raw:
     """The raw text of a value as it is read: in a wrapper, it is told to be text."""
     if isinstance(value, str) and raw != value:
         return Told(value, is_text=True, style=tags.style)

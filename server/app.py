@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -107,10 +108,8 @@ def make_app(
     sources = load
     if not isinstance(sources, Sequence):
         sources = [ModelSource(name, sources, preloaded=True)]
-    for source in sources:
-        if embedding is not None and source.answers_to(embedding.name):
-            message = f"{embedding.name} names two models: one that writes, and that for embeddings"
-            raise RequestError(message, hint="Give the first another name (--alias)")
+    if embedding is not None:
+        _check_names(sources, embedding.name)
     telemetry = Telemetry(find_tracer()) if settings.otel else None
     traces = None
     if settings.trace is not None:
@@ -126,30 +125,13 @@ def make_app(
         store=store,
     )
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        models.start(stop)
-        if embedding is not None:
-            embedding.start(stop)
-        if mcp is not None:
-            await _start_servers(mcp, stop)
-        await app.state.batches.resume()
-        yield
-        await app.state.batches.stop()
-        await models.close()
-        if mcp is not None:
-            await mcp.close()
-        if embedding is not None:
-            await asyncio.to_thread(embedding.close)
-        if traces is not None:
-            await asyncio.to_thread(traces.close)
-        if store is not None:
-            store.close()
-
+    lifespan = _Lifespan(
+        models=models, embedding=embedding, mcp=mcp, traces=traces, store=store, stop=stop
+    )
     app = FastAPI(
         title="constrained",
         version=constrained.__version__,
-        lifespan=lifespan,
+        lifespan=lifespan.run,
         docs_url=None,  # there is a page of our own, which loads nothing from elsewhere
         redoc_url=None,
     )
@@ -180,18 +162,61 @@ def make_app(
     return app
 
 
-async def _start_servers(mcp: McpServerPool, stop: Callable[[Exception], None] | None) -> None:
-    """Connects to MCP servers.
+def _check_names(sources: Sequence[ModelSource], embedding: str) -> None:
+    """Refuses a model with the name of the one for embeddings.
 
     Raises:
-        Error: one cannot be reached, and nobody else is told.
+        RequestError: there is one.
     """
-    try:
-        await mcp.start()
-    except Error as error:
-        if stop is None:
-            raise
-        stop(error)
+    for source in sources:
+        if source.answers_to(embedding):
+            message = f"{embedding} names two models: one that writes, and that for embeddings"
+            raise RequestError(message, hint="Give the first another name (--alias)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lifespan:
+    """What starts and ends with the application, in this order; see `make_app`."""
+
+    models: ServedModels
+    embedding: EmbeddingService | None
+    mcp: McpServerPool | None
+    traces: TraceFile | None
+    store: SharedStore | None
+    stop: Callable[[Exception], None] | None
+
+    @asynccontextmanager
+    async def run(self, app: FastAPI) -> AsyncIterator[None]:
+        self.models.start(self.stop)
+        if self.embedding is not None:
+            self.embedding.start(self.stop)
+        if self.mcp is not None:
+            await self._connect(self.mcp)
+        await app.state.batches.resume()
+        yield
+        await app.state.batches.stop()
+        await self.models.close()
+        if self.mcp is not None:
+            await self.mcp.close()
+        if self.embedding is not None:
+            await asyncio.to_thread(self.embedding.close)
+        if self.traces is not None:
+            await asyncio.to_thread(self.traces.close)
+        if self.store is not None:
+            self.store.close()
+
+    async def _connect(self, mcp: McpServerPool) -> None:
+        """Connects to MCP servers.
+
+        Raises:
+            Error: one cannot be reached, and there is no `stop` to tell.
+        """
+        try:
+            await mcp.start()
+        except Error as error:
+            if self.stop is None:
+                raise
+            self.stop(error)
 
 
 def make_routes(state: State) -> FastAPI:

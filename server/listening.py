@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import h11
 import uvicorn
@@ -93,122 +93,134 @@ def find_most_connections() -> int:
     return max(1, most - RESERVED)
 
 
-def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Protocol]:
-    """The protocol of connections, for uvicorn.
+_Base: Any = H11Protocol
+"""Not what uvicorn finds by itself: with httptools, nothing limits heads and trailers."""
 
-    Args:
-        idle_seconds: a connection is closed on which no whole head of a request came for so long,
-            or whose client takes the rest of a reply too slowly (`LEAST_RATE`).
+
+class ImpatientProtocol(_Base):
+    """A connection that waits for its client for a limited time.
+
+    Attributes:
+        idle_seconds: a connection is closed if no complete head of a request comes within this
+            time, or if its client takes the rest of a reply too slowly (`LEAST_RATE`).
         most_connections: one more is closed at once. With no descriptor left, the event loop could
-            not even accept a connection to refuse it, and would try without end.
+            not even accept a connection to refuse it, and would try again without end.
     """
-    # Not what uvicorn finds by itself: with httptools, nothing bounds heads and trailers.
-    base: Any = H11Protocol
-    refused_at = -float(QUIET_SECONDS)  # when the log has said so
 
-    class ImpatientProtocol(base):
-        _expiry: asyncio.TimerHandle | None = None
-        _look: asyncio.TimerHandle | None = None
+    idle_seconds: ClassVar[float]
+    most_connections: ClassVar[int]
+    _refused_at: ClassVar[float] = -float(QUIET_SECONDS)  # when the log said so last
+    _expiry: asyncio.TimerHandle | None = None
+    _look: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            super().connection_made(transport)
-            self.conn = _CheckedConnection(h11.SERVER, MOST_OF_HEAD)
-            self._unread = bytearray()
-            if len(self.connections) > most_connections:
-                self._refuse(transport)
-                return
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.conn = _CheckedConnection(h11.SERVER, MOST_OF_HEAD)
+        self._unread = bytearray()
+        if len(self.connections) > self.most_connections:
+            self._refuse(transport)
+            return
+        self._expect_head()
+
+    def _refuse(self, transport: asyncio.Transport) -> None:
+        served = type(self)
+        if self.loop.time() - served._refused_at > QUIET_SECONDS:
+            served._refused_at = self.loop.time()
+            LOG.warning("%d connections are open, no more are accepted", self.most_connections)
+        transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        is_reading = bool(self._unread)
+        self._unread += data
+        if not is_reading:
+            self._read_slice()
+
+    def _read_slice(self) -> None:
+        """Reads what has come; of a chunked body a little, and the rest when others have had
+        their turn: it may have a chunk in every seventh byte."""
+        if self.transport.is_closing():
+            self._unread.clear()
+            return
+        if not self._knows_length:
+            self._read(SLICE)
+        if self._knows_length and self._unread:
+            self._read(len(self._unread))
+        if self._unread:
+            self.transport.pause_reading()
+            self.loop.call_soon(self._read_slice)
+        elif not self.flow.read_paused:
+            self.transport.resume_reading()
+
+    def _read(self, size: int) -> None:
+        data = bytes(self._unread[:size])
+        del self._unread[:size]
+        super().data_received(data)
+        if self._has_request:
+            self._stop_expecting()
+        elif self._expiry is None:  # the next request of a connection that is kept
             self._expect_head()
 
-        def _refuse(self, transport: asyncio.Transport) -> None:
-            nonlocal refused_at
-            if self.loop.time() - refused_at > QUIET_SECONDS:
-                refused_at = self.loop.time()
-                LOG.warning("%d connections are open, no more are accepted", most_connections)
-            transport.abort()
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._look is None:  # else a client would put it off with one request after another
+            self._watch_rest()
 
-        def data_received(self, data: bytes) -> None:
-            is_reading = bool(self._unread)
-            self._unread += data
-            if not is_reading:
-                self._read_slice()
+    def _watch_rest(self) -> None:
+        """A whole reply is written at once, and kept until the client has taken it."""
+        self._look = None
+        rest = self.transport.get_write_buffer_size()
+        if rest:
+            check = partial(self._check_rest, rest, self.conn.written)
+            self._look = self.loop.call_later(self.idle_seconds, check)
 
-        def _read_slice(self) -> None:
-            """Reads what has come; of a chunked body a little, and the rest when others have had
-            their turn: it may have a chunk in every seventh byte."""
-            if self.transport.is_closing():
-                self._unread.clear()
-                return
-            if not self._knows_length:
-                self._read(SLICE)
-            if self._knows_length and self._unread:
-                self._read(len(self._unread))
-            if self._unread:
-                self.transport.pause_reading()
-                self.loop.call_soon(self._read_slice)
-            elif not self.flow.read_paused:
-                self.transport.resume_reading()
-
-        def _read(self, size: int) -> None:
-            data = bytes(self._unread[:size])
-            del self._unread[:size]
-            super().data_received(data)
-            if self._has_request:
-                self._stop_expecting()
-            elif self._expiry is None:  # the next request of a connection that is kept
-                self._expect_head()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            if self._look is None:  # else a client would put it off with one request after another
-                self._watch_rest()
-
-        def _watch_rest(self) -> None:
-            """A whole reply is written at once, and kept until the client has taken it."""
+    def _check_rest(self, before: int, written: int) -> None:
+        """Ends the connection if the client has taken too little of what was there before; the
+        reply to its next request may have been written since."""
+        rest = self.transport.get_write_buffer_size()
+        taken = before + self.conn.written - written - rest
+        if rest and taken < min(before, LEAST_RATE * self.idle_seconds):
             self._look = None
-            rest = self.transport.get_write_buffer_size()
-            if rest:
-                check = partial(self._check_rest, rest, self.conn.written)
-                self._look = self.loop.call_later(idle_seconds, check)
+            self.transport.abort()
+        else:
+            self._watch_rest()
 
-        def _check_rest(self, before: int, written: int) -> None:
-            """Ends the connection if the client has taken too little of what was there before; the
-            reply to its next request may have been written since."""
-            rest = self.transport.get_write_buffer_size()
-            taken = before + self.conn.written - written - rest
-            if rest and taken < min(before, LEAST_RATE * idle_seconds):
-                self._look = None
-                self.transport.abort()
-            else:
-                self._watch_rest()
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_expecting()
+        if self._look is not None:
+            self._look.cancel()
+        super().connection_lost(exc)
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_expecting()
-            if self._look is not None:
-                self._look.cancel()
-            super().connection_lost(exc)
+    @property
+    def _knows_length(self) -> bool:
+        return self._has_request and self.conn.has_length
 
-        @property
-        def _knows_length(self) -> bool:
-            return self._has_request and self.conn.has_length
+    @property
+    def _has_request(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
-        @property
-        def _has_request(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
+    def _expect_head(self) -> None:
+        self._expiry = self.loop.call_later(self.idle_seconds, self._expire)
 
-        def _expect_head(self) -> None:
-            self._expiry = self.loop.call_later(idle_seconds, self._expire)
-
-        def _stop_expecting(self) -> None:
-            if self._expiry is not None:
-                self._expiry.cancel()
-                self._expiry = None
-
-        def _expire(self) -> None:
+    def _stop_expecting(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
             self._expiry = None
-            if not self._has_request:
-                self.transport.close()
 
-    return ImpatientProtocol
+    def _expire(self) -> None:
+        self._expiry = None
+        if not self._has_request:
+            self.transport.close()
+
+
+def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Protocol]:
+    """The protocol of the connections of one server, for uvicorn.
+
+    Args:
+        idle_seconds: see `ImpatientProtocol`.
+        most_connections: see `ImpatientProtocol`.
+    """
+    limits = {"idle_seconds": idle_seconds, "most_connections": most_connections}
+    return type("LimitedProtocol", (ImpatientProtocol,), limits)
 
 
 class _CheckedConnection(h11.Connection):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import benchmarks
-from server import command
+from server.commands import serve
 from server.settings import Settings
 from tests.snippets import FENCE, read_pages
 
@@ -47,7 +47,7 @@ def test_named_commands_exist(document: str) -> None:
 def test_limits_that_the_security_page_names_exist() -> None:
     text = (ROOT / "docs/security.md").read_text("utf-8")
     parser = argparse.ArgumentParser()
-    command.add(parser)
+    serve.add(parser)
     options = parser.format_help()
     named = set(re.findall(r"`(--?[a-z][a-z-]*)", text))
     assert len(named) > 10

@@ -50,12 +50,14 @@ class ChatModel(Protocol):
 
 
 class NextTurn(Protocol):
-    """The part of `constrained.agent.loop.AgentLoop` that says what the model is asked."""
+    """What the next turn is generated from: the part of an `AgentLoop` that the model gets."""
 
     @property
     def messages(self) -> Sequence[Mapping[str, Any]]: ...
 
-    tools: list[Any]
+    @property
+    def tools(self) -> list[Any]: ...
+
     options: dict[str, Any]
 
 

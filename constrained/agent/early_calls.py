@@ -26,7 +26,7 @@ class EarlyCalls:
         decide: the verdict about the call of a number.
 
     Attributes:
-        begun: the calls under way, by their number in the turn.
+        executions: the calls under way, by their number in the turn.
     """
 
     def __init__(self, loop: AgentLoop, actions: Actions, decide: Decide):
@@ -35,7 +35,7 @@ class EarlyCalls:
         self._decide = decide
         self._calls: list[ToolCall] = []
         self._is_over = False
-        self.begun: dict[int, Execution] = {}
+        self.executions: dict[int, Execution] = {}
 
     async def note(self, event: StreamEvent) -> None:
         """Takes an event of the turn, and begins the call that it completes, if it may."""
@@ -46,14 +46,16 @@ class EarlyCalls:
         self._calls.append(event.call)
         if self._loop.judge(self._calls)[-1] is not None:
             return  # it is not executed at all
-        tool = self._loop.find_function(event.call)
+        tool = self._loop.toolset.find_function(event.call)
         if tool is None or not tool.read_only:
             self._is_over = True
             return
         if await self._decide(event.index, event.call) is True:
-            self.begun[event.index] = self._actions.begin(event.call, self._loop.callable_tools)
+            self.executions[event.index] = self._actions.begin(
+                event.call, self._loop.toolset.available
+            )
 
     def cancel(self) -> None:
         """Ends the calls that are still under way."""
-        for execution in self.begun.values():
+        for execution in self.executions.values():
             execution.cancel()

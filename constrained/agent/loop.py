@@ -1,38 +1,29 @@
-"""The state of a run: which calls are executed, what the model is asked next, when it is over.
+"""The state of a run: which calls are executed, what the next turn gets, and when the run is over.
 
-It executes nothing itself, so that sync and async runs, and those that are read from a record, are
-one and the same.
+It executes nothing itself. So sync runs, async runs and runs that are read from a record share it.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from constrained.agent.budget import NO_BUDGET, NOTHING, Budget, Spent, check_cost
 from constrained.agent.context import Context
 from constrained.agent.doubt import explain_doubt
 from constrained.agent.outcome import CallResult, Outcome, Reason, Run, refuse
 from constrained.agent.repetition import CallHistory, identify_call
+from constrained.agent.run_tools import RunTools, RunToolset
 from constrained.assistant_prefill import read_message
 from constrained.deadline import Clock
 from constrained.errors import RequestError
-from constrained.isolation.isolated_call import Isolation, check_isolated
+from constrained.isolation.isolated_call import Isolation
 from constrained.messages import normalise
 from constrained.reply import Reply
-from constrained.tools.functions import FunctionTool, as_tool, find_tool, read_isolation
-from constrained.tools.offer import read_offer
+from constrained.tools.functions import FunctionTool, find_tool
 from constrained.tools.search import ToolSearch
 from constrained.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
-
-RunTools: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
-"""The tools of a run, or a function that is asked for them in front of each turn."""
-
-
-def list_tools(tools: RunTools) -> Sequence[Any]:
-    """The tools as they are now."""
-    return tools() if callable(tools) else tools
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,13 @@ class RunLimits:
 
 @dataclass(frozen=True)
 class OpenCall:
-    """A call that is to be executed: its number in the turn, and its tool."""
+    """A call that the run executes.
+
+    Args:
+        number: of the call in its turn, from 0.
+        call: the call.
+        tool: its tool.
+    """
 
     number: int
     call: ToolCall
@@ -75,28 +72,30 @@ class _LastTurn:
 
 
 class AgentLoop:
-    """A run: `prepare` a turn, `take` its reply, execute the calls that are `open`, `answer` them;
-    until there is a `reason` to end.
+    """A run. For each turn: `prepare` it, `take` its reply, execute the calls that are `open`, and
+    `answer` them; until there is a `reason` to end.
 
     Args:
         messages: the conversation, or the text of a user message.
-        tools: functions, and all else that `read_tools` reads; or a function that lists them.
+        tools: functions, or tools in any shape that `read_tools` reads; or a function that lists
+            them.
         options: of each turn.
         limits: of the run.
-        spent: of its budget, before it begins.
-        search: of further tools, which can be called once they are found.
+        spent: what of the budget is spent before the run begins.
+        search: a search of further tools, which can be called after it has found them.
         clock: in seconds.
-        partial: calls that have a function are executed also where others of their turn are left to
-            the caller. Otherwise all calls of such a turn are.
+        partial: execute the calls that have a function even if the caller has to execute others of
+            the same turn. False: then the caller executes all calls of such a turn.
         final_answer: the last of `max_steps` turns is an answer, without calls.
 
     Attributes:
-        shown: the tools that are given, as they are now.
-        tools: those of the prompt: these, and the one that searches.
+        toolset: the tools.
         options: of the next turn.
+        reason: why the run is over; None: it is not over.
+        detail: more about the reason; "" if there is no more.
 
     Raises:
-        Error: the tools cannot be offered, or not isolated.
+        Error: the tools cannot be offered, or cannot be isolated.
     """
 
     def __init__(
@@ -112,18 +111,15 @@ class AgentLoop:
         partial: bool = False,
         final_answer: bool = False,
     ):
-        self._source, self._limits, self._search = tools, limits, search
+        self._limits = limits
         self._partial, self._final_answer = partial, final_answer
-        self._given_hidden: Sequence[Any] = options.get("hidden_tools", ())
-        self._hidden = _isolate_all(self._given_hidden, limits.isolate)
-        self._found: list[Any] = []
-        self._gone: list[FunctionTool] = []
-        self._given: list[Any] = []
-        self.shown: list[Any] = []
-        self.tools: list[Any] = []
-        if search is not None:
-            _isolate_all(search.tools, limits.isolate)  # refuses what cannot be isolated
-        self._read_tools(options)
+        self.toolset = RunToolset(
+            tools,
+            hidden=options.get("hidden_tools", ()),
+            search=search,
+            isolate=limits.isolate,
+            drop=options.get("drop_tools", True),
+        )
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         self.options = dict(options)
@@ -159,9 +155,9 @@ class AgentLoop:
         return self._context.messages
 
     @property
-    def callable_tools(self) -> list[Any]:
-        """The tools that the next turn may call: those of the prompt, and what was found."""
-        return [*self.tools, *self._hidden, *self._found]
+    def tools(self) -> list[Any]:
+        """The tools of the prompt."""
+        return self.toolset.prompt
 
     @property
     def elapsed(self) -> float:
@@ -175,7 +171,7 @@ class AgentLoop:
         # There are no answers at all where the calls are left to the caller.
         for number, answer in enumerate(self._answers):
             call = self._replies[-1].calls[number]
-            if answer is None and (tool := self.find_function(call)):
+            if answer is None and (tool := self.toolset.find_function(call)):
                 found.append(OpenCall(number, call, tool))
         return found
 
@@ -184,48 +180,13 @@ class AgentLoop:
         """The calls of this turn that are not executed: their numbers, and why."""
         return [(number, answer) for number, answer in enumerate(self._answers) if answer]
 
-    def find_function(self, call: ToolCall) -> FunctionTool | None:
-        """The tool of a call, if it has a function."""
-        tool = find_tool(call.name, [*self.callable_tools, *self._gone])
-        if tool is None or tool.function is None:
-            return None
-        return tool
-
-    def _read_tools(self, options: Mapping[str, Any]) -> None:
-        """Reads the tools, if they are others than before."""
-        given = list_tools(self._source)
-        is_list = isinstance(given, list | tuple)
-        if is_list and self._given and list(given) == self._given:
-            return
-        drop = options.get("drop_tools", True)
-        # Refuses what cannot be offered, and says where.
-        offer = read_offer(given, hidden=self._given_hidden, drop=drop)
-        self._given = list(given)
-        # So that signatures are read once.
-        self.shown = _isolate_all(given, self._limits.isolate)
-        self.tools = list(self.shown)
-        if self._search is not None:
-            self._search.check_names(offer.names)
-            self.tools.append(self._search.tool)
-
-    @property
-    def has_live_tools(self) -> bool:
-        """True if a turn may have other tools than the one before."""
-        return callable(self._source)
-
-    def remember(self, tools: Sequence[Any]) -> None:
-        """This turn was recorded with these tools; its calls are read with those that are gone,
-        too."""
-        names = {tool.name for tool in self.callable_tools if isinstance(tool, FunctionTool)}
-        for tool in tools:
-            if isinstance(tool, FunctionTool) and tool.name not in names:
-                self._gone.append(tool)
-
     def prepare(self, seconds: float) -> None:
-        """A turn is about to begin, so many seconds after the run did."""
-        self._gone = []
-        if self.has_live_tools:
-            self._read_tools(self.options)
+        """Prepares the options of the next turn.
+
+        Args:
+            seconds: the time from the beginning of the run to that of the turn.
+        """
+        self.toolset.begin_turn()
         self._started = self._clock() - seconds
         self._spent = replace(self._spent, seconds=seconds)
         spent = self._limits.budget.find_spent(self._spent)
@@ -235,10 +196,8 @@ class AgentLoop:
             self._last_turn = _LastTurn(Reason.MAX_STEPS, f"turn {self.step + 1} is the last one")
         if self._last_turn is not None:
             self.options["tool_choice"] = "none"
-        if self._search is not None:
-            found = self._search.list_found(self.whole_messages)
-            self._found = _isolate_all(found, self._limits.isolate)
-            self.options["hidden_tools"] = [*self._hidden, *self._found]
+        if self.toolset.has_search:
+            self.options["hidden_tools"] = self.toolset.find_hidden(self.whole_messages)
         excluded = list(self._excluded)
         for call in self._refused.values():
             if self._history.find_repetition(call):
@@ -248,14 +207,14 @@ class AgentLoop:
         else:
             self.options.pop("excluded_calls", None)
 
-    def take(self, reply: Reply, seconds: float, begun: Collection[int] = ()) -> None:
+    def take(self, reply: Reply, seconds: float, started: Collection[int] = ()) -> None:
         """Reads a turn of the model.
 
         Args:
             reply: the turn.
-            seconds: after the run began, it was over.
-            begun: the numbers of its calls that were begun before the process ended: they are not
-                refused any more.
+            seconds: the time from the beginning of the run to the end of the turn.
+            started: the numbers of calls that an earlier process has begun to execute; these are
+                not refused.
         """
         self._replies.append(reply)
         message = reply.message()
@@ -283,29 +242,32 @@ class AgentLoop:
             elif reply.barred_calls:
                 self.reason = Reason.REPEATED
                 self.detail = self._explain_repetition(reply.barred_calls[0])
-        elif not all(map(self.find_function, reply.calls)):
+        elif not all(map(self.toolset.find_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
             if self._partial:
-                self._answers = self.judge(reply.calls, begun)
+                self._answers = self.judge(reply.calls, started)
                 self._note_refusals(reply.calls)
         else:
-            self._answers = self.judge(reply.calls, begun)
+            self._answers = self.judge(reply.calls, started)
             self._note_refusals(reply.calls)
 
     def judge(
-        self, calls: Sequence[ToolCall], begun: Collection[int] = ()
+        self, calls: Sequence[ToolCall], started: Collection[int] = ()
     ) -> list[CallResult | None]:
-        """For each call, from the first of a turn on: None where it is to be executed, else why
-        not. Changes nothing."""
+        """Decides which calls of a turn are executed; changes nothing.
+
+        Returns:
+            For each call: None if it is executed, otherwise the result that says why not.
+        """
         answers: list[CallResult | None] = []
         spent = self._spent
         for number, call in enumerate(calls):
-            if self._partial and self.find_function(call) is None:
+            if self._partial and self.toolset.find_function(call) is None:
                 answers.append(None)  # the caller decides about it
                 continue
             cost = self._price(call)
             answer = None
-            if number not in begun:
+            if number not in started:
                 answer = self._find_refusal(call) or self._find_excess(call, spent, cost)
             if answer is None:
                 spent = replace(spent, calls=spent.calls + 1, cost=spent.cost + cost)
@@ -313,7 +275,7 @@ class AgentLoop:
         return answers
 
     def _find_refusal(self, call: ToolCall) -> CallResult | None:
-        """Why a call is not executed because of what there was before."""
+        """The refusal of a call that was declined or repeated before; None: it is not refused."""
         if identify_call(call) in self._declined:
             return refuse(call, Outcome.DECLINED, "declined before")
         repetition = self._history.find_repetition(call)
@@ -323,12 +285,12 @@ class AgentLoop:
         return refuse(call, Outcome.REPEATED, text)
 
     def _find_excess(self, call: ToolCall, spent: Spent, cost: float) -> CallResult | None:
-        """Why a call is not executed because of what is left of the budget."""
+        """The refusal of a call that the budget does not allow; None: it is not refused."""
         excess = self._limits.budget.find_excess(spent, cost)
         return None if excess is None else refuse(call, Outcome.OVER_BUDGET, excess)
 
     def _note_refusals(self, calls: Sequence[ToolCall]) -> None:
-        """What follows from the calls that are not executed."""
+        """Notes the refused calls, which may end the run or make the next turn the last one."""
         warned: set[str] = set()
         for call, answer in zip(calls, self._answers, strict=True):
             if answer is None:
@@ -350,23 +312,24 @@ class AgentLoop:
         return f"{call.name}: {repetition.text}" if repetition else call.name
 
     def _price(self, call: ToolCall) -> float:
-        tool = find_tool(call.name, self.callable_tools)
+        tool = find_tool(call.name, self.toolset.available)
         if tool is None or tool.cost is None:
             return 0.0
         cost = tool.cost(call) if callable(tool.cost) else tool.cost
         return check_cost(cost, call.name)
 
     def wait(self) -> None:
-        """Calls of the turn wait for approval: the run ends here, none of them is executed."""
+        """Ends the run, because calls wait for approval; no call of this turn is executed."""
         self.reason = Reason.WAITING
         self._answers = []
 
     def answer(self, results: Sequence[CallResult]) -> None:
-        """Takes the results of the open calls; the model reads those of all calls of the turn."""
+        """Takes the results of the open calls; adds those of all calls to the messages."""
         executed = iter(results)
         calls = self._context.messages[-1].get("tool_calls", ())
         for number, (call, known) in enumerate(zip(calls, self._answers, strict=False)):
-            if known is None and self.find_function(self._replies[-1].calls[number]) is None:
+            function = self.toolset.find_function(self._replies[-1].calls[number])
+            if known is None and function is None:
                 continue  # it is left to the caller
             answer = known or next(executed)
             self._note(answer)
@@ -420,22 +383,8 @@ class AgentLoop:
         )
 
 
-def _isolate_all(tools: Sequence[Any], isolate: bool | Isolation) -> list[Any]:
-    return [_isolate(as_tool(tool), isolate) for tool in tools]
-
-
-def _isolate(tool: Any, isolate: bool | Isolation) -> Any:
-    """The tool with the bounds of the run, unless it has its own."""
-    if not isinstance(tool, FunctionTool) or tool.function is None:
-        return tool
-    isolation = tool.isolation or read_isolation(isolate)
-    if isolation is not None:
-        check_isolated(tool.function, tool.name)
-    return replace(tool, isolation=isolation)
-
-
 def _relax(choice: Any) -> Any:
-    """The same `tool_choice`, but that no call is required."""
+    """The same `tool_choice`, but without requiring a call."""
     if read_policy(choice).choice is not Choice.REQUIRED:
         return choice
     match choice:

@@ -8,8 +8,9 @@ from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Con
 from constrained.agent.doubt import Doubt, Unsure, read_doubt, take_back
 from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
-from constrained.agent.loop import AgentLoop, OpenCall, RunLimits, RunTools
+from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
 from constrained.agent.outcome import CallResult, Run, decline, lose
+from constrained.agent.run_tools import RunTools
 from constrained.reply import Reply
 from constrained.tools.search import ToolSearch, read_search
 from grammars.turn import ToolCall
@@ -168,21 +169,21 @@ class _Turn:
         loop.prepare(journal.begin_turn(self._number, loop.elapsed))
         known = journal.find_reply(self._number)
         if known is None:
-            if loop.has_live_tools:
-                journal.note_tools(self._number, loop.shown)
+            if loop.toolset.is_live:
+                journal.note_tools(self._number, loop.toolset.shown)
             known = await self._generate(), loop.elapsed
             journal.note_reply(self._number, *known)
         else:
-            loop.remember(journal.find_tools(self._number))
+            loop.toolset.remember(journal.find_tools(self._number))
         reply, seconds = known
-        loop.take(reply, seconds, self._list_begun(reply))
+        loop.take(reply, seconds, self._list_started(reply))
 
     async def _generate(self) -> Reply:
         loop, doubt = self._loop, self._settings.doubt
         # Neither how sure the model is of a call nor which is the best one is known before the turn
         # is over.
         waits = doubt.min_confidence is not None or loop.options.get("best_of", 1) != 1
-        has_early = any(getattr(tool, "read_only", False) for tool in loop.callable_tools)
+        has_early = any(getattr(tool, "read_only", False) for tool in loop.toolset.available)
         note = self.early.note if has_early and not waits else None
         reply = await self._actions.generate(loop, note)
         unsure = doubt.find_unsure(reply)
@@ -192,20 +193,20 @@ class _Turn:
         turn = _TurnInstead(loop.messages, loop.tools, options)
         return take_back(unsure, reply, await self._actions.generate(turn, None))
 
-    def _list_begun(self, reply: Reply) -> list[int]:
+    def _list_started(self, reply: Reply) -> list[int]:
         """The numbers of the calls that the journal has."""
-        begun: list[int] = []
+        started: list[int] = []
         for number, call in enumerate(reply.calls):
             place = self._find_place(number, call)
             if self._journal.is_begun(place) or self._journal.find_result(place) is not None:
-                begun.append(number)
-        return begun
+                started.append(number)
+        return started
 
     async def execute(self) -> None:
         """Executes the calls of the turn that are open."""
         calls = self._loop.open
         for number, answer in self._loop.refused:
-            self._tell(self._find_place(number, answer.call), answer)
+            self._report(self._find_place(number, answer.call), answer)
         for open_call in calls:
             if open_call.number not in self._verdicts:
                 await self._decide(open_call.number, open_call.call)
@@ -238,10 +239,10 @@ class _Turn:
         if result is None:
             result = await self._perform(open_call, place)
             self._journal.note_result(place, result)
-        self._tell(place, result)
+        self._report(place, result)
         return result
 
-    def _tell(self, place: CallPlace, result: CallResult) -> None:
+    def _report(self, place: CallPlace, result: CallResult) -> None:
         if self._settings.on_result is not None:
             self._settings.on_result(place, result)
 
@@ -249,14 +250,14 @@ class _Turn:
         verdict = self._verdicts[open_call.number]
         if verdict is not True:
             return decline(open_call.call, verdict)
-        if (begun := self.early.begun.get(open_call.number)) is not None:
-            result = await self._actions.finish(begun)
+        if (execution := self.early.executions.get(open_call.number)) is not None:
+            result = await self._actions.finish(execution)
             return replace(result, call=open_call.call)
         is_lost = self._journal.is_begun(place) and not open_call.tool.read_only
         if is_lost and not await self._may_repeat(place.call):
             return lose(place.call)
         self._journal.begin_call(place)
-        return await self._actions.execute(open_call.call, self._loop.callable_tools)
+        return await self._actions.execute(open_call.call, self._loop.toolset.available)
 
     async def _may_repeat(self, call: ToolCall) -> bool:
         """Whether a call that was under way when the process ended is executed once more."""

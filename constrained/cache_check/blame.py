@@ -74,15 +74,15 @@ class BlamedTemplate:
         return cures
 
 
-def read_template(told: Mapping[str, Any]) -> BlamedTemplate | None:
+def read_template(properties: Mapping[str, Any]) -> BlamedTemplate | None:
     """The template in what a server tells of itself; None if it cannot be used.
 
     Args:
-        told: what `/props` says.
+        properties: what `/props` says.
     """
     texts: dict[str, str] = {}
     for key in ("chat_template", "bos_token", "eos_token"):
-        value = told.get(key)
+        value = properties.get(key)
         texts[key] = value if isinstance(value, str) else ""
     subject = Subject(
         "the server's template",

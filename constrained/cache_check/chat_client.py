@@ -118,26 +118,26 @@ class ChatClient:
         if tools:
             body["tools"] = tools
         self.asked += 1
-        begun = self._clock()
-        told = self._send("/v1/chat/completions", body)
-        seconds = self._clock() - begun
-        return read_reply(told, seconds)
+        started = self._clock()
+        answer = self._send("/v1/chat/completions", body)
+        seconds = self._clock() - started
+        return read_reply(answer, seconds)
 
     def find_template(self) -> Json | None:
         """What `/props` says, with the chat template; None where the server does not tell it."""
         try:
-            told = self._send(f"/props?model={quote(self.model, safe='')}")
+            answer = self._send(f"/props?model={quote(self.model, safe='')}")
         except RequestError:
             return None
-        return told if isinstance(told.get("chat_template"), str) else None
+        return answer if isinstance(answer.get("chat_template"), str) else None
 
     def _find_model(self) -> str:
         try:
-            told = self._send("/v1/models").get("data")
+            answer = self._send("/v1/models").get("data")
         except RefusedError as e:  # not all servers list their models
             raise RequestError(e.message, hint="Name the model by --model") from e
         names: list[str] = []
-        for item in told if isinstance(told, list) else ():
+        for item in answer if isinstance(answer, list) else ():
             if isinstance(item, dict) and isinstance(item.get("id"), str):
                 names.append(item["id"])
         if len(names) != 1:
@@ -165,12 +165,12 @@ class ChatClient:
             hint = "Start the server, and check host and port"
             raise RequestError(f"{url} cannot be reached: {reason}", hint=hint) from e
         try:
-            told = json.loads(text)
+            answer = json.loads(text)
         except (ValueError, RecursionError) as e:
             raise RequestError(f"{url} does not answer with JSON: {e}") from e
-        if not isinstance(told, dict):
+        if not isinstance(answer, dict):
             raise RequestError(f"{url} does not answer with a JSON object")
-        return told
+        return answer
 
 
 def _explain(error: HTTPError, url: str) -> RequestError:
@@ -184,18 +184,18 @@ def _explain(error: HTTPError, url: str) -> RequestError:
     return RequestError(message)
 
 
-def read_reply(told: Json, seconds: float) -> ChatReply:
+def read_reply(answer: Json, seconds: float) -> ChatReply:
     """What a reply says of its prompt: in the fields of OpenAI, which vLLM and this project have,
     of llama-server, and of Ollama.
 
     Args:
-        told: its JSON.
+        answer: its JSON.
         seconds: that it took.
     """
-    usage, timings = _read_object(told, "usage"), _read_object(told, "timings")
+    usage, timings = _read_object(answer, "usage"), _read_object(answer, "timings")
     total = _read_count(usage, "prompt_tokens")
     if total is None:
-        total = _read_count(told, "prompt_eval_count")
+        total = _read_count(answer, "prompt_eval_count")
     cached: dict[str, int] = {}
     counted = _read_count(_read_object(usage, "prompt_tokens_details"), "cached_tokens")
     if counted is not None:
@@ -209,12 +209,12 @@ def read_reply(told: Json, seconds: float) -> ChatReply:
     return ChatReply(total, cached, seconds)
 
 
-def _read_object(told: Json, key: str) -> Json:
-    value = told.get(key)
+def _read_object(answer: Json, key: str) -> Json:
+    value = answer.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _read_count(told: Json, key: str) -> int | None:
-    value = told.get(key)
+def _read_count(answer: Json, key: str) -> int | None:
+    value = answer.get(key)
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if is_count else None

@@ -63,14 +63,14 @@ class CacheCost:
             return f"{self.name}: the server refuses it: {self.refused}"
         if not self.lost:
             return ""
-        told = [f"{self.name}: {self.advice}"]
+        sentences = [f"{self.name}: {self.advice}"]
         if self.clause is not None:
-            told.append(f"The prompt changes at {self.clause.describe()}")
+            sentences.append(f"The prompt changes at {self.clause.describe()}")
             if self.kind is Kind.SHAPE:
-                told.append(f"It depends on {self.clause.cause.value}")
+                sentences.append(f"It depends on {self.clause.cause.value}")
         if self.cure is not None:
-            told.append(f"chat_template_kwargs {json.dumps(dict(self.cure))} avoids it")
-        return ". ".join(told)
+            sentences.append(f"chat_template_kwargs {json.dumps(dict(self.cure))} avoids it")
+        return ". ".join(sentences)
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON."""
@@ -142,8 +142,8 @@ def check_server(client: ChatClient) -> CacheReport:
         return client.ask(salted.messages, salted.tools)
 
     meter = find_meter(send, sample)
-    told = client.find_template()
-    template = None if told is None else read_template(told)
+    properties = client.find_template()
+    template = None if properties is None else read_template(properties)
     costs: list[CacheCost] = []
     if meter is not None:
         costs += _measure_all(client, meter, template, run)

@@ -54,7 +54,7 @@ def _show(report: "CacheReport") -> None:
     print_text("")
     print_table([_make_row(cost) for cost in report.costs], right=_NUMBERS)
     print_text("")
-    lines = list(_tell_remedies(report))
+    lines = list(_describe_remedies(report))
     print_text("\n".join(lines) if lines else "Nothing is lost")
 
 
@@ -81,11 +81,11 @@ def _make_row(cost: "CacheCost") -> dict[str, Any]:
     }
 
 
-def _tell_remedies(report: "CacheReport") -> Iterator[str]:
+def _describe_remedies(report: "CacheReport") -> Iterator[str]:
     for cost in report.costs:
-        told = cost.explain()
-        if told:
-            yield f"  -> {told}"
+        remedy = cost.explain()
+        if remedy:
+            yield f"  -> {remedy}"
     if not report.has_template and any(cost.lost for cost in report.costs):
         text = "The server does not publish its chat template"
         yield f"{text}: `constrained doctor` finds the clause in it"

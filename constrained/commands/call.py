@@ -161,7 +161,7 @@ class AnsweredCall:
             loop.take(reply, loop.elapsed)
             results: list[CallResult] = []
             for open_call in loop.open:
-                results.append(executor.execute(open_call.call, loop.callable_tools))
+                results.append(executor.execute(open_call.call, loop.toolset.available))
                 print_notes(
                     [f"{describe_call(open_call.call)} -> {shorten(results[-1].content, 200)}"]
                 )

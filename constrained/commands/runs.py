@@ -20,7 +20,7 @@ from constrained.terminal.exit_codes import ExitCode
 from constrained.terminal.output import print_json, print_notes, print_table, print_text
 
 if TYPE_CHECKING:
-    from constrained.agent.loop import RunTools
+    from constrained.agent.run_tools import RunTools
     from constrained.mcp.servers import McpServers
     from constrained.runs.store import RecordedRun, RunStore
 

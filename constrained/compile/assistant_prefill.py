@@ -198,7 +198,7 @@ class _PrefilledTurn:
     def _check_reading(self, parts: Sequence[_Part]) -> None:
         """Refuses text that is read as something else than it is: a marker of the format, say."""
         prefill = self.prefill
-        parser = replace(self.turn, state=self.turn.prompt.state).parser()
+        parser = replace(self.turn, state=self.turn.prompt.state).make_parser()
         read = collect([*parser.feed(_join_texts(parts)), *parser.close()])
         if read == Turn(prefill.content, prefill.reasoning):
             return
@@ -237,7 +237,7 @@ class _PrefilledTurn:
 
     def _count_reasoning(self, tokens: Sequence[int]) -> int:
         """The number of tokens inside the reasoning block; 0 if they close it."""
-        parser, decoder, count = self.turn.parser(), getincrementaldecoder("utf-8")(), 0
+        parser, decoder, count = self.turn.make_parser(), getincrementaldecoder("utf-8")(), 0
         for token in tokens:
             was_reasoning = parser.is_reasoning
             parser.feed(decoder.decode(self.turn.vocabulary.text([token])))

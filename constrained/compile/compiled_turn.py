@@ -1,4 +1,4 @@
-"""The compiled turn: a job's prompt, its grammar, and what reads and checks what is generated."""
+"""The compiled turn: prompt, grammar, parser, and the checks of what is generated."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from constrained.cache_scope import CacheScope
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless_values import EndlessValues
-from constrained.decode.filters.checked_values import Watch
+from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import DecodeInput
 from constrained.errors import RequestError
@@ -42,33 +42,34 @@ from grammars.wire.format import Format
 
 MARGIN = 1.5  # tokens of arguments may be shorter than those of schemas
 UNBOUNDED = 10**9  # tokens
-SAMPLE = 4_000  # characters of the schemas, enough to tell how long tokens are
+SAMPLE = 4_000  # characters of the schemas, enough to estimate how long tokens are
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledTurn:
-    """A job, compiled for one model. Any number of requests may generate it.
+    """A job, compiled for one model. It can be generated any number of times.
 
     Args:
-        prompt: of the conversation.
-        prefix: the assistant prefill behind the prompt.
-        format: how the model writes the turn.
-        tools: those that are offered.
+        prompt: the prompt of the conversation.
+        prefix: the assistant prefill, which comes after the prompt.
+        format: the wire format of the turn.
+        tools: the tools that may be called.
         policy: which calls, reasoning and answer are allowed.
-        state: where the grammar starts: where the prompt ends, but behind the reasoning if the
-            assistant prefill has content.
-        completer: of the grammar, which it has; None: the turn is free.
-        matcher: of the grammar, behind the tokens of the prefix; None: the turn is free.
-        budget: of the reasoning; None: there is none.
-        vocabulary: that of the model.
-        markers: token ids of the format's markers that are one token.
-        thinking_tags: as in the job.
+        state: where the grammar starts: at the end of the prompt, or after the reasoning block if
+            the prefill has content.
+        completer: finds the shortest ending of a turn, and holds the grammar; None: the turn is
+            free text.
+        matcher: of the grammar, after the tokens of the prefix; None: the turn is free text.
+        budget: limits the reasoning; None: no limit.
+        vocabulary: of the model.
+        markers: the token ids of the format's markers that are one token, by their text.
+        thinking_tags: as in `Job`.
         call_limits: how many calls the turn may have, and how often the same one.
-        max_repetition: as in the job.
-        call_ids: those of the calls in the conversation so far.
-        text_ends: the texts that end the turn, where the vocabulary has no token that does.
+        max_repetition: as in `Job`.
+        call_ids: the ids of the calls in the conversation so far.
+        text_ends: texts of the template that end the turn, where no token does.
         refused: the tools that were left out.
-        scope: of the turns that share what is computed of the prompt.
+        scope: the cache scope of the prompt; None: nothing is cached.
     """
 
     prompt: ComposedPrompt
@@ -92,23 +93,24 @@ class CompiledTurn:
 
     @cached_property
     def tokens(self) -> tuple[int, ...]:
-        """All that the model reads before it generates: the prompt and the prefix."""
+        """The token ids that the model reads before it generates: the prompt and the prefix."""
         return self.prompt.tokens + self.prefix.tokens
 
     def make_input(self) -> DecodeInput:
-        """The input of decoding this turn, with a matcher of its own."""
+        """The input for decoding this turn once, with a matcher of its own."""
+        endless = None if self.max_repetition is None else self.make_endless_values
         return DecodeInput(
             prompt=self.tokens,
             breakpoints=self.prompt.breakpoints,
             prefix=self.prefix,
             matcher=self.matcher.fork() if self.matcher else None,
             grammar=None if self.completer is None else self.completer.grammar,
-            parser=self.parser,
+            make_parser=self.make_parser,
             budget=self.budget,
-            closing=self.build_closing,
-            reserve=self.reserve,
-            endless=None if self.max_repetition is None else self.end_values,
-            watch=self.watch,
+            build_closing=self.build_closing,
+            make_reserve=self.make_reserve,
+            make_endless_values=endless,
+            checked_schemas=self.checked_schemas,
             call_limits=self.call_limits,
             openings=self.openings,
             scope=self.scope,
@@ -116,13 +118,13 @@ class CompiledTurn:
 
     @property
     def openings(self) -> tuple[str, ...]:
-        """The texts that a call begins with; () if the turn can have none."""
+        """The texts that a call can begin with; () if the turn has no calls."""
         if not self.policy.select(self.tools):
             return ()
         return tuple(self.format.openings) or self.format.bare_start[:1]
 
-    def parser(self) -> Parser:
-        """A new parser for the text of this turn."""
+    def make_parser(self) -> Parser:
+        """Makes a parser for the text of this turn."""
         calls = bool(self.policy.select(self.tools))
         answer = self.policy.answer is not None and self.policy.choice is not Choice.REQUIRED
         reads_tags = self.thinking_tags and not self.policy.answer
@@ -138,10 +140,10 @@ class CompiledTurn:
         )
 
     def check_endless(self) -> None:
-        """Refuses a turn that cannot go on until its tokens run out.
+        """Refuses a turn that cannot continue until its tokens run out (`ignore_eos`).
 
         Raises:
-            RequestError: it has tools, or is ended by a text of the template.
+            RequestError: the turn has tools, or a text of the template ends it.
         """
         if self.policy.select(self.tools):
             message = "with tools, the turn would be call after call"
@@ -152,35 +154,36 @@ class CompiledTurn:
             raise RequestError(message, where="/ignore_eos", hint="Leave it out")
 
     @cached_property
-    def watch(self) -> Watch:
-        """The values that wait until they are checked. Calls of a tool that is not strict are
-        delivered either way, so nothing of them waits."""
+    def checked_schemas(self) -> CheckedSchemas:
+        """The schemas of values that are checked when they are complete.
+
+        Tools that are not strict have none: their calls are delivered even if they fail a check.
+        """
         checked: dict[str, tuple[Schema, CheckedArguments]] = {}
         for tool in self.tools:
             if tool.strict:
                 checked[tool.name] = tool.schema, find_checked(tool.schema)
         answer = self.policy.answer
         if isinstance(answer, JsonAnswer) and answer.schema.report.checked:
-            return Watch(checked, answer)
-        return Watch(checked)
+            return CheckedSchemas(checked, answer)
+        return CheckedSchemas(checked)
 
     @property
     def grammar(self) -> str | None:
-        """The grammar as text for llguidance; None: the turn is free."""
+        """The grammar as text for llguidance; None: the turn is free text."""
         return None if self.completer is None else self.completer.grammar.lark
 
     @cached_property
     def _stride(self) -> int:
-        """By how many tokens one token can make the shortest ending longer: the longest call or
-        answer."""
+        """How many tokens one more token can add to the shortest ending, at most: those of the
+        longest call or answer."""
         if isinstance(self.policy.answer, RegexAnswer):
             return UNBOUNDED  # one character can make any number of others necessary
         return self._count_tokens(map(bound_length, self._schemas))
 
     @cached_property
     def _longest_rest(self) -> int | None:
-        """By how many tokens any number of tokens can make the shortest ending longer; None where
-        there is no bound."""
+        """How many tokens any text can add to the shortest ending, at most; None: no limit."""
         rests = [bound_rest(schema) for schema in self._schemas]
         bounded = [rest for rest in rests if rest is not None]
         if len(bounded) < len(rests) or isinstance(self.policy.answer, RegexAnswer):
@@ -195,11 +198,12 @@ class CompiledTurn:
         return schemas
 
     def _count_tokens(self, sizes: Iterable[int]) -> int:
-        """The tokens of the longest call or answer, of the size that the vocabulary has for the
-        schemas themselves.
+        """Estimates the tokens of the longest call or answer.
+
+        A token is taken to have as many bytes as those of the schemas have on average.
 
         Args:
-            sizes: the bytes of the arguments of each tool, and of the answer.
+            sizes: in bytes, of the arguments of each tool and of the answer.
         """
         sources = json.dumps([schema.source for schema in self._schemas], ensure_ascii=False)
         sample = sources[:SAMPLE]
@@ -210,8 +214,12 @@ class CompiledTurn:
             longest = max(longest, _measure_longest(self.policy.answer.options))
         return ceil(MARGIN * longest / max(1, bytes_per_token))
 
-    def reserve(self, limit: int) -> CompletionReserve:
-        """A new reserve for a turn of at most so many tokens."""
+    def make_reserve(self, limit: int) -> CompletionReserve:
+        """Makes the completion reserve of a turn.
+
+        Args:
+            limit: the maximum number of tokens of the turn.
+        """
         assert self.completer is not None, "a free turn ends anywhere"
         return CompletionReserve(
             self.completer.fork().complete,
@@ -223,8 +231,11 @@ class CompiledTurn:
         )
 
     def build_closing(self) -> Grammar:
-        """The grammar of the rest of a turn that has to close its reasoning block now: for an
-        engine whose tokens are counted here, and which then goes on from where it is."""
+        """Builds the grammar of the rest of a turn that has to end its reasoning now.
+
+        A remote engine cannot count reasoning tokens. They are counted here, and the engine then
+        continues with this grammar.
+        """
         return build_turn(
             self.format,
             self.tools,
@@ -234,8 +245,8 @@ class CompiledTurn:
             text_ends=self.text_ends,
         )
 
-    def end_values(self) -> EndlessValues:
-        """What ends the values of a turn that would go on without end."""
+    def make_endless_values(self) -> EndlessValues:
+        """Makes the part of the turn that ends values which repeat themselves."""
         assert self.completer is not None, "a free turn has no values"
         assert self.max_repetition is not None
         return EndlessValues(

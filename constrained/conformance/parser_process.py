@@ -80,15 +80,15 @@ class ParserProcess:
             BrokenParser: there is none.
             RequestError: the process had ended before, and does not start any more.
         """
-        begun = time.monotonic()
+        started = time.monotonic()
         if self._process is None:
             self._start()
-            self.lost += time.monotonic() - begun
-            begun = time.monotonic()
+            self.lost += time.monotonic() - started
+            started = time.monotonic()
         try:
             return self._exchange(request, self._timeout)
         except BrokenParser:
-            self.lost += time.monotonic() - begun
+            self.lost += time.monotonic() - started
             raise
 
     def close(self) -> None:
@@ -145,18 +145,18 @@ class ParserProcess:
         except (BrokenPipeError, ConnectionResetError):
             answer = b""
         if not answer.endswith(b"\n"):
-            raise BrokenParser(await self._tell_end(process))
+            raise BrokenParser(await self._describe_end(process))
         return answer
 
-    async def _tell_end(self, process: asyncio.subprocess.Process) -> str:
+    async def _describe_end(self, process: asyncio.subprocess.Process) -> str:
         try:
             async with asyncio.timeout(_PATIENCE):
                 code = await process.wait()
         except TimeoutError:
             return "it has closed its stdout"
-        told = f"the process ended with exit code {code}"
+        text = f"the process ended with exit code {code}"
         last = self._read_last_error()
-        return f"{told}: {last}" if last else told
+        return f"{text}: {last}" if last else text
 
     def _read_last_error(self) -> str:
         """The last line on stderr, which most languages end with what went wrong."""

@@ -57,19 +57,19 @@ def read_abilities(greeting: Json) -> ParserAbilities:
     Raises:
         RequestError: it does not say what it can, or something unknown.
     """
-    told = greeting.get("can")
+    abilities = greeting.get("can")
     hint = f"It is a list of: {', '.join(ABILITIES)}"
-    if not isinstance(told, list):
+    if not isinstance(abilities, list):
         message = "the parser does not say what it can do"
         raise RequestError(message, where="/can", hint=hint)
-    for i, name in enumerate(told):
+    for i, name in enumerate(abilities):
         if name not in ABILITIES:
             message = f"the parser can do something unknown: {name!r}"
             raise RequestError(message, where=f"/can/{i}", hint=hint)
     # Languages whose numbers are all of one kind cannot tell 1.0 from 1.
-    claims = {name: name in told for name in ABILITIES if name != STREAM}
-    names = tuple(name for name in ABILITIES if name in told)
-    return ParserAbilities(STREAM in told, claims=Claims(**claims, exact=False), names=names)
+    claims = {name: name in abilities for name in ABILITIES if name != STREAM}
+    names = tuple(name for name in ABILITIES if name in abilities)
+    return ParserAbilities(STREAM in abilities, claims=Claims(**claims, exact=False), names=names)
 
 
 def write_text(tools: Sequence[Tool], text: str) -> Json:

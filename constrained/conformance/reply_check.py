@@ -83,8 +83,8 @@ def read_whole_reply(body: Json) -> ReplyOfServer:
             message.get("content") or "", tuple(calls), choice["finish_reason"], message
         )
     except (LookupError, TypeError, AttributeError) as e:
-        told = f"{type(e).__name__}: {e}"
-        raise WrongReply(f"the reply has another form ({told}): {json.dumps(body)[:300]}") from e
+        cause = f"{type(e).__name__}: {e}"
+        raise WrongReply(f"the reply has another form ({cause}): {json.dumps(body)[:300]}") from e
     return reply
 
 
@@ -107,9 +107,9 @@ def read_streamed_reply(chunks: Sequence[Json]) -> ReplyOfServer:
             if choices and choices[0].get("finish_reason"):
                 reasons.append(choices[0]["finish_reason"])
         except (LookupError, TypeError, AttributeError) as e:
-            told = f"{type(e).__name__}: {e}"
+            cause = f"{type(e).__name__}: {e}"
             shown = json.dumps(chunk)[:300]
-            raise WrongReply(f"chunk {i} has another form ({told}): {shown}") from e
+            raise WrongReply(f"chunk {i} has another form ({cause}): {shown}") from e
     if len(reasons) != 1:
         raise WrongReply(f"the stream tells {len(reasons)} finish_reasons: {reasons}")
     return ReplyOfServer(content, tuple(calls), reasons[0], {})

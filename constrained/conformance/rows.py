@@ -80,10 +80,10 @@ def read_corpus(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[CorpusRow
         if answer["format"] is None:
             continue
         is_whole = answer["accepted"] and answer["complete"] and not row.get("damaged")
-        told = row.get("expect")
-        if told is None and is_whole:
-            told = answer
-        expected = _read_expected(told) if isinstance(told, Mapping) else {}
+        recorded = row.get("expect")
+        if recorded is None and is_whole:
+            recorded = answer
+        expected = _read_expected(recorded) if isinstance(recorded, Mapping) else {}
         if not expected:
             continue
         name = str(row.get("id", f"row {number}"))
@@ -100,8 +100,8 @@ def read_corpus(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[CorpusRow
         )
 
 
-def _read_expected(told: Mapping[str, Any]) -> dict[str, Any]:
-    expected = {_FIELDS[key]: value for key, value in told.items() if key in _FIELDS}
+def _read_expected(fields: Mapping[str, Any]) -> dict[str, Any]:
+    expected = {_FIELDS[key]: value for key, value in fields.items() if key in _FIELDS}
     if "calls" in expected:
         expected["calls"] = [(call["name"], call["arguments"]) for call in expected["calls"]]
     return expected

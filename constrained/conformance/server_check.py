@@ -115,11 +115,11 @@ class Asker:
             yield ReplyFault(f"status {answer.status}", body, answer.text[:500], "status 400")
             return
         try:
-            told = answer.read_json().get("error")
+            error = answer.read_json().get("error")
         except WrongReply as e:
             yield ReplyFault(str(e), body)
             return
-        if not isinstance(told, dict) or not told.get("message"):
+        if not isinstance(error, dict) or not error.get("message"):
             yield ReplyFault("the error has no message", body, answer.text[:500])
 
 

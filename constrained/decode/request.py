@@ -9,7 +9,7 @@ from constrained.deadline import Deadline, Timings
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless_values import EndedValue, EndlessValues
-from constrained.decode.filters.checked_values import Watch
+from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.token_trace import TracedToken
@@ -30,35 +30,38 @@ DEFAULT_SAMPLING = Sampling()
 class DecodeInput:
     """The turn to decode: its prompt, its grammar, its limits.
 
+    The `make_` and `build_` fields are functions: each decoding of the turn needs a new object.
+
     Args:
-        prompt: token ids, those of the prefix included.
-        parser: makes a parser of the turn's text.
-        matcher: enforces the grammar of the turn, from its first token; None: anything goes.
-        grammar: that grammar, for an engine that enforces it, too.
-        budget: bounds the reasoning; None: nothing does.
-        closing: builds the grammar of the rest of the turn, where its reasoning is to be closed at
-            once; for an engine elsewhere.
-        reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
-            when they run out; None: it is cut then.
-        endless: makes what ends the values of a turn that repeat themselves; None: they go on.
-        watch: the values that are buffered until they are checked; one that does not fit is
-            written once more.
+        prompt: token ids, including those of the prefix.
+        make_parser: makes a parser of the turn's text.
+        matcher: enforces the grammar of the turn, from its first token; None: free text.
+        grammar: the same grammar, for a remote engine that enforces it, too.
+        budget: limits the reasoning; None: no limit.
+        build_closing: builds the grammar of the rest of the turn for a remote engine, where the
+            reasoning has to end at once.
+        make_reserve: takes the maximum number of tokens, and makes the completion reserve, with
+            which a call ends well when the tokens run out; None: the turn is cut there.
+        make_endless_values: makes the part that ends values which repeat themselves; None: such
+            values go on.
+        checked_schemas: the schemas of values that are checked when they are complete. A value that
+            does not fit is generated again.
         call_limits: how many calls the turn may have, and how often the same one.
         prefix: the assistant prefill; the matcher is behind its tokens.
-        breakpoints: numbers of first tokens whose KV cache is kept longest.
-        openings: the texts that a call begins with; () where there can be none.
-        scope: of requests that may have computed a part of the prompt, and may go on from it.
+        breakpoints: positions in the prompt whose KV cache is kept longest.
+        openings: the texts that a call begins with; (): the turn has no calls.
+        scope: the cache scope of the prompt.
     """
 
     prompt: Sequence[int]
-    parser: Callable[[], Parser]
+    make_parser: Callable[[], Parser]
     matcher: Matcher | None = None
     grammar: Grammar | None = None
     budget: ReasoningBudget | None = None
-    closing: Callable[[], Grammar] | None = None
-    reserve: Callable[[int], CompletionReserve] | None = None
-    endless: Callable[[], EndlessValues] | None = None
-    watch: Watch = field(default_factory=Watch)
+    build_closing: Callable[[], Grammar] | None = None
+    make_reserve: Callable[[int], CompletionReserve] | None = None
+    make_endless_values: Callable[[], EndlessValues] | None = None
+    checked_schemas: CheckedSchemas = field(default_factory=CheckedSchemas)
     call_limits: CallLimits = NO_LIMITS
     prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS

@@ -1,4 +1,4 @@
-"""The turn so far: its tokens, their text, and the events that the parser reads in it."""
+"""The turn so far: its tokens, their text, and the events that the parser reads in the text."""
 
 import codecs
 from bisect import bisect_left
@@ -31,16 +31,17 @@ from grammars.turn import (
 
 @dataclass(frozen=True)
 class TokenOrigin:
-    """The origin of tokens of a turn.
+    """Where tokens of a turn come from.
 
     Args:
         is_drawn: the sampler has drawn them.
-        counts: they count as reasoning, if they are.
+        counts: they count as reasoning tokens inside a reasoning block.
         source: what decided about them.
         is_new: their events have not been sent yet.
-        scores: those of all tokens at this position, if the request asks for them and the model
-            was asked.
-        observation: what was seen of this position, likewise, if the request asks for a trace.
+        scores: the scores of all tokens at this position; None: the request does not want log
+            probabilities, or the model was not evaluated here.
+        observation: what the trace notes at this position; None: no trace, or the model was not
+            evaluated here.
     """
 
     is_drawn: bool = False
@@ -59,32 +60,32 @@ WRITTEN = TokenOrigin(source=TokenSource.WRITTEN, is_new=False)
 
 
 class Transcript:
-    """One turn as it is written. Its first tokens can be read again from the start (`cut`).
+    """One turn while it is written. Its first tokens can be read again from the start (`cut`).
 
-    On their way out, events pass four filters: values that are checked wait until they are whole,
-    a call that was written often enough until it differs, the text of the assistant prefix is left
-    out, and nothing passes behind a stop text.
+    Events pass four filters before they are sent. A checked value waits until it is complete. A
+    call that the turn has often enough waits until it differs. The text of the assistant prefix is
+    removed. Nothing passes after a stop text.
 
-    The prefix of the request is read first; it is not in what follows, but in `reasoning_tokens`.
+    The prefix of the request is read first. Only `reasoning_tokens` counts it.
 
     Attributes:
-        tokens: those that were written.
-        data: the bytes that they spell.
-        events: all that were read; of a turn that a stop text has ended, those that may be sent.
-        logprobs: one for each token, if the request asks for them; likewise.
-        reasoning_tokens: the number of tokens of reasoning, without those that close it.
-        text_end: the number of tokens up to the end of the last reasoning or content; the opener of
-            a call comes behind it.
+        tokens: the token ids that were written.
+        data: the bytes of these tokens.
+        events: all events; if a stop text has ended the turn, only those that may be sent.
+        logprobs: one for each token, if the request wants them; after a stop text, as for `events`.
+        reasoning_tokens: the number of reasoning tokens, without those that close the block.
+        text_end: the number of tokens up to the end of the last reasoning or content; the start of
+            a call comes after them.
     """
 
     def __init__(self, request: Request, vocabulary: Vocabulary):
         self._request = request
         self._prefix = request.turn.prefix
         self._vocabulary = vocabulary
-        self._parser = request.turn.parser()
+        self._parser = request.turn.make_parser()
         # Tokens may end inside a UTF-8 character; the parser reads whole ones.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._checks = EventBuffer(request.turn.watch)
+        self._checks = EventBuffer(request.turn.checked_schemas)
         self._limiter = CallLimiter(request.turn.call_limits)
         self._stops = StopFilter(request.options.stops)
         # Checked values are sent late, so the two streams meet the prefix at different times.
@@ -107,7 +108,7 @@ class Transcript:
 
     @property
     def is_healing(self) -> bool:
-        """True while text of the assistant prefix is left that the next tokens have to spell."""
+        """True while the next tokens have to spell text of the assistant prefix (token healing)."""
         return len(self.data) < self._healed
 
     @property
@@ -122,17 +123,17 @@ class Transcript:
 
     @property
     def output_start(self) -> int:
-        """The number of tokens before the first one of the call or answer that began last. A token
-        in the middle of which it begins belongs to what was there before."""
+        """The position of the first token of the latest call or answer. If the call begins inside a
+        token, its first token is the next one."""
         start = self._parser.output_start
         return 0 if start <= self._prefix_length else bisect_left(self._ends, start) + 1
 
     def find_behind_text(self) -> bytes:
-        """What is written behind the last reasoning or content."""
+        """The bytes after the last reasoning or content."""
         return self._vocabulary.text(self.tokens[self.text_end :])
 
     def find_place(self) -> str:
-        """JSON pointer into the reply: to the argument under way, else to the content."""
+        """JSON pointer into the reply: to the current argument, or else to the content."""
         if not self.is_in_call:
             return "/content"
         arguments = ["tool_calls", len(self._parser.call_ends), "arguments"]
@@ -143,31 +144,31 @@ class Transcript:
                 continue
             if isinstance(last := event.boundaries[-1], ArgumentStart):
                 return point_to([*arguments, last.key])
-            break  # it is over
+            break  # this argument is complete
         return point_to(arguments)
 
     @property
     def fault(self) -> Fault | None:
-        """The checked value that does not fit, if one does not."""
+        """The checked value that does not fit its schema; None: there is none."""
         return self._checks.fault
 
     @property
     def last_call(self) -> int | None:
-        """The number, from 0, of the call behind which the turn has to end, if it has to."""
+        """The number, from 0, of the call after which the turn has to end; None: none yet."""
         return self._limiter.last
 
     @property
     def suspect_call(self) -> int | None:
-        """The number of the call under way, as long as it is one that the turn has often enough."""
+        """The number of the current call, while it equals one that the turn has often enough."""
         return self._limiter.suspect
 
     @property
     def barred_call(self) -> ToolCall | None:
-        """The first call of the turn, if it is one that the turn should not have."""
+        """The first call of the turn, if it is an excluded one; otherwise None."""
         return self._limiter.barred
 
     def admit_barred_call(self) -> Sequence[StreamEvent]:
-        """The turn has that call after all; returns what may be sent."""
+        """Lets the excluded call pass; returns the events that may be sent."""
         return self._stop(self._sent_filter.take(self._limiter.admit_barred()))
 
     @property
@@ -177,12 +178,12 @@ class Transcript:
 
     @property
     def stopped(self) -> str | None:
-        """The stop text that has ended the turn, if one has."""
+        """The stop text that has ended the turn; None: none has."""
         return self._stops.found
 
     @property
     def has_verdict(self) -> bool:
-        """True if something was read that may end or change the turn."""
+        """True if the text may end the turn, or make it go back."""
         return (
             self.is_over
             or self.fault is not None
@@ -227,17 +228,17 @@ class Transcript:
         return self._filter(events, position)
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
-        """The turn is over; returns what may be sent. A second time does nothing.
+        """Ends the turn; returns the events that may be sent. A second call does nothing.
 
         Args:
-            is_whole: it was not cut.
+            is_whole: the turn was not cut.
         """
         if self._is_closed:
             return ()
         self._is_closed = True
         rest = self._decoder.decode(b"", final=True)
         _, unspelled = self._prefix.behind(self.data)
-        if unspelled:  # half a character of the prefix, which whoever gave it knows whole
+        if unspelled:  # half a character of the prefix, which the client has given
             rest = ""
         events: list[Event] = []
         if rest:
@@ -250,14 +251,18 @@ class Transcript:
         return sent
 
     def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
-        """The progress of the turn once these tokens follow; the matcher is behind them."""
+        """The progress of the turn after these further tokens, which the matcher has committed."""
         data = self.data + self._vocabulary.text(tokens)
         text, rest = self._prefix.behind(data)
         return TurnProgress(matcher, len(self.tokens) + len(tokens), text, rest=rest)
 
     def cut_behind_call(self, index: int) -> tuple["Transcript", bytes]:
-        """The tokens up to the end of a call, as `cut` does; of a token in which the call ends and
-        something else begins, the bytes of the call."""
+        """Cuts the turn after a call.
+
+        Returns:
+            The transcript of the whole tokens up to there. If the call ends inside a token, also
+            the bytes of this token that belong to the call.
+        """
         end = self._parser.call_ends[index]
         count = bisect_left(self._ends, end)
         if count < len(self._ends) and self._ends[count] == end:
@@ -269,7 +274,7 @@ class Transcript:
         return head, behind[: end - start].encode()
 
     def cut(self, count: int) -> "Transcript":
-        """The first tokens of this turn, as if no others had come. Their events were sent."""
+        """A transcript of the first tokens alone. Its events count as sent."""
         head = Transcript(self._request, self._vocabulary)
         for position, token in enumerate(self.tokens[:count]):
             data = self._vocabulary.tokens[token]
@@ -288,7 +293,7 @@ class Transcript:
     def _pass(
         self, checked: Sequence[StreamEvent], *, is_over: bool = False
     ) -> Sequence[StreamEvent]:
-        """The events that may be sent of those that need no check any more."""
+        """Passes checked events through the other filters; returns those that may be sent."""
         wanted = self._limiter.take(checked)
         if is_over:
             wanted = [*wanted, *self._limiter.close()]
@@ -297,7 +302,7 @@ class Transcript:
     def _stop(
         self, events: Sequence[StreamEvent], *, is_over: bool = False
     ) -> Sequence[StreamEvent]:
-        """The events in front of a stop text; if there is one, the turn has no others."""
+        """Passes events up to a stop text. If there is one, it ends the turn."""
         if not self._request.options.stops:
             return events
         sent = self._stops.take(events)
@@ -311,8 +316,7 @@ class Transcript:
         return sent
 
     def _count_closer(self) -> int:
-        """The number of tokens before the last one that spell nothing but the marker that it
-        completes."""
+        """The number of tokens of the reasoning closer, without the last one."""
         closer = self._parser.closer.encode()
         start = self.data.rfind(closer)
         end, count = len(self.data), -1

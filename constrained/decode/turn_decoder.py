@@ -78,8 +78,8 @@ class TurnDecoder(TurnWriter):
         self._banned = [*request.options.sampling.banned, *self._ignored_ends]
         if request.turn.prefix.rest or request.turn.prefix.marker_suffixes:
             self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
-        if request.turn.endless is not None and request.turn.matcher is not None:
-            self._endless = request.turn.endless()
+        if request.turn.make_endless_values is not None and request.turn.matcher is not None:
+            self._endless = request.turn.make_endless_values()
         self._openings = None
         if request.options.trace is not None and request.turn.openings:
             self._openings = CallOpenings(request.turn.openings, state.vocabulary)

@@ -1,20 +1,20 @@
 """The interface of the parts of a turn decoder: rules beside the grammar, each in its own module.
 
-The decoder asks all parts at the same places of its loop:
+The decoder calls these hooks of all parts, at these places of its loop:
 
-    steer          the mask is applied, the sampler has not drawn yet
-    before_commit  tokens are chosen, the matcher has not seen them yet
-    after_commit   the matcher has taken them, the turn does not have them yet
-    after_take     the turn has a token more, whose text may not be written yet
-    after_write    its text is written
-    insert         the turn can go on with tokens that nobody asks the model about
-    rewind         the turn has been cut to its first tokens, to be written differently
+    steer          after the mask is applied, before the sampler draws
+    before_commit  after tokens are chosen, before the matcher commits them
+    after_commit   after the matcher has committed them, before the turn takes them
+    after_take     after the turn has taken a token; its text may not be written yet
+    after_write    after the text of a token is written
+    insert         where the turn can continue with tokens that the model need not predict
+    rewind         after the turn was cut to its first tokens, to be generated differently
 
-Where another device decodes, the text of tokens is written behind the start of the next decode. So
-two more hooks tell what a part needs when:
+If another device decodes, the text of tokens is written while the next decode runs. Two more hooks
+are for that:
 
-    needs_text     what comes before the next decode depends on text that is not written yet
-    prepare        all is written, the model still decodes: what `steer` would have to find out
+    needs_text     does the part have to see the text before the next decode?
+    prepare        while the model decodes, with all text written: computes what `steer` will need
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ from constrained.vocabulary.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class TurnProgress:
-    """The progress of a turn: enough to look for its ending.
+    """The progress of a turn: all that is needed to find its shortest ending.
 
     Args:
-        matcher: behind its tokens.
-        count: of its tokens.
-        text: the bytes of the turn, those of an assistant prefix included.
-        rest: the bytes that token healing demands next.
+        matcher: has committed the tokens of the turn.
+        count: the number of tokens.
+        text: the bytes of the turn, including those of an assistant prefix.
+        rest: the bytes that have to come next (token healing).
     """
 
     matcher: Matcher
@@ -45,7 +45,7 @@ class TurnProgress:
 
 
 class TranscriptView(Protocol):
-    """The tokens that are written, and what was read in them: of a `Transcript`."""
+    """What parts see of a `Transcript`: the written tokens, and what was read in their text."""
 
     @property
     def tokens(self) -> Sequence[int]: ...
@@ -74,24 +74,24 @@ class TranscriptView(Protocol):
 
 
 class TurnView(Protocol):
-    """The turn under way, as its parts see it."""
+    """What parts see of a `TurnState`."""
 
     @property
     def vocabulary(self) -> Vocabulary: ...
 
     @property
     def matcher(self) -> Matcher | None:
-        """The grammar, behind all committed tokens; None: the turn is free text."""
+        """The matcher, after all committed tokens; None: the turn is free text."""
         ...
 
     @property
     def limit(self) -> int:
-        """The number of tokens that the turn may have."""
+        """The maximum number of tokens of the turn."""
         ...
 
     @property
     def count(self) -> int:
-        """The number of tokens that it has, those included whose text is not written yet."""
+        """The number of tokens so far, including those whose text is not written yet."""
         ...
 
     @property
@@ -99,59 +99,58 @@ class TurnView(Protocol):
 
 
 class TurnPart:
-    """One rule of a turn, with the state that it needs. It overrides the hooks that concern it.
+    """One rule of a turn, with the state that it needs. A subclass overrides the hooks it needs.
 
     Every hook may raise GrammarError, which ends the request: no rule is ever dropped silently.
 
     Attributes:
-        name: what a trace calls it.
+        name: the name of the part in traces.
     """
 
     name: ClassVar[str] = "rule"
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
-        """Forbids tokens, in place, that the mask has left."""
+        """Forbids, in place, tokens that the mask allows."""
 
     def forbids(self, turn: TurnView) -> bool:
-        """True if `steer` may forbid something here. A part that has the one has the other."""
+        """True if `steer` may forbid a token here. A part overrides both or neither."""
         return False
 
     def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
-        """Looks at tokens that the turn is about to take."""
+        """Sees tokens that the turn is about to take."""
 
     def after_commit(self, tokens: Sequence[int], turn: TurnView) -> bool:
-        """True if the turn may have the tokens that the matcher has taken; else it ends in
-        front of them."""
+        """Returns True if the turn may take the tokens; otherwise it ends before them."""
         return True
 
     def needs_text(self, turn: TurnView, coming: int) -> bool:
-        """True if the part looks at the text of the turn before the model is asked again.
+        """True if the part has to see the text of all tokens before the next decode.
 
         Args:
             turn: has tokens whose text is not written yet.
-            coming: so many tokens are about to follow; 0: the turn looks for tokens that need no
-                logits.
+            coming: the number of tokens that are about to be taken; 0: the turn is looking for
+                tokens that need no logits.
         """
         return False
 
     def prepare(self, turn: TurnView) -> None:
-        """Does in advance what `steer` would have to; perhaps in another thread."""
+        """Computes in advance what `steer` will need; perhaps in another thread."""
 
     def after_take(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
-        """Takes note of a token of the turn, whose text may not be written yet.
+        """Notes a token of the turn, whose text may not be written yet.
 
         Args:
             token: the one that was taken.
             is_forced: it was not drawn.
-            is_computed: it was drafted, and the KV cache has it already.
+            is_computed: it was drafted, so the KV cache already has it.
         """
 
     def after_write(self, token: int) -> None:
-        """Takes note of a token of the turn, whose text is written."""
+        """Notes a token of the turn whose text is written."""
 
     def insert(self, turn: TurnView) -> Sequence[int]:
-        """Tokens that the turn has to go on with, if any."""
+        """Returns the tokens that the turn has to continue with, if any."""
         return ()
 
     def rewind(self, count: int) -> None:
-        """The turn has only its first `count` tokens now."""
+        """Notes that the turn was cut to its first `count` tokens."""

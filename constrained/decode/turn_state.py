@@ -1,4 +1,4 @@
-"""The state of one turn under way, and what can be done to it."""
+"""The state of one turn that is being generated, and the operations on it."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -19,7 +19,7 @@ from grammars.ir.completion import TooLong
 
 
 class TurnInput(Protocol):
-    """The tokens of a turn on their way to the model, and how far that has read them."""
+    """The tokens of a turn for the model, and how many of them it has read."""
 
     @property
     def prompt(self) -> Sequence[int]: ...
@@ -40,7 +40,7 @@ class TurnInput(Protocol):
     def accepted(self) -> int: ...
 
     def append(self, token: int) -> bool:
-        """The turn has a token more; true if the model has seen it already."""
+        """Adds a token to the turn; returns True if the model has already read it."""
         ...
 
     def rewind(self, tokens: Sequence[int]) -> bool:
@@ -50,12 +50,12 @@ class TurnInput(Protocol):
 
 @dataclass(frozen=True)
 class _TakenToken:
-    """A token that the turn has, and the model gets; its text is written later.
+    """A token of the turn whose text is not written yet.
 
     Args:
         token: its id.
-        origin: where it is from.
-        is_computed: it was drafted, and the KV cache has it already.
+        origin: where it comes from.
+        is_computed: it was drafted, so the KV cache already has it.
     """
 
     token: int
@@ -64,30 +64,30 @@ class _TakenToken:
 
 
 class TurnState:
-    """One turn, on one sequence: its transcript, its matcher, the tokens that it may still have.
+    """One turn, on one sequence: its transcript, its matcher, and its limit of tokens.
 
-    It is the `TurnView` of the parts of the decoder.
+    The parts of the decoder see it as a `TurnView`.
 
     Args:
-        input: takes the tokens on to the model.
-        request: for this turn.
-        vocabulary: that of the model.
-        context_length: that of its sequences.
-        make_sampler: makes what draws the tokens; None of it where another process draws them.
+        input: passes the tokens on to the model.
+        request: the request for this turn.
+        vocabulary: of the model.
+        context_length: of one sequence, in tokens.
+        make_sampler: makes the sampler; returns None if another process draws the tokens.
         clock: for the timings of the turn.
 
     Attributes:
-        watch: times it; it is running.
-        limit: the number of tokens that the turn may have.
-        reserve: keeps an ending that fits into these; None: the turn is cut where they run out.
-        finish: why the turn is over; None: it is not.
-        discarded: the number of tokens that were written in vain, and thrown away.
+        watch: the running stopwatch of the turn.
+        limit: the maximum number of tokens of the turn.
+        reserve: keeps an ending that fits into the limit; None: the turn is cut at the limit.
+        finish: why the turn is over; None: it is not over.
+        discarded: the number of tokens that were generated and then thrown away.
         ended_at: the number of events before the tokens ran out and the ending was written.
-        trace: what decided about each token; None: nobody asked.
+        trace: what decided about each token; None: the request has no trace.
 
     Raises:
-        RequestError: no prompt, no tokens, a limit that the shortest turn does not fit into, or a
-            bias for a token that there is not.
+        RequestError: the prompt is empty, the limit is too small for the shortest turn, or a bias
+            is for a token that does not exist.
         ContextError: the prompt fills the context, or leaves no room for the shortest turn.
     """
 
@@ -105,8 +105,8 @@ class TurnState:
         self.request = request
         self.vocabulary = vocabulary
         self.matcher = request.turn.matcher
-        # The position to go back to is known only afterwards. No fork is kept for each token: one
-        # of the start commits those that stay once more.
+        # It is not known in advance where the turn has to go back to. Instead of a fork for each
+        # token there is one of the start, which commits the remaining tokens again.
         self._start = None if self.matcher is None else self.matcher.fork()
         self._room = find_room(request, context_length)
         self.limit = min(request.options.max_tokens, self._room)
@@ -124,13 +124,13 @@ class TurnState:
 
     def _start_reserve(self) -> CompletionReserve | None:
         request = self.request
-        if request.turn.matcher is None or request.turn.reserve is None:
+        if request.turn.matcher is None or request.turn.make_reserve is None:
             return None
-        reserve = request.turn.reserve(self.limit)
+        reserve = request.turn.make_reserve(self.limit)
         shortest = reserve.start(self.transcript.measure(request.turn.matcher))
         if shortest is None or shortest <= self.limit:
             return reserve
-        or_more = "" if reserve.ending else " or more"  # it is so long that nobody counts
+        or_more = "" if reserve.ending else " or more"  # the length was not counted to the end
         message = f"the shortest turn that this request allows has {shortest} tokens{or_more}"
         if self.limit == request.options.max_tokens:
             hint = f"Raise it to {shortest} or more"
@@ -140,12 +140,12 @@ class TurnState:
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens whose text is written."""
+        """The token ids whose text is written."""
         return self.transcript.tokens
 
     @property
     def count(self) -> int:
-        """The number of tokens that the turn has, those included whose text is not written yet."""
+        """The number of tokens of the turn, including those whose text is not written yet."""
         return len(self.transcript.tokens) + len(self._unwritten)
 
     @property
@@ -155,23 +155,22 @@ class TurnState:
 
     @property
     def all_tokens(self) -> list[int]:
-        """The tokens of the turn, those included whose text is not written yet."""
+        """The token ids of the turn, including those whose text is not written yet."""
         return [*self.transcript.tokens, *(taken.token for taken in self._unwritten)]
 
     @property
     def end_tokens(self) -> Collection[int]:
-        """The tokens that end the turn, and are no part of it."""
+        """The tokens that end the turn; they are not part of it."""
         return self.vocabulary.end if self.matcher is None else self.matcher.end_tokens
 
     @property
     def generated(self) -> int:
-        """The number of generated tokens, those thrown away included."""
+        """The number of generated tokens, including those that were thrown away."""
         return self.discarded + len(self.tokens)
 
     def take(self, token: int, origin: TokenOrigin) -> bool:
-        """The turn has a token more, whose text is to be written; true if the KV cache has it
-        already."""
-        # One that it has drawn, llama.cpp's sampler has accepted itself.
+        """Adds a token, whose text is written later; returns True if the KV cache has it."""
+        # llama.cpp's sampler accepts by itself the tokens that it draws.
         if not origin.is_drawn and self.sampler is not None:
             self.sampler.accept(token)
         is_computed = self.input.append(token)
@@ -179,8 +178,7 @@ class TurnState:
         return is_computed
 
     def write_next(self) -> int:
-        """Writes the text of the next token that the turn has taken, and sends the events that it
-        brings; returns the token."""
+        """Writes the text of the next unwritten token and sends its events; returns the token."""
         taken = self._unwritten.popleft()
         origin = taken.origin
         self._trace(taken)
@@ -197,8 +195,7 @@ class TurnState:
             self.trace.write(taken.token, source, observation, is_drafted=taken.is_computed)
 
     def note_failure(self) -> None:
-        """Hands over what was traced of the turn, which fails and is not gone on with: of the
-        tokens, too, whose text is not written."""
+        """Hands over the trace of the turn, which has failed, including its unwritten tokens."""
         if self.trace is None:
             return
         for taken in self._unwritten:
@@ -207,19 +204,18 @@ class TurnState:
         self.request.note_failure(FailedTurn(tuple(self.trace.tokens), events))
 
     def drop_unwritten(self) -> None:
-        """The turn does not have the tokens whose text is not written: it has ended, or gone back,
-        in front of them."""
+        """Drops the tokens whose text is not written: the turn ended or went back before them."""
         self._unwritten.clear()
 
     def send(self, events: Sequence[StreamEvent]) -> None:
-        """Hands events to whoever waits for them."""
+        """Sends events to the caller."""
         if events and self.request.options.progress:
             self.request.sink([self._measure_progress(), *events])
         elif events:
             self.request.sink(events)
 
     def send_progress(self) -> None:
-        """Says how far the turn is, to whoever has asked for that."""
+        """Sends the progress of the turn, if the request wants it."""
         if self.request.options.progress:
             self.request.sink([self._measure_progress()])
 
@@ -237,22 +233,22 @@ class TurnState:
         )
 
     def close(self, *, is_whole: bool) -> None:
-        """Nothing more is written; sends the rest of the events. A second time does nothing."""
+        """Ends the transcript and sends the remaining events. A second call does nothing."""
         self.send(self.transcript.close(is_whole=is_whole))
 
     def run_out(self) -> None:
-        """The tokens have run out: from here on, the shortest completion is written."""
+        """Notes that the tokens have run out: now the shortest completion is written."""
         self.ended_at = len(self.transcript.events)
         self.send([Exhausted()])
 
     def end_behind_call(self, index: int, *, ran_out: bool = False) -> Sequence[int]:
-        """Cuts the turn behind a call, which ends it; returns the tokens of that ending.
+        """Cuts the turn after a call, which ends the turn; returns the tokens of the ending.
 
-        The KV cache keeps what it has: nothing of this turn is decoded any more.
+        The KV cache is not changed, since nothing more of this turn is decoded.
 
         Args:
-            index: of the call.
-            ran_out: the tokens have run out in the call behind it.
+            index: the number of the call, from 0.
+            ran_out: the tokens ran out in the next call.
         """
         head, rest = self.transcript.cut_behind_call(index)
         self.discarded += len(self.tokens) - len(head.tokens)
@@ -270,7 +266,7 @@ class TurnState:
         return ending
 
     def _cut_to(self, head: Transcript) -> None:
-        """The turn has only its first tokens now."""
+        """Replaces the transcript by one of the first tokens."""
         self.drop_unwritten()
         self.transcript = head
         self._told = min(self._told, len(head.tokens))
@@ -278,7 +274,7 @@ class TurnState:
             self.trace.rewind(len(head.tokens))
 
     def _replay(self, tokens: Sequence[int]) -> Matcher:
-        """The matcher behind these first tokens of the turn."""
+        """Makes a matcher that has committed these first tokens of the turn."""
         assert self._start is not None, "the turn has a grammar"
         matcher = self._start.fork()
         for token in tokens:
@@ -289,19 +285,19 @@ class TurnState:
         """Cuts a turn that has a grammar to its first tokens.
 
         Args:
-            count: the number of tokens that stay.
+            count: the number of tokens to keep.
 
         Returns:
-            False if too few tokens would be left for the turn, or the model keeps no past. Then
-            nothing has changed.
+            False if too few tokens would be left for the turn, or the model cannot forget tokens.
+            Then nothing has changed.
         """
         head = self.transcript.cut(count)
         matcher = self._replay(head.tokens)
         discarded = self.discarded + len(self.tokens) - count
         limit = min(self.request.options.max_tokens - discarded, self._room)
         reserve, shortest = None, None
-        if self.request.turn.reserve is not None:
-            reserve = self.request.turn.reserve(limit)
+        if self.request.turn.make_reserve is not None:
+            reserve = self.request.turn.make_reserve(limit)
             shortest = reserve.start(head.measure(matcher))
         if shortest is None:
             shortest = count + 1
@@ -316,16 +312,16 @@ class TurnState:
         return True
 
     def _recall(self) -> None:
-        """Penalties count the tokens that are there, the prompt included, and no others."""
+        """Tells the sampler which tokens its penalties count: the prompt and the turn."""
         if self.sampler is not None and self.request.options.sampling.has_penalties:
             self.sampler.recall([*self.input.prompt, *self.tokens])
 
 
 def find_room(request: Request, context_length: int) -> int:
-    """The number of tokens that fit into the context behind the prompt.
+    """The number of tokens that fit into the context after the prompt.
 
     Raises:
-        RequestError: no prompt, or no tokens.
+        RequestError: the prompt is empty, or `max_tokens` is less than 1.
         ContextError: the prompt fills the context.
     """
     prompt, max_tokens = request.turn.prompt, request.options.max_tokens

@@ -1,7 +1,7 @@
-"""Tokens of a turn are taken: committed, written, and what ends the turn is looked for.
+"""Takes the tokens of a turn: commits them, writes their text, and finds the end of the turn.
 
-Where they come from is another matter: `TurnDecoder` draws them from logits, and a turn of a remote
-engine gets them over the network.
+It does not matter where the tokens come from: `TurnDecoder` draws them from logits, `RemoteTurn`
+gets them over the network.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from grammars.turn import ToolCall
 
 
 class TurnWriter:
-    """One turn under way, whatever draws its tokens.
+    """One turn that is being generated, wherever its tokens come from.
 
     Args:
-        state: of the turn, which has nothing yet.
+        state: of the turn, still without tokens.
     """
 
     def __init__(self, state: TurnState):
@@ -42,7 +42,7 @@ class TurnWriter:
 
     @property
     def finish(self) -> Finish | None:
-        """The reason why the turn is over; None: it is not."""
+        """The reason why the turn is over; None: it is not over."""
         return self._state.finish
 
     @property
@@ -57,11 +57,11 @@ class TurnWriter:
             self._state.finish = Finish.CANCELLED
 
     def note_failure(self) -> None:
-        """Hands over what was traced of the turn, which fails and is not gone on with."""
+        """Hands over the trace of the turn, which has failed."""
         self._state.note_failure()
 
     def _take_end(self, token: int, origin: TokenOrigin) -> None:
-        """Takes an end token, which is no part of the turn."""
+        """Takes an end token, which is not part of the turn."""
         if self._state.trace is not None:
             self._state.trace.write(token, origin.source, origin.observation, is_end=True)
         if self._healing is not None:
@@ -71,14 +71,17 @@ class TurnWriter:
         self._stop()
 
     def _take(self, tokens: Sequence[int], origin: TokenOrigin) -> bool:
-        """Commits tokens and writes them, or ends the turn in front of them if it must not have
-        them; False if the turn is over, or has gone back."""
+        """Commits tokens and writes them. If a part refuses them, the turn ends before them.
+
+        Returns:
+            False if the turn is over, or has gone back.
+        """
         if not tokens:
             return True
         if not self._settle_for_parts(len(tokens)):
             return False
-        # The parts judge by a matcher behind the tokens. If one refuses them, the turn is over: the
-        # matcher need not go back.
+        # The parts need a matcher that has committed the tokens. If a part refuses them, the turn
+        # is over, so the matcher need not go back.
         self._commit(tokens)
         for part in self._parts:
             if not part.after_commit(tokens, self._state):
@@ -96,10 +99,10 @@ class TurnWriter:
                 state.matcher.commit(token)
 
     def _complete(self) -> None:
-        """The tokens run out: writes the ending that was kept for that, if there is one."""
+        """Ends a turn whose tokens run out: writes the ending of the completion reserve, if any."""
         state = self._state
         suspect = state.transcript.suspect_call
-        if suspect:  # half a call that the turn has often enough is no call
+        if suspect:  # half of a call that the turn has often enough is dropped
             self._write(state.end_behind_call(suspect - 1, ran_out=True), INSERTED)
             return
         state.finish = Finish.LENGTH
@@ -108,9 +111,11 @@ class TurnWriter:
             self._write(state.reserve.ending, INSERTED)
 
     def _write(self, tokens: Sequence[int], origin: TokenOrigin) -> bool:
-        """Writes tokens; False if one of them completes what does not fit, and changed the turn, or
-        a stop text or the last call, which ends it. Where the turn defers, that is found out when
-        it is settled."""
+        """Takes tokens whose text is written at once, or later if the turn defers it.
+
+        Returns:
+            False if the text has ended the turn or made it go back.
+        """
         state = self._state
         for token in tokens:
             is_computed = state.take(token, origin)
@@ -122,8 +127,11 @@ class TurnWriter:
         return True
 
     def _settle_for_parts(self, coming: int) -> bool:
-        """Settles the turn if one of its parts has to see its text; see `_settle`, and
-        `TurnPart.needs_text`."""
+        """Calls `_settle` if a part needs the text; see `TurnPart.needs_text`.
+
+        Returns:
+            As `_settle` does; True if no part needs the text.
+        """
         if not self._state.has_unwritten:
             return True
         for part in self._parts:
@@ -132,20 +140,24 @@ class TurnWriter:
         return True
 
     def _settle(self) -> bool:
-        """Writes the text of all tokens that the turn has taken; False if one of them has ended or
-        changed it, and it does not have those behind."""
+        """Writes the text of all tokens that the turn has taken.
+
+        Returns:
+            False if the text of one of them has ended the turn or made it go back. Then the tokens
+            after it are dropped.
+        """
         while True:
             self.write_text()
             if not self._has_verdict:
                 return True
             self._has_verdict = False
-            if self._heeds_verdict():
+            if self._act_on_verdict():
                 self._state.drop_unwritten()
                 return False
 
     def write_text(self) -> None:
-        """Writes the text of the tokens that the turn has taken, up to one that may end or change
-        it; also in another thread, while the model decodes."""
+        """Writes the text of the tokens that the turn has taken, up to one that may end the turn or
+        make it go back. May run in another thread, while the model decodes."""
         state = self._state
         while state.has_unwritten and not self._has_verdict:
             token = state.write_next()
@@ -153,32 +165,32 @@ class TurnWriter:
                 part.after_write(token)
             self._has_verdict = state.transcript.has_verdict
 
-    def _heeds_verdict(self) -> bool:
-        """True if what was read in the text has ended or changed the turn."""
-        if self._ends_at_stop_text() or self._ends_at_call_limit():
+    def _act_on_verdict(self) -> bool:
+        """Acts on what the text says; returns True if the turn ended or went back."""
+        if self._end_at_stop_text() or self._end_at_call_limit():
             return True
-        if self._changes_at_fault() or self._leaves_barred_call():
+        if self._go_back_for_fault() or self._leave_barred_call():
             return True
         if self._state.transcript.is_over:
-            if self._state.finish is None:  # not where the tokens have run out
+            if self._state.finish is None:  # else the tokens have run out
                 self._stop()
             return True
         return False
 
     def _stop(self) -> None:
-        """The turn is over, unless its answer does not fit and can be written again."""
+        """Ends the turn, unless its answer does not fit its schema and can be generated again."""
         state = self._state
         state.close(is_whole=True)
-        if self._ends_at_stop_text() or self._ends_at_call_limit():
+        if self._end_at_stop_text() or self._end_at_call_limit():
             return
         fault = state.transcript.fault
         if fault is not None and self._try_again(fault):
             return
-        if not self._leaves_barred_call():
+        if not self._leave_barred_call():
             state.finish = Finish.STOP
 
-    def _ends_at_stop_text(self) -> bool:
-        """True if a stop text has ended the turn."""
+    def _end_at_stop_text(self) -> bool:
+        """Ends the turn if it has a stop text; returns True if so."""
         state = self._state
         if state.transcript.stopped is None:
             return False
@@ -187,28 +199,28 @@ class TurnWriter:
             state.ended_at = None
         return True
 
-    def _ends_at_call_limit(self) -> bool:
-        """True if the turn has ended behind the last call that it may have."""
+    def _end_at_call_limit(self) -> bool:
+        """Ends the turn after the last call that it may have; returns True if so."""
         state = self._state
         if state.transcript.last_call is None or state.finish is Finish.CANCELLED:
             return False
         self._write(state.end_behind_call(state.transcript.last_call), INSERTED)
         return True
 
-    def _changes_at_fault(self) -> bool:
-        """True if the turn has gone back for a value that does not fit, or ended with it."""
+    def _go_back_for_fault(self) -> bool:
+        """Handles a value that does not fit; returns True if the turn went back or ended."""
         state = self._state
         fault = state.transcript.fault
         if fault is None or state.finish is not None:
             return False
         if self._try_again(fault):
             return True
-        if fault.is_final:  # the turn is an error: there is no use in what would follow
+        if fault.is_final:  # the turn is an error
             state.finish = Finish.STOP
         return fault.is_final
 
-    def _leaves_barred_call(self) -> bool:
-        """True if the turn has gone back in front of a call that it should not have."""
+    def _leave_barred_call(self) -> bool:
+        """Handles an excluded call; returns True if the turn went back to before it."""
         state = self._state
         call = state.transcript.barred_call
         if call is None:
@@ -228,8 +240,8 @@ class TurnWriter:
         return True
 
     def _begin_anew(self) -> None:
-        """The turn has gone back: its parts have, too."""
-        self._parts = self._list_parts()  # there is another reserve, for the tokens that are left
+        """After the turn went back, makes its parts go back, too."""
+        self._parts = self._list_parts()  # the reserve is a new one, for the remaining tokens
         for part in self._parts:
             part.rewind(len(self._state.tokens))
 
@@ -238,9 +250,9 @@ class TurnWriter:
         state = self._state
         assert state.finish is not None
         state.close(is_whole=state.finish is Finish.STOP or state.ended_at is not None)
-        if not self._ends_at_stop_text() and self._ends_at_call_limit():
+        if not self._end_at_stop_text() and self._end_at_call_limit():
             state.close(is_whole=True)
-        state.send_progress()  # of the last tokens, which may have brought no event
+        state.send_progress()  # the last tokens may have had no events
         transcript = state.transcript
         given = self._request.turn.prefix.reasoning_tokens
         usage = Usage(
@@ -270,6 +282,6 @@ class TurnWriter:
         )
 
     def close(self) -> None:
-        """Frees the sampler; the tokens of the sequence stay, for whoever goes on with them."""
+        """Frees the sampler. The tokens stay in the KV cache, for the next turn."""
         if self._state.sampler is not None:
             self._state.sampler.close()

@@ -13,7 +13,8 @@ from constrained.doctor.switches import Switches, find_switches
 from constrained.engine.header import Header, choose_template, find_templates
 from constrained.engine.host import GGUF
 from constrained.errors import ModelError, RequestError, TemplateError
-from constrained.format_selection.selection import SelectedFormat, find_block, select_format
+from constrained.format_selection.selection import SelectedFormat, select_format
+from constrained.format_selection.template_facts import find_block
 from constrained.gguf.contents import (
     VOCABULARY,
     GgufContents,

@@ -190,9 +190,13 @@ def _list_related(tree: nodes.Template, name: str) -> set[Any]:
     for choice in tree.find_all(nodes.CondExpr):
         if _reads(choice, name) and choice.expr2 is not None:
             related.update(_list_constants(choice.expr2))
-    for asked in tree.find_all(nodes.Filter):
-        if asked.name in ("default", "d") and asked.node is not None and _reads(asked.node, name):
-            for argument in asked.args:
+    for filtered in tree.find_all(nodes.Filter):
+        if (
+            filtered.name in ("default", "d")
+            and filtered.node is not None
+            and _reads(filtered.node, name)
+        ):
+            for argument in filtered.args:
                 related.update(_list_constants(argument))
     for written in tree.find_all(nodes.Assign):
         if isinstance(written.target, nodes.Name) and written.target.name == name:
@@ -212,10 +216,10 @@ def list_variables(template: ChatTemplate) -> frozenset[str]:
     for statement in _list_top(template.tree.body):
         if isinstance(statement, nodes.Assign) and isinstance(statement.target, nodes.Name):
             top.add(statement.target.name)
-    for asked in template.tree.find_all((nodes.Test, nodes.Filter)):
-        is_asked = asked.name in ("defined", "undefined", "default", "d")
-        if is_asked and isinstance(asked.node, nodes.Name):
-            top.add(asked.node.name)
+    for test in template.tree.find_all((nodes.Test, nodes.Filter)):
+        tests_existence = test.name in ("defined", "undefined", "default", "d")
+        if tests_existence and isinstance(test.node, nodes.Name):
+            top.add(test.node.name)
     return frozenset(template.variables - _GIVEN - (local - top))
 
 

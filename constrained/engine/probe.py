@@ -73,11 +73,11 @@ def _try_in_child(path: Path) -> None:
         return
     limit = _SECONDS + path.stat().st_size / _BYTES_A_SECOND
     command = [sys.executable, "-c", _CHILD]
-    told = json.dumps([str(path.resolve()), sys.path])
+    paths = json.dumps([str(path.resolve()), sys.path])
     try:
         done = subprocess.run(
             command,
-            input=told,
+            input=paths,
             text=True,
             capture_output=True,
             timeout=limit,

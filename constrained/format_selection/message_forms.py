@@ -85,8 +85,8 @@ class MessageForm:
         for i, message in enumerate(messages):
             if "tool_calls" in message:
                 calls = [_read_call(call, f"/messages/{i}") for call in message["tool_calls"]]
-                for call, told in zip(message["tool_calls"], calls, strict=True):
-                    names[call.get("id")] = told["name"]
+                for call, written in zip(message["tool_calls"], calls, strict=True):
+                    names[call.get("id")] = written["name"]
                 yield from self._write_calls(message, calls)
             elif message["role"] == "tool":
                 named = {"name": names.get(message.get("tool_call_id"), "")}

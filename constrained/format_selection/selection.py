@@ -5,15 +5,12 @@ What is taught is what is enforced. Where the template does not teach the format
 describe the tools, the prompt does so with instructions; see `generic`.
 """
 
-import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
 
-from constrained.errors import RequestError, TemplateError
+from constrained.errors import RequestError
 from constrained.format_selection.generic import (
     EXAMPLES,
     Abilities,
@@ -21,28 +18,20 @@ from constrained.format_selection.generic import (
     write_example,
 )
 from constrained.format_selection.message_forms import (
-    MessageForm,
     MessageFormTemplate,
-    find_message_form,
 )
+from constrained.format_selection.template_facts import detect_format, find_block, find_facts
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
-from grammars.byte_cache import MIB, ByteCache, share_cache
 from grammars.errors import DetectError, FormatError, RenderError
 from grammars.format_text import load_format
 from grammars.formats import FORMATS, GENERIC, SIGNS
-from grammars.infer.detect import Detection, Origin, detect
-from grammars.infer.probes import Evidence, ProbedTemplate
-from grammars.infer.reasoning import find_reasoning
+from grammars.infer.detect import Detection, Origin
+from grammars.infer.probes import Evidence
 from grammars.infer.shown import ShownFormat, find_shown
 from grammars.infer.stated import find_stated
-from grammars.infer.turn import find_frame
-from grammars.schema.nodes import Json
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 
-Messages: TypeAlias = Sequence[Mapping[str, Any]]
-TEMPLATES = 16 * MIB
-_PROBE = "probe_of_a_tool"
 _HINT = "Leave the tool format out, or use another one (generic, hermes)"
 _OWN_HINT = "Leave the tool format out: this model keeps its own"
 
@@ -87,22 +76,22 @@ def select_format(
         return _select_own(template)
     except DetectError as e:
         reason = e.message
-    if _find_facts(template).describes_tools:
+    if find_facts(template).describes_tools:
         try:
             return _select_message_form(template)
         except DetectError as e:
             reason += f", {e.message}"
         try:
-            return _select_shown(template, _find_told(template, special_tokens))
+            return _select_shown(template, _find_shown(template, special_tokens))
         except DetectError as e:
             reason += f", and {e.message}"
-    head, tail = _find_facts(template).frame
+    head, tail = find_facts(template).frame
     format = replace(GENERIC, reasoning=find_block(template), head=head, tail=tail)
     notice = (
         f"{template.name}: {reason}: the generic tool format is used, and explained in the "
         "prompt (--chat-template-file names another template)"
     )
-    if not _find_facts(template).keeps_answers:
+    if not find_facts(template).keeps_answers:
         notice += (
             "; the template changes the text of answers, calls in it included, and what the model "
             "writes likewise is not read"
@@ -125,8 +114,8 @@ def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat
             format = replace(format, before="")
         if end in format.between:
             format = replace(format, between="", single=True)
-            told = f"{end!r}, which ends a turn, stands between two calls: a turn has one call"
-            notice = f"{notice}; {told}" if notice else f"{selected.template.name}: {told}"
+            reason = f"{end!r}, which ends a turn, stands between two calls: a turn has one call"
+            notice = f"{notice}; {reason}" if notice else f"{selected.template.name}: {reason}"
     return replace(selected, format=format, notice=notice)
 
 
@@ -141,10 +130,10 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     """
     found = detect_format(template)
     if found.slip:
-        return _select_meant(template, found)
-    if _find_facts(template).describes_tools and found.drops_thoughts:
+        return _select_corrected(template, found)
+    if find_facts(template).describes_tools and found.drops_thoughts:
         return _select_thoughtless(template, found)
-    if _find_facts(template).describes_tools:
+    if find_facts(template).describes_tools:
         return SelectedFormat(template, found.format, found.origin)
     message = "the chat template does not describe the tools"
     notice = f"{template.name}: {message}: the prompt explains them, in the model's own tool format"
@@ -168,22 +157,22 @@ def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFor
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 
 
-def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
+def _select_corrected(template: ChatTemplate, found: Detection) -> SelectedFormat:
     """The format that a template with a slip in its calls means. The prompt of the template shows
     it; calls of the history become text of their message, well-formed.
 
     Raises:
         DetectError: the template changes the calls.
     """
-    abilities = Abilities(tools=True, results=_find_facts(template).writes_results)
+    abilities = Abilities(tools=True, results=find_facts(template).writes_results)
     teacher = GenericTemplate(template, found.format, abilities=abilities)
     if _count_examples(teacher) < 1:
         raise DetectError(f"{found.slip}, and changes calls of the format {found.format.name}")
-    meant = f"its prompt shows those of {found.format.name}"
+    correction = f"its prompt shows those of {found.format.name}"
     if found.origin is Origin.INFERRED:
-        meant = "each is meant to be written as the first one"
+        correction = "each is meant to be written as the first one"
     notice = (
-        f"{template.name}: {found.slip}; {meant}, in which "
+        f"{template.name}: {found.slip}; {correction}, in which "
         "the calls of the history are written into their messages (correct the template, and name "
         "it with --chat-template-file)"
     )
@@ -196,46 +185,46 @@ def _select_message_form(template: ChatTemplate) -> SelectedFormat:
     Raises:
         DetectError: it takes calls in no other form.
     """
-    message_form, found = _find_facts(template).read_message_form()
+    message_form, found = find_facts(template).read_message_form()
     notice = f"{template.name}: {message_form.describe()}: conversations are written so"
     return SelectedFormat(
         MessageFormTemplate(template, message_form), found.format, found.origin, notice
     )
 
 
-def _select_shown(template: ChatTemplate, told: ShownFormat) -> SelectedFormat:
+def _select_shown(template: ChatTemplate, shown: ShownFormat) -> SelectedFormat:
     """The format that a prompt with tools tells of. The template describes the tools; calls of the
     history become text of their message, in that format.
 
     Raises:
         DetectError: the template changes the calls.
     """
-    abilities = Abilities(tools=True, results=_find_facts(template).writes_results)
-    teacher = GenericTemplate(template, told.format, abilities=abilities)
+    abilities = Abilities(tools=True, results=find_facts(template).writes_results)
+    teacher = GenericTemplate(template, shown.format, abilities=abilities)
     if _count_examples(teacher) < 1:
-        raise DetectError(f"the chat template changes calls of the tool format {told.format.name}")
+        raise DetectError(f"the chat template changes calls of the tool format {shown.format.name}")
     notice = (
-        f"{template.name}: {_describe_calls(template)}; {told.reason}, in which the "
+        f"{template.name}: {_describe_calls(template)}; {shown.reason}, in which the "
         "calls of the history are written into their messages (--tool-format generic uses another "
         "one)"
     )
-    return SelectedFormat(teacher, told.format, Origin.SHOWN, notice=notice)
+    return SelectedFormat(teacher, shown.format, Origin.SHOWN, notice=notice)
 
 
 def _describe_calls(template: ChatTemplate) -> str:
-    if _find_facts(template).only_shows_tools:
+    if find_facts(template).only_shows_tools:
         return "the chat template writes no tool calls"
     return "the chat template writes tool calls that cannot be read back"
 
 
-def _find_told(template: ChatTemplate, special_tokens: Collection[str] | None) -> ShownFormat:
+def _find_shown(template: ChatTemplate, special_tokens: Collection[str] | None) -> ShownFormat:
     """The format that a prompt with tools tells of: by a sign of a known one, or by an example.
     Where the template writes calls that cannot be read, only an example tells what is meant.
 
     Raises:
         DetectError: by neither.
     """
-    if not _find_facts(template).only_shows_tools:
+    if not find_facts(template).only_shows_tools:
         return find_stated(template.render)
     try:
         return find_shown(template.render, special_tokens)
@@ -261,164 +250,19 @@ def detect_shown(
     try:
         return detect_format(template)
     except DetectError as e:
-        if not _find_facts(template).describes_tools:
+        if not find_facts(template).describes_tools:
             raise
         try:
-            return _find_facts(template).read_message_form()[1]
+            return find_facts(template).read_message_form()[1]
         except DetectError as doubt:
             e = DetectError(f"{e.message}, {doubt.message}", hint=e.hint)
         try:
-            told = _find_told(template, special_tokens)
+            shown = _find_shown(template, special_tokens)
         except DetectError as doubt:
             raise DetectError(f"{e.message}, and {doubt.message}", hint=e.hint) from doubt
-    conclusion = f"{_describe_calls(template)}; {told.reason}"
+    conclusion = f"{_describe_calls(template)}; {shown.reason}"
     evidence = Evidence("a prompt with a tool", "", conclusion)
-    return Detection(told.format, Origin.SHOWN, (evidence,))
-
-
-def detect_format(template: ChatTemplate) -> Detection:
-    """The wire format that a template teaches.
-
-    Raises:
-        TemplateError: the template fails on a plain message.
-        DetectError: it writes calls in a format that is not known.
-    """
-    found = _find_facts(template).detection
-    if isinstance(found, Detection):
-        return found
-    # Detection cannot tell a template without tools from one that always fails. This can.
-    template.render([{"role": "user", "content": "Hello"}])
-    raise DetectError(found.message, where=found.where, hint=found.hint)
-
-
-def find_block(template: ChatTemplate) -> Reasoning | None:
-    """The reasoning block that a template writes or prefills; None if it knows none."""
-    return _find_facts(template).reasoning_block
-
-
-class _TemplateFacts:
-    """Facts of a template that rendering probes shows, each found when it is first asked for."""
-
-    def __init__(self, template: ChatTemplate):
-        self._template = template
-
-    def measure(self) -> int:
-        """The bytes of it and its template, about."""
-        return self._template.measure()
-
-    @cached_property
-    def detection(self) -> Detection | DetectError:
-        """The format, or why none is known."""
-        try:
-            return detect(self._template.render)
-        except DetectError as e:
-            # The error is kept for long: without its traceback, which holds frames.
-            return DetectError(e.message, where=e.where, hint=e.hint)
-
-    @cached_property
-    def _message_form(self) -> tuple[MessageForm, Detection] | str:
-        """The form and the format of its calls, or why there is none."""
-        if not self.only_shows_tools:
-            return "calls in OpenAI's form are in its prompt"
-        try:
-            return find_message_form(self._template)
-        except DetectError as e:
-            return e.message
-
-    def read_message_form(self) -> tuple[MessageForm, Detection]:
-        """The form in which the template takes calls, and the format that it writes them in.
-
-        Raises:
-            DetectError: there is none.
-        """
-        if isinstance(self._message_form, str):
-            raise DetectError(self._message_form)
-        return self._message_form
-
-    @cached_property
-    def reasoning_block(self) -> Reasoning | None:
-        return find_reasoning(self._template.render)
-
-    @cached_property
-    def frame(self) -> tuple[str, str]:
-        """What the template writes around every answer, whatever is in it, where it is not given
-        the tools."""
-
-        def render_plain(messages: Messages, _: object = None, /, **kwargs: Any) -> str:
-            return self._template.render(messages, None, **kwargs)
-
-        return find_frame(ProbedTemplate(render_plain, self.reasoning_block))
-
-    @cached_property
-    def keeps_answers(self) -> bool:
-        """Is the text of an answer in the prompt as it is? Some templates write it as a string of
-        JSON, or escape it."""
-        text = 'It is "so":\n<b>'
-        messages: list[dict[str, Json]] = [
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": text},
-        ]
-        try:
-            return text in self._template.render(messages, add_generation_prompt=False)
-        except TemplateError:
-            return True
-
-    @cached_property
-    def only_shows_tools(self) -> bool:
-        """True if the prompt names the tools, but calls of the history are not in it in any form,
-        not even their names."""
-        function: Json = {"name": _PROBE, "arguments": {}}
-        call: Json = {"id": "abcdefgh1", "type": "function", "function": function}
-        messages: list[dict[str, Json]] = [
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-        ]
-        try:
-            text = self._template.render(messages, add_generation_prompt=False)
-        except TemplateError:
-            text = ""
-        return self.describes_tools and _PROBE not in text
-
-    @cached_property
-    def writes_results(self) -> bool:
-        """True if a result is in the prompt, also behind a message whose calls are its text."""
-        messages: list[dict[str, Json]] = [
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": "A call"},
-            {"role": "tool", "content": _PROBE},
-        ]
-        try:
-            return _PROBE in self._template.render(messages)
-        except TemplateError:
-            return False
-
-    @cached_property
-    def describes_tools(self) -> bool:
-        """True if the prompt names the tools that are offered."""
-        messages: list[dict[str, Json]] = [{"role": "user", "content": "Hello"}]
-        parameters: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
-        function: Json = {"name": _PROBE, "description": "A probe", "parameters": parameters}
-        return _PROBE in self._template.render(
-            messages, [{"type": "function", "function": function}]
-        )
-
-
-_FACTS: "ByteCache[_TemplateFacts]" = share_cache("templates", TEMPLATES, _TemplateFacts.measure)
-
-
-def _find_facts(template: ChatTemplate) -> _TemplateFacts:
-    """Probing takes some 0.4 s, so its findings are kept for the next template of that text."""
-    if type(template) is not ChatTemplate:
-        return _TemplateFacts(template)  # a subclass may render what its source does not tell
-    texts = [template.source]
-    texts += [f"{name}={text}" for name, text in sorted(template.tokens.items())]
-    digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-    key = b"".join(digests)  # without the name, which errors tell
-    facts = _FACTS.find(key, None)
-    if facts is None:
-        facts = _TemplateFacts(template)
-        _FACTS.keep(key, facts)
-    return facts
+    return Detection(shown.format, Origin.SHOWN, (evidence,))
 
 
 def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
@@ -470,12 +314,12 @@ def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
 
 def _select_confirmed(template: ChatTemplate, format: Format) -> SelectedFormat | None:
     """The chosen format as one that the prompt tells of, if it does: the user confirms it."""
-    if not _find_facts(template).only_shows_tools:
+    if not find_facts(template).only_shows_tools:
         return None
     signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
     try:
-        told = find_shown(template.render, formats=(format,), signs={format.name: signs})
-        return replace(_select_shown(template, told), origin=Origin.CHOSEN)
+        shown = find_shown(template.render, formats=(format,), signs={format.name: signs})
+        return replace(_select_shown(template, shown), origin=Origin.CHOSEN)
     except DetectError:
         return None
 
@@ -497,7 +341,7 @@ def _adapt(format: Format, own: Format | None, template: ChatTemplate) -> Format
     ends: tuple[str, ...] = ()
     if own is not None:
         ends = own.ends
-    head, tail = _find_facts(template).frame
+    head, tail = find_facts(template).frame
     return replace(format, reasoning=block, head=head, tail=tail, ends=ends)
 
 

@@ -68,8 +68,8 @@ def make_server(model: Model) -> MCPServer:
         max_tokens: MaxTokens = 1024,
     ) -> ValueAnswer:
         """Extracts from a text what a JSON schema describes; the value fits the schema."""
-        asked = f"Write as JSON what this schema asks for:\n{json.dumps(schema)}\n\nText:\n{text}"
-        generated = model.agenerate(asked, schema=schema, max_tokens=max_tokens)
+        prompt = f"Write as JSON what this schema asks for:\n{json.dumps(schema)}\n\nText:\n{text}"
+        generated = model.agenerate(prompt, schema=schema, max_tokens=max_tokens)
         return {"value": await _answer(generated)}
 
     @server.tool(annotations=ANNOTATIONS)
@@ -80,8 +80,8 @@ def make_server(model: Model) -> MCPServer:
     ) -> ChoiceAnswered:
         """Chooses one of some options for a text: a class, a label, yes or no."""
         listed = "\n".join(f"- {option}" for option in options)
-        asked = f"{question} Answer with one of them.\n{listed}\n\nText:\n{text}"
-        return {"choice": await _answer(model.agenerate(asked, choice=options))}
+        prompt = f"{question} Answer with one of them.\n{listed}\n\nText:\n{text}"
+        return {"choice": await _answer(model.agenerate(prompt, choice=options))}
 
     return server
 

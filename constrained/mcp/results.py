@@ -41,10 +41,10 @@ class McpResult:
         self.structured = structured
         self.media = tuple(_find_media(blocks))
         parts = [describe(block) for block in blocks]
-        said = "\n".join(part for part in parts if part)
-        if structured is not None and not _says(said, structured):
-            said = f"{said}\n{json.dumps(structured, ensure_ascii=False)}".lstrip("\n")
-        self.text = said
+        text = "\n".join(part for part in parts if part)
+        if structured is not None and not _says(text, structured):
+            text = f"{text}\n{json.dumps(structured, ensure_ascii=False)}".lstrip("\n")
+        self.text = text
 
     def __str__(self) -> str:
         return self.text

@@ -82,8 +82,8 @@ def find_branches(reply: Reply, turn: CompiledTurn, most: int) -> list[Branch]:
                 source=TokenSource.DRAWN,
                 masked_probability=rival.probability,
             )
-            begun = (*tokens[:index], another)
-            branches.append(Branch(begun, score + math.log(rival.probability)))
+            tokens_so_far = (*tokens[:index], another)
+            branches.append(Branch(tokens_so_far, score + math.log(rival.probability)))
         score += _score(token)
     branches.sort(key=lambda branch: -branch.score)
     return branches[:most]
@@ -107,13 +107,13 @@ def generate_best(
 
     def branch(first: Reply) -> None:
         branches = find_branches(first, turn, options.best_of - 1)
-        begun: list[Future[Reply]] = []
+        futures: list[Future[Reply]] = []
         events: list[HeldEvents] = []
         for one in branches:
             written = tuple(token.token for token in one.tokens)
             branched = replace(options, decode=replace(decode, written=written, progress=False))
             events.append(HeldEvents(sink))
-            begun.append(launch(turn, events[-1].take, options=branched))
+            futures.append(launch(turn, events[-1].take, options=branched))
 
         def choose(ended: Sequence[Future[Reply]]) -> None:
             replies, held_events = [first], [held]
@@ -128,7 +128,7 @@ def generate_best(
             held_events[number].release()
             outer.set_result(chosen)
 
-        ended = when_all(begun)
+        ended = when_all(futures)
         ended.add_done_callback(lambda done: resolve(outer, lambda: choose(done.result())))
 
     first = launch(turn, held.take, options=replace(options, decode=decode))

@@ -7,8 +7,8 @@ from os import PathLike
 from typing import Any, TypeVar, Unpack, overload
 
 from constrained.agent import run as agent
-from constrained.agent.loop import RunTools
 from constrained.agent.outcome import Run
+from constrained.agent.run_tools import RunTools
 from constrained.answers import Target, read_target
 from constrained.deadline import set_deadline
 from constrained.decode.filters.events import StreamEvent

@@ -62,7 +62,7 @@ class LocalSampler:
 
         turn = DecodeInput(
             prompt=request.prompt,
-            parser=lambda: Parser(TEXT, (), State(), calls=False),
+            make_parser=lambda: Parser(TEXT, (), State(), calls=False),
             matcher=await asyncio.to_thread(self._find_matcher, request.grammar),
             scope=request.cache_salt,
         )
@@ -114,9 +114,9 @@ def _read_tokens(events: Sequence[StreamEvent]) -> list[SampledToken]:
                 pass
     read: list[SampledToken] = []
     for token in tokens:
-        told = drawn.get(token)
-        if told is None:
+        sampled = drawn.get(token)
+        if sampled is None:
             read.append(SampledToken(token))
         else:
-            read.append(SampledToken(token, told.logprob, dict(told.top)))
+            read.append(SampledToken(token, sampled.logprob, dict(sampled.top)))
     return read

@@ -185,13 +185,13 @@ class RemoteRunner:
         self._breaker.check()
         turn = RemoteTurn(self._sampler, request, clock=self._clock)
         active.turn = turn
-        asked = self._write(request)
+        sampling_request = self._write(request)
         while turn.finish is None:
-            if turn.needs_closing and request.turn.closing is not None:
+            if turn.needs_closing and request.turn.build_closing is not None:
                 turn.close_reasoning()
-                grammar = await asyncio.to_thread(request.turn.closing)
-                asked = replace(asked, grammar=self._emit(grammar))
-            await self._draw_patiently(turn, asked)
+                grammar = await asyncio.to_thread(request.turn.build_closing)
+                sampling_request = replace(sampling_request, grammar=self._emit(grammar))
+            await self._draw_patiently(turn, sampling_request)
         self._breaker.note_success()
         return turn.result()
 

@@ -13,7 +13,7 @@ from constrained.decode.transcript import DRAWN, INSERTED, TokenOrigin
 from constrained.decode.turn_state import TurnState
 from constrained.decode.turn_writer import TurnWriter
 from constrained.errors import RemoteError
-from constrained.logits import ToldScores
+from constrained.logits import ReportedScores
 from constrained.remote.sampler import (
     EndReason,
     Sampled,
@@ -84,8 +84,8 @@ class RemoteTurn(TurnWriter):
         self._room = state.limit  # tokens that it may have
         self._is_ended = False  # by an end token
         self._has_closed = False  # the reasoning had to end
-        if request.turn.endless is not None and state.reserve is not None:
-            self._endless = request.turn.endless()
+        if request.turn.make_endless_values is not None and state.reserve is not None:
+            self._endless = request.turn.make_endless_values()
         self._parts = self._list_parts()
         state.send_progress()
 
@@ -171,7 +171,7 @@ class RemoteTurn(TurnWriter):
         size = len(self._state.vocabulary.tokens)
         likely = [token for token in sampled.top if 0 <= token < size]
         known = {**sampled.top, sampled.token: sampled.logprob}
-        return replace(DRAWN, scores=ToldScores(known, likely))
+        return replace(DRAWN, scores=ReportedScores(known, likely))
 
     def _commit(self, tokens: Sequence[int]) -> None:
         state = self._state

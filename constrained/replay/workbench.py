@@ -95,7 +95,7 @@ def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:
         "prompt": _render(context, row),
         "start_state": built.state.start.value,
         "format": context.format.name,
-        **_tell_origin(context.selected),
+        **_describe_origin(context.selected),
         "markers": list(context.format.markers),
         "grammar": built.grammar,
         "tools": [report.to_json() for report in reports],
@@ -142,7 +142,7 @@ def _render(context: ReplayContext, row: Mapping[str, Any]) -> str | None:
     return context.template.render(messages, tools, add_generation_prompt=True, **kwargs)
 
 
-def _tell_origin(selected: SelectedFormat | None) -> dict[str, str]:
+def _describe_origin(selected: SelectedFormat | None) -> dict[str, str]:
     if selected is None:
         return {"origin": "named by the row", "notice": ""}
     return {"origin": selected.origin.value, "notice": selected.notice}

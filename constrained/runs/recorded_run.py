@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.agent.journal import LATER, Approval, CallPlace
-from constrained.agent.loop import RunTools
 from constrained.agent.outcome import Reason
+from constrained.agent.run_tools import RunTools
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import RequestError
 from constrained.runs.json_form import (

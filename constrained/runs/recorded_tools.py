@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from constrained.agent.loop import RunTools, list_tools
+from constrained.agent.run_tools import RunTools, list_tools
 from constrained.errors import CallError, RequestError
 from constrained.runs.json_form import write_tools
 from constrained.runs.store import EventKind, RecordedEvent, RecordedRun

@@ -73,8 +73,8 @@ class Recorder:
         if isinstance(verdict, Approval):
             self._note_call(EventKind.WAITING, place, {})
         else:
-            said = verdict if verdict is True or isinstance(verdict, str) else False
-            self._note_call(EventKind.VERDICT, place, {"verdict": said})
+            outcome = verdict if verdict is True or isinstance(verdict, str) else False
+            self._note_call(EventKind.VERDICT, place, {"verdict": outcome})
 
     def find_result(self, place: CallPlace) -> CallResult | None:
         known = self._find(EventKind.RESULT, place.turn, place)

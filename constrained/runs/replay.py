@@ -10,9 +10,10 @@ from typing import Any, NoReturn
 
 from constrained.agent.actions import Approve, NextTurn, Note, complete, gather_in_turn
 from constrained.agent.journal import Verdict
-from constrained.agent.loop import AgentLoop, RunLimits, RunTools
+from constrained.agent.loop import AgentLoop, RunLimits
 from constrained.agent.outcome import CallResult, Run
 from constrained.agent.run import drive, split_options
+from constrained.agent.run_tools import RunTools
 from constrained.reply import Reply
 from constrained.runs.json_form import read_options, read_reply, read_result
 from constrained.runs.recorded_run import decide_later

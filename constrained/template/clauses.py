@@ -71,9 +71,9 @@ class Clause:
 
     def describe(self) -> str:
         """The clause in one line."""
-        told = "; ".join(change.describe() for change in self.changes)
+        changes = "; ".join(change.describe() for change in self.changes)
         clause = f"line {self.line}: {shorten(self.tag)}"
-        return f"{clause}, where {told}" if told else clause
+        return f"{clause}, where {changes}" if changes else clause
 
 
 def shorten(text: str, most: int = 160) -> str:

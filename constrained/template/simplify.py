@@ -186,8 +186,8 @@ def _say_values(node: Node) -> Node:
         return node
     write = partial(json.dumps, ensure_ascii=False, default=str)
     listed = ", ".join(map(write, values))
-    said = f"{node.get('description') or ''} (one of: {listed})".strip()
-    return {**_without(node, "enum", "const"), "description": said}
+    description = f"{node.get('description') or ''} (one of: {listed})".strip()
+    return {**_without(node, "enum", "const"), "description": description}
 
 
 def _fill_containers(node: Node) -> Node:

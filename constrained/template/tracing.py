@@ -426,15 +426,15 @@ class _Instrument(NodeTransformer):
 
     def _say_assigned(self, node: nodes.Assign | nodes.AssignBlock, number: int) -> nodes.Node:
         line = node.lineno
-        told: list[nodes.Expr] = [nodes.Const(number, lineno=line)]
+        arguments: list[nodes.Expr] = [nodes.Const(number, lineno=line)]
         for name in _list_names(node.target):
             owner, _, attribute = name.partition(".")
             value: nodes.Expr = nodes.Name(owner, "load", lineno=line)
             if attribute:
                 value = nodes.Getattr(value, attribute, "load", lineno=line)
-            told += [nodes.Const(name, lineno=line), value]
+            arguments += [nodes.Const(name, lineno=line), value]
         assign = nodes.EnvironmentAttribute("recorder.assign", lineno=line)
-        call = nodes.Call(assign, told, [], None, None, lineno=line)
+        call = nodes.Call(assign, arguments, [], None, None, lineno=line)
         return nodes.ExprStmt(call, lineno=line)
 
 

@@ -250,17 +250,17 @@ def _make(
     run: Callable[..., Any],
 ) -> FunctionTool:
     _check_options(options)
-    said: ToolOptions = {}
+    merged: ToolOptions = {}
     for source in (_read_mark(given), options):  # the caller has the last word
         for option, value in source.items():
             if value is not None:
-                said[option] = value
-    name = said.get("name") or getattr(given, "__name__", None)
+                merged[option] = value
+    name = merged.get("name") or getattr(given, "__name__", None)
     if name is None or name == "<lambda>":
         hint = "Use FunctionTool.from_function(function, name=...)"
         raise ToolError(f"{given!r} has no valid name for a tool", hint=hint)
     signature = read(given)
-    description = said.get("description")
+    description = merged.get("description")
     if description is None:
         description = signature.description
     return FunctionTool(
@@ -268,11 +268,11 @@ def _make(
         parameters=signature.schema,
         description=description,
         function=run,
-        strict=said.get("strict"),
+        strict=merged.get("strict"),
         bind=signature.bind,
-        read_only=said.get("read_only", False),
-        cost=said.get("cost"),
-        isolation=read_isolation(said.get("isolate", False)),
+        read_only=merged.get("read_only", False),
+        cost=merged.get("cost"),
+        isolation=read_isolation(merged.get("isolate", False)),
     )
 
 

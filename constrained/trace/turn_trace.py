@@ -179,7 +179,7 @@ def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTr
 def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:
     """The trace of a turn of whose tokens nothing is known."""
     source = TurnSource(
-        turn.parser,
+        turn.make_parser,
         None if turn.completer is None else turn.completer.grammar,
         turn.prefix.text,
         isinstance(turn.policy.answer, JsonAnswer),

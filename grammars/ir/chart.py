@@ -177,9 +177,9 @@ class Chart:
             text: all of it; it begins as before.
         """
         tokens = self._find_tokens(text)
-        begun, self._open = self._open, []
+        rows, self._open = self._open, []
         since, self.text = len(self.text), text
-        for row in begun:
+        for row in rows:
             self._scan(row, since, tokens)
         while self._due:
             start = min(self._due)

@@ -226,19 +226,19 @@ class Completer:
         of two alternatives and raw text in the other, and is the latter then, behind which more has
         to come."""
         found: list[tuple[int, Chart, Completion]] = []
-        begun = chart
+        extended = chart
         for character in ending:
-            begun = _read_on(begun, character)
-            if not begun.goes_on():
+            extended = _read_on(extended, character)
+            if not extended.goes_on():
                 break
-            written = len(begun.text) - len(chart.text)
-            for rest in begun.find_endings(self._shortest):
+            written = len(extended.text) - len(chart.text)
+            for rest in extended.find_endings(self._shortest):
                 if rest.size <= MOST_SPELLED:
-                    found.append((written + rest.size, begun, rest))
+                    found.append((written + rest.size, extended, rest))
         tried: set[str] = set()
-        for _, begun, rest in sorted(found, key=itemgetter(0)):
-            whole = begun.text + rest.spell()
-            if whole not in tried and self._ends(begun, whole):
+        for _, extended, rest in sorted(found, key=itemgetter(0)):
+            whole = extended.text + rest.spell()
+            if whole not in tried and self._ends(extended, whole):
                 return whole.removeprefix(chart.text)
             tried.add(whole)
             if len(tried) == MOST_TRIED:

@@ -153,10 +153,10 @@ class _Lowering:
         stated = self._flattening.drop_unevaluated(schema, at)
         if "$ref" not in stated and "allOf" not in stated:
             return self._lower_unconjoined(stated, at)
-        said = drop_annotations(stated)
-        if "$ref" in said and (self._flattening.references_stand_alone or len(said) == 1):
-            return self._refer(said["$ref"], at)
-        return self._lower_conjunction(said, at)
+        keywords = drop_annotations(stated)
+        if "$ref" in keywords and (self._flattening.references_stand_alone or len(keywords) == 1):
+            return self._refer(keywords["$ref"], at)
+        return self._lower_conjunction(keywords, at)
 
     def _refer(self, pointer: Json, at: str) -> Node:
         """A `$ref` alone; what it leads to becomes a definition."""

@@ -109,14 +109,14 @@ def spell_words(
 def group_by_kind(
     nodes: Iterable[Flat], tags: TaggedArguments
 ) -> tuple[tuple[str, tuple[Flat, ...]], ...]:
-    """The nodes by the way in which their type is told; one group where no type is told."""
+    """Groups nodes by the type that the format writes for them; one group if it writes no types."""
     if not tags.kinds:
         return (("", tuple(nodes)),)
     groups: dict[str, list[Flat]] = {}
     for node in nodes:
         for single in _part(node):
-            groups.setdefault(_tell(single, tags), []).append(single)
-    return tuple((told, tuple(group)) for told, group in groups.items())
+            groups.setdefault(_find_node_kind(single, tags), []).append(single)
+    return tuple((kind, tuple(group)) for kind, group in groups.items())
 
 
 def _part(node: Flat) -> Iterable[Flat]:
@@ -139,7 +139,7 @@ _EXAMPLES: tuple[tuple[type, Json], ...] = (
 )
 
 
-def _tell(node: Flat, tags: TaggedArguments) -> str:
+def _find_node_kind(node: Flat, tags: TaggedArguments) -> str:
     if isinstance(node, Constant):
         return find_kind(tags, node.values[0])
     if isinstance(node, Number):

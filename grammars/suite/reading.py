@@ -310,13 +310,13 @@ def _without_spelling(value: Json) -> Json:
 
 def _without_types(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Calls whose arguments are text, each of them."""
-    told: list[tuple[str, Any]] = []
+    untyped: list[tuple[str, Any]] = []
     for name, arguments in calls:
         if isinstance(arguments, dict):
             members = cast(dict[str, Any], arguments).items()
             arguments = {key: _without_type(value) for key, value in members}
-        told.append((name, arguments))
-    return told
+        untyped.append((name, arguments))
+    return untyped
 
 
 def _without_type(value: object) -> str:

@@ -10,8 +10,8 @@ from constrained.engine.options import read_options
 from constrained.errors import RequestError
 from constrained.model_files.sources import HUB
 from constrained.remote.address import is_address
-from server import command as serve_command
-from server.command import SEQUENCES, complete_options
+from server.commands.serve import complete_options
+from server.commands.serve_options import SEQUENCES, add_serve_options
 from server.models.model_files import OfferedModel, find_offers, name_first
 
 ALONE = ("batch_dir", "mcp", "mcp_config", "models_max", "models_memory", "sleep_idle_seconds")
@@ -59,7 +59,7 @@ class ClusterOptions:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options: those of `serve`, and those of a cluster."""
-    serve_command.add(parser)
+    add_serve_options(parser)
     group = parser.add_argument_group("cluster")
     _add_replica_options(group)
     help = "processes that take requests, make prompts and grammars; default: 1"

@@ -10,7 +10,8 @@ from constrained.commands.options import LOCAL_HOST, PORT
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from server.cluster.cluster_options import add_options, read_cluster
-from server.command import LOCAL, start_log
+from server.commands.serve import start_log
+from server.commands.serve_options import LOCAL
 
 LOG = logging.getLogger("constrained.server")
 

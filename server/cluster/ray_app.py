@@ -39,7 +39,9 @@ from server.cluster.cluster_options import ClusterModel, ClusterOptions, read_wo
 from server.cluster.engine_replica import EngineReplica
 from server.cluster.front_model import FrontModel, ReplicaFacts, load_front
 from server.cluster.turn_order import Answer, Failed, ReplicaLostError, TurnOrder
-from server.command import find_store, prepare_process, read_settings, start_log
+from server.commands.serve import start_log
+from server.commands.serve_options import read_settings
+from server.commands.server_process import find_store, tune_process
 from server.models.embedding_options import find_embedding_service
 from server.models.model_files import load_model
 from server.models.served_models import ModelBounds
@@ -142,7 +144,7 @@ class FrontDeployment:
     async def __init__(self, given: ClusterOptions, engines: list[DeploymentHandle]):
         options = given.options
         start_log(options)
-        prepare_process(options)
+        tune_process(options)
         settings = read_settings(options)
         sources = [
             await _make_source(model, handle)

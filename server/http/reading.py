@@ -24,7 +24,7 @@ from server.http.serving import find_named_service
 from server.models.served_models import ServedModels
 from server.settings import Settings
 from server.time_left import find_time_left, start_time
-from server.turns.openai_fields import ANSWERS
+from server.turns.fields.openai_fields import ANSWERS
 from server.turns.service import Service
 
 T = TypeVar("T")

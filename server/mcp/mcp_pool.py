@@ -15,7 +15,7 @@ from constrained.errors import BusyError, Error, RequestError
 from constrained.mcp.server import McpServer, ServerAddress
 from constrained.mcp.servers import McpServers, connect_mcp
 from constrained.mcp.tool_names import make_word
-from server.mcp.approval import Approval
+from server.mcp.forced_approval import ForcedApproval
 from server.mcp.hosted_tools import BorrowedServer, HostedTool, ListedServer
 
 LOG = logging.getLogger("constrained.server")
@@ -74,7 +74,7 @@ class McpPool:
         servers: Sequence[McpServer],
         timeout: float,
         *,
-        approval: Approval = Approval.NONE,
+        approval: ForcedApproval = ForcedApproval.NONE,
         most: int = MOST_OPEN,
         idle_seconds: float = IDLE_SECONDS,
     ):

@@ -72,14 +72,14 @@ class ActiveRun:
         Raises:
             Error: it cannot be.
         """
-        begun = asyncio.ensure_future(self._actions.begun.wait())
+        compiled = asyncio.ensure_future(self._actions.begun.wait())
         try:
-            await asyncio.wait({begun, self._task}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({compiled, self._task}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             self.cancel()
             raise
         finally:
-            begun.cancel()
+            compiled.cancel()
         if self._actions.compiled is None:
             failure = await self._events.get()
             assert isinstance(failure, _Failure)

@@ -1,4 +1,4 @@
-"""A request whose turns are being generated, and the events of these turns as they come."""
+"""A request whose turns are being generated, and the stream of their events."""
 
 import asyncio
 import logging
@@ -18,50 +18,53 @@ from constrained.errors import AbandonedError
 from constrained.reply import Reply, Usage
 from constrained.schedule.worker import AsyncStream
 from constrained.trace.turn_trace import FAILED, TurnTrace, describe_turn
-from grammars.turn import ToolCall
 from server.caller import find_key, find_owner, find_request_id, is_background
 from server.errors import as_http_error
-from server.observe.request_record import Durations, RequestRecord
+from server.observe.request_record import RequestRecord
 from server.observe.trace_file import TracedRequest, name_key
 from server.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_instead, compile_request
+from server.turns.reply_record import make_record
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 LOG = logging.getLogger("constrained.server")
-MOSTLY = 0.9  # of a prompt that was in the cache: nothing worth a warning was lost
 
 
 @dataclass(frozen=True)
 class TurnStarted:
-    """A turn of a run begins; the events behind this one are of it."""
+    """Event: a turn of a run begins; the next events belong to it."""
 
     compiled: CompiledRequest
 
 
 @dataclass(frozen=True)
 class CallAnswered:
-    """What became of a call of a turn that this server has carried out, and its number there. Calls
-    that are left to the client are not answered."""
+    """Event: this server has executed a call of the turn. Calls that the client executes have none.
+
+    Args:
+        index: the number of the call in its turn, from 0.
+        result: its result.
+    """
 
     index: int
     result: CallResult
 
 
 TurnEvent: TypeAlias = StreamEvent | TurnStarted | CallAnswered | Reply
-"""An event of a turn, or of a run of several (`server.runs`); the reply comes last. That of a run
-is the reply of its last turn, with the usage of all."""
+"""An event of a turn, or of a run of several turns (`server.runs`). The reply comes last. The reply
+of a run is that of its last turn, with the usage of all turns."""
 TurnEvents: TypeAlias = tuple[int, Sequence[TurnEvent]]
-"""The number of a choice, and events of its turn."""
+"""The number of a choice, from 0, and events of its turn."""
 
 
 @dataclass(frozen=True)
 class LaunchedTurn:
-    """A turn under way.
+    """A turn that is being generated.
 
     Args:
         stream: its events.
-        failed_traces: takes its trace, if the turn is traced and fails.
+        failed_traces: gets the trace of the turn, if it is traced and fails.
     """
 
     stream: AsyncStream[Reply]
@@ -69,12 +72,12 @@ class LaunchedTurn:
 
 
 class ActiveRequest:
-    """A request under way.
+    """A request whose turns are being generated.
 
     Args:
         compiled: the request, with prompt and grammar.
-        turns: one for each choice; of several prompts, those of the first come first.
-        compile_seconds: that it took to compile the request.
+        turns: one for each choice; with several prompts, first those of the first prompt.
+        compile_seconds: how long it took to compile the request.
     """
 
     def __init__(
@@ -100,8 +103,11 @@ class ActiveRequest:
             self._events = _merge(followed)
 
     async def wait(self, seconds: float) -> None:
-        """Waits until there is an event, at most so long: what is refused at once is then refused
-        with its status, and not in a stream whose status is 200 already.
+        """Waits for the first event. If the request is refused at once, the response then has the
+        status of the error, and is not a stream with status 200.
+
+        Args:
+            seconds: how long to wait at most.
 
         Raises:
             Error: as `follow`.
@@ -112,8 +118,8 @@ class ActiveRequest:
             task.result()
 
     async def follow(self) -> AsyncIterator[TurnEvents]:
-        """The events of all choices in the order in which they come, those together that are there;
-        the last one of a choice is its reply. Leaving the loop ends the turns.
+        """Yields the events of all choices as they come, in batches. The last event of a choice is
+        its reply. Leaving the loop cancels the turns.
 
         Raises:
             Error: as in `Model.call`; the other turns end as well.
@@ -134,7 +140,7 @@ class ActiveRequest:
         return number, [self._note(number, event) for event in events]
 
     def _note(self, number: int, event: TurnEvent) -> TurnEvent:
-        """Notes a reply for the operator; returns the event as the client is to have it."""
+        """Notes a reply for the operator; returns the event for the client."""
         if not isinstance(event, Reply):
             return event
         self._finished.add(number)
@@ -145,8 +151,8 @@ class ActiveRequest:
         return self._keep_trace(number, event)
 
     def _keep_trace(self, number: int, reply: Reply) -> Reply:
-        """Hands the trace over to the file, if there is one; the reply has it only if the client
-        has asked for it."""
+        """Writes the trace to the trace file, if there is one; removes it from the reply unless the
+        client wants it."""
         service = self.compiled.service
         if reply.trace is None or service.traces is None:
             return reply
@@ -156,7 +162,7 @@ class ActiveRequest:
         return replace(reply, trace=None)
 
     def _note_unfinished(self, number: int, ended: Future[Reply]) -> None:
-        """Notes a turn whose reply nobody has got: it was cancelled, or has failed."""
+        """Notes a turn without a reply for the client: it was cancelled, or has failed."""
         reply, fault = self._make_empty(), None
         if not ended.cancelled():
             match ended.exception():
@@ -174,14 +180,14 @@ class ActiveRequest:
         trace = reply.trace
         if fault is not None and self._turns[number].failed_traces:
             trace = self._turns[number].failed_traces[-1]
-        if trace is None:  # there are no tokens, but it can be seen what was asked
+        if trace is None:  # without tokens, but it shows the request
             finish = "cancelled" if fault is None else FAILED
             trace = describe_turn(self.compiled.turn, finish=finish)
         error = "" if fault is None else fault.message
         service.traces.note(self._name_choice(number, error), trace)
 
     def _make_empty(self) -> Reply:
-        """In place of the reply of a turn that has none."""
+        """An empty reply, for a turn that has none."""
         usage = Usage(len(self.compiled.turn.tokens), 0, 0)
         return Reply("", "", (), "cancelled", usage, unfinished="", text="")
 
@@ -203,7 +209,7 @@ class ActiveRequest:
             elapsed_seconds=elapsed,
             request_id=self._request_id,
         )
-        if not is_first:  # what the request does counts once, however many choices it has
+        if not is_first:  # these belong to the request, not to each choice
             record = replace(record, lost_prefix="", repeated_calls=0)
         if error:
             record = replace(record, finish=FAILED, error=error)
@@ -215,7 +221,7 @@ class ActiveRequest:
             self._warn(record)
 
     def _warn(self, record: RequestRecord) -> None:
-        """Says why the prompt was computed again, and that the conversation goes in circles."""
+        """Logs why the prompt was computed again, and which calls the conversation repeats."""
         request = self.compiled.request
         if request.lost_prefix is not None and record.lost_prefix:
             counts = f"{record.cached_tokens} of {record.prompt_tokens} tokens were cached"
@@ -226,9 +232,9 @@ class ActiveRequest:
             LOG.warning("the conversation has the same call of %s %d times", name, count)
 
     def cancel(self) -> None:
-        """Ends the turns within one step; does nothing if they are over."""
+        """Cancels the turns within one step; does nothing if they are over."""
         if self._first is not None and not self._first.cancel() and not self._first.cancelled():
-            self._first.exception()  # else asyncio logs that nobody has asked for it
+            self._first.exception()  # else asyncio logs that it was never retrieved
         for turn in self._turns:
             turn.stream.cancel()
         unfinished = set(range(len(self._turns))) - self._finished
@@ -269,21 +275,21 @@ def launch(
     instead: CompiledTurn | None = None,
     timeout: float | None = None,
 ) -> list[LaunchedTurn]:
-    """Starts the turns of a request: for each that was compiled, one for each choice.
+    """Starts the turns of a request: for each compiled turn, one for each choice.
 
     Args:
         service: the model.
         options: of the request.
-        turns: those that were compiled.
-        instead: the turn that takes the place of one with a call that the model is not sure of.
-        timeout: seconds; None: any time.
+        turns: the compiled turns.
+        instead: the turn that replaces one with a call that the model is unsure of.
+        timeout: in seconds; None: no limit.
 
     Raises:
-        Error: as in `Model.stream_turn`; then none is under way.
+        Error: as in `Model.stream_turn`; then no turn has started.
     """
     is_traced = options.trace or service.traces is not None
     launched: list[LaunchedTurn] = []
-    owner = find_owner()  # of all choices: they are one request
+    owner = find_owner()  # the same for all choices: they are one request
     try:
         for turn in turns:
             max_tokens = options.max_tokens
@@ -317,7 +323,7 @@ def launch(
 
 
 def _vary_seed(sampling: Sampling, number: int) -> Sampling:
-    """The sampling of one of several choices, which would all be the same with one seed."""
+    """Gives each choice a seed of its own; with the same seed, all would be equal."""
     if sampling.seed is None or number == 0:
         return sampling
     return replace(sampling, seed=(sampling.seed + number) % SEEDS)
@@ -349,7 +355,7 @@ async def _follow(stream: AsyncStream[Reply], number: int) -> AsyncGenerator[Tur
 
 
 async def _merge(streams: Sequence[AsyncIterator[TurnEvents]]) -> AsyncGenerator[TurnEvents, None]:
-    """The events of several turns, as they come."""
+    """Merges the events of several turns, as they come."""
     queue: asyncio.Queue[TurnEvents | Exception | None] = asyncio.Queue()
 
     async def read(stream: AsyncIterator[TurnEvents]) -> None:
@@ -357,7 +363,7 @@ async def _merge(streams: Sequence[AsyncIterator[TurnEvents]]) -> AsyncGenerator
             async for come in stream:
                 queue.put_nowait(come)
             queue.put_nowait(None)
-        except Exception as error:  # raised by whoever reads the queue
+        except Exception as error:  # raised where the queue is read
             queue.put_nowait(error)
 
     tasks = [asyncio.create_task(read(stream)) for stream in streams]
@@ -376,64 +382,3 @@ async def _merge(streams: Sequence[AsyncIterator[TurnEvents]]) -> AsyncGenerator
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def make_record(
-    compiled: CompiledRequest,
-    reply: Reply,
-    *,
-    compile_seconds: float,
-    elapsed_seconds: float,
-    request_id: str = "",
-) -> RequestRecord:
-    """The record of a reply.
-
-    Args:
-        compiled: the request.
-        compile_seconds: that it took to compile it.
-        elapsed_seconds: from when it was compiled until the reply was complete.
-        request_id: as in the header `x-request-id`.
-    """
-    usage, timings, turn = reply.usage, reply.timings, compiled.turn
-    decoding = timings.prompt_seconds + timings.generation_seconds
-    lost = compiled.request.lost_prefix
-    if usage.cached_tokens > MOSTLY * usage.prompt_tokens:
-        lost = None  # what has changed is not in the prompt, or at its end
-    return RequestRecord(
-        model=compiled.service.name,
-        format=turn.format.name,
-        finish=reply.finish_reason,
-        prompt_tokens=usage.prompt_tokens,
-        cached_tokens=usage.cached_tokens,
-        completion_tokens=usage.completion_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        discarded_tokens=usage.discarded_tokens,
-        drafted_tokens=usage.drafted_tokens,
-        accepted_tokens=usage.accepted_tokens,
-        forward_passes=usage.forward_passes,
-        durations=Durations(
-            compile=compile_seconds,
-            queue=max(0.0, elapsed_seconds - decoding),
-            prefill=timings.prompt_seconds,
-            generation=timings.generation_seconds,
-        ),
-        tools=len(turn.tools),
-        calls=_judge(reply.calls),
-        prompt_hash=compiled.head_hash or "",
-        grammar_hash=compiled.grammar_hash or "",
-        lost_prefix="" if lost is None else lost.part.value,
-        repeated_calls=len(compiled.request.repeated_calls),
-        request_id=request_id,
-    )
-
-
-def _judge(calls: Sequence[ToolCall]) -> tuple[tuple[str, str], ...]:
-    judged = list[tuple[str, str]]()
-    for call in calls:
-        outcome = "valid"
-        if call.truncated:
-            outcome = "truncated"
-        elif not call.valid:
-            outcome = "unfit"
-        judged.append((call.name, outcome))
-    return tuple(judged)

@@ -1,10 +1,10 @@
-"""A request with its prompt and its grammar, and what the reply says of how it was compiled."""
+"""Compiles a request to prompt and grammar; and what headers and notes of the reply say of it."""
 
 import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,17 +13,14 @@ from constrained.reply import Reply
 from constrained.tools.offer import Refusal
 from constrained.trace.turn_trace import write_confidence
 from grammars.turn import ToolCall
-from server.caller import find_owner, find_salt
+from server.caller import find_owner
 from server.errors import cut_middle
-from server.observe.repeated_calls import find_repeated_calls
-from server.settings import Settings
 from server.turns.offered_tools import SkippedTool
-from server.turns.reasoning import Effort, ReasoningPlan, ReasoningRequest, plan_reasoning
+from server.turns.reasoning import ReasoningPlan
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 LOG = logging.getLogger("constrained.server")
-REPEATED = 3  # times the same call in one conversation
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
 MOST_OF_NAME = 1_000  # characters of a name that a client has made up, in notes and in the log
@@ -31,12 +28,12 @@ MOST_OF_NAME = 1_000  # characters of a name that a client has made up, in notes
 
 @dataclass(frozen=True)
 class CompiledRequest:
-    """A request that is ready to be generated.
+    """A request whose prompt and grammar are ready.
 
     Args:
-        service: the model that it is for.
-        request: what is asked.
-        turn: prompt and grammar; of a request with several prompts, those of the first.
+        service: the model that the request is for.
+        request: the request, as `complete_request` returns it.
+        turn: its prompt and grammar; if it has several prompts, those of the first.
     """
 
     service: Service
@@ -45,30 +42,30 @@ class CompiledRequest:
 
     @property
     def reasoning(self) -> ReasoningPlan:
-        """What becomes of what the request says of reasoning."""
+        """The reasoning that the turn gets."""
         return self.request.plan
 
     @cached_property
     def ignored_fields(self) -> list[str]:
-        """The fields that were ignored, by their names, as far as these are shown."""
+        """The names of the fields that were ignored; long names are shortened."""
         return [cut_middle(name, MOST_OF_NAME) for name in self.request.ignored_fields]
 
     @cached_property
     def grammar_hash(self) -> str | None:
-        """Names the grammar, which may have megabytes; None: there is none."""
+        """A hash of the grammar; None: there is no grammar."""
         return None if self.turn.grammar is None else _hash_text(self.turn.grammar)
 
     @cached_property
     def head_hash(self) -> str | None:
-        """Names the prefix of all prompts with these tools and system messages; None: there is
-        none."""
+        """A hash of the prefix that all prompts with these tools and system messages share; None:
+        they share none."""
         shared = self.turn.prompt.breakpoints.shared
         return _hash_text(repr(self.turn.tokens[:shared])) if shared else None
 
     @property
     def headers(self) -> dict[str, str]:
-        """Response headers: the tool format, hashes of prompt and grammar, and what could not be
-        done as asked."""
+        """Response headers: the tool format, hashes of prompt and grammar, and which wishes of the
+        request are not fulfilled."""
         turn = self.turn
         headers = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
         if self.head_hash is not None:
@@ -90,9 +87,8 @@ class CompiledRequest:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """The field `constrained` of a reply, which no dialect knows: tools that were refused,
-        fields that were ignored, and with `--show-grammar` the grammar. Empty if there is nothing
-        to say."""
+        """The field `constrained` of a reply, which no dialect has: tools that were refused, fields
+        that were ignored, and the grammar with `--show-grammar`. Empty if there are no notes."""
         notes: dict[str, Any] = {}
         if self.turn.refused:
             notes["refused_tools"] = [self._show_refusal(tool) for tool in self.turn.refused]
@@ -117,14 +113,19 @@ class CompiledRequest:
         return {"constrained": notes} if notes else {}
 
     def annotate_end(self, reply: Reply) -> dict[str, Any]:
-        """All notes, if there are any that only the end of the reply brings; the others are said
-        where it begins."""
+        """All notes, if the end of the reply adds any; {} otherwise, since the other notes are sent
+        at its start."""
         notes = self.annotate({0: reply})
         return notes if notes != self.notes else {}
 
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
-        """The notes, the values that would have gone on without end, where another replica went on,
-        and the remote engine that has drawn the tokens, of replies by number."""
+        """All notes, including those that only complete replies have: values that repeated
+        themselves and were ended, positions where another replica took over, the remote engine,
+        and the confidence.
+
+        Args:
+            replies: by the number of the choice.
+        """
         further: dict[str, Any] = {}
         ended: list[dict[str, Any]] = []
         resumed: list[dict[str, Any]] = []
@@ -145,7 +146,7 @@ class CompiledRequest:
         return {"constrained": {**self.notes.get("constrained", {}), **further}}
 
     def _show_confidence(self, reply: Reply) -> dict[str, Any]:
-        """How likely the reply was, with what was written beside it and in its place."""
+        """How likely the reply was, and the other turns that were generated for it."""
         shown: dict[str, Any] = {}
         if reply.call_probability is not None:
             shown["call_probability"] = reply.call_probability
@@ -175,67 +176,13 @@ class CompiledRequest:
         return shown
 
 
-def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
-    """The request with what the server decides. That takes its time where the conversation is long
-    or there are many tools, and has no place on the event loop."""
-    compiler = service.model.compiler
-    settings = service.settings
-    plan = plan_reasoning(
-        _choose_reasoning(request.reasoning, settings),
-        has_block=compiler.format.reasoning is not None,
-        variables=compiler.template.variables,
-    )
-    job = request.job
-    salt = find_salt(job.cache_salt, is_shared=settings.share_cache)
-    job = replace(
-        job,
-        cache_salt=salt,
-        messages=service.call_ids.restore(job.messages),
-        think=plan.think,
-        reasoning_budget=plan.budget,
-        # Variables that the client itself gives win over those that its effort stands for.
-        template_kwargs={**settings.template_kwargs, **plan.variables, **job.template_kwargs},
-        date=service.dates.find(job.messages, salt),
-    )
-    given = request.generation
-    generation = replace(
-        given,
-        max_tokens=settings.max_tokens if given.max_tokens is None else given.max_tokens,
-        stop=tuple(dict.fromkeys((*given.stop, *settings.stop))),
-    )
-    return replace(
-        request,
-        job=job,
-        generation=generation,
-        plan=plan,
-        is_known=compiler.knows(job),
-        lost_prefix=service.prefixes.note(job.messages, job.tools, salt),
-        repeated_calls=tuple(find_repeated_calls(job.messages, REPEATED)),
-    )
-
-
-def _choose_reasoning(asked: ReasoningRequest, settings: Settings) -> ReasoningRequest:
-    """What the request says of reasoning; where it says nothing, what the operator says."""
-    if asked.is_given:
-        if asked.budget is None and not asked.is_off:
-            return replace(asked, budget=settings.reasoning_budget)
-        return asked
-    match settings.reasoning:
-        case None:
-            return ReasoningRequest(budget=settings.reasoning_budget)
-        case True:
-            return ReasoningRequest(Effort.MEDIUM, settings.reasoning_budget)
-        case False:
-            return ReasoningRequest(Effort.NONE)
-
-
 async def compile_request(
     service: Service, request: TurnRequest, timeout: float | None = None
 ) -> CompiledRequest:
     """Writes the prompt of a request and builds its grammar.
 
     Args:
-        request: a complete one, see `complete_request`.
+        request: as `complete_request` returns it.
 
     Raises:
         Error: as in `Model.compile`; of a tool, with its place in the request.
@@ -253,8 +200,10 @@ async def compile_request(
 async def compile_instead(
     compiled: CompiledRequest, timeout: float | None = None
 ) -> CompiledTurn | None:
-    """Compiles the turn that takes the place of one with a call that the model is not sure of;
-    None: the request wants none.
+    """Compiles the turn that replaces one with a call that the model is unsure of.
+
+    Returns:
+        The turn; None: the request wants no such replacement.
 
     Raises:
         Error: as `compile_request`.
@@ -268,7 +217,7 @@ async def compile_instead(
 
 
 def _name_type(tool: SkippedTool) -> str:
-    """The type of a tool that was left out, as far as it is shown."""
+    """The type of a tool that was left out; a long one is shortened."""
     return cut_middle(tool.type, MOST_OF_NAME)
 
 
@@ -277,7 +226,7 @@ def _hash_text(text: str) -> str:
 
 
 def _as_header(text: str) -> str:
-    """The text as far as a header can have it: printed ASCII, no space at its ends."""
+    """The text as a header value: printable ASCII, no space at its ends, limited in length."""
     return json.dumps(text)[1:-1].replace("\x7f", "\\u007f")[:MAX_HEADER].strip()
 
 

@@ -1,4 +1,4 @@
-"""The model that is served, with what the server keeps between requests."""
+"""A served model, with what the server keeps between requests."""
 
 from dataclasses import dataclass, field
 
@@ -17,15 +17,15 @@ class Service:
     """A model that is served, and the settings of the server.
 
     Args:
-        model: closed when the server ends.
-        settings: how the server behaves.
+        model: the model.
+        settings: of the server.
         call_ids: the ids that the model wrote in its calls.
         dates: when conversations began.
-        prefixes: what the last requests were made of.
-        counters: what `/metrics` shows.
-        telemetry: takes a span for each reply; None: nobody does.
-        traces: takes a trace of each reply; None: nobody does.
-        name: what clients know the model as.
+        prefixes: the parts of the last prompts, to find out why a cache was of no use.
+        counters: the figures of `/metrics`.
+        telemetry: exports a span for each reply; None: no spans.
+        traces: writes a trace of each reply; None: no traces.
+        name: the name of the model in the API.
     """
 
     model: Model

@@ -1,4 +1,4 @@
-"""A request to the model: the one value that every dialect decodes its JSON to."""
+"""The request of a turn: every dialect decodes its JSON to this value."""
 
 from dataclasses import dataclass, field
 
@@ -17,8 +17,8 @@ class ReplyChoice:
     """Which turn becomes the reply.
 
     Args:
-        best_of: of how many turns the likeliest is chosen.
-        doubt: what happens to calls that the model is not sure of.
+        best_of: how many turns are generated; the most likely one becomes the reply.
+        doubt: what happens to calls that the model is unsure of.
     """
 
     best_of: int = 1
@@ -26,7 +26,7 @@ class ReplyChoice:
 
     @property
     def takes_back(self) -> bool:
-        """True if another turn takes the place of one with such a call."""
+        """True if a turn with an unsure call is replaced by another one."""
         return self.doubt.unsure is not Unsure.APPROVE
 
     @property
@@ -37,16 +37,16 @@ class ReplyChoice:
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """The generation of replies, once there are a prompt and a grammar.
+    """Options of a request that change neither its prompt nor its grammar.
 
     Args:
-        max_tokens: the most tokens of a reply; None: as many as the context has room for.
+        max_tokens: the maximum number of tokens of a reply; None: as many as fit into the context.
         sampling: how tokens are drawn.
-        stop: stop texts: the content ends in front of the first of them.
-        logprobs: how many alternatives are shown for each token; None: no log probabilities.
-        choices: how many replies (OpenAI's `n`).
-        progress: what the chunks say of how far the turns are.
-        ignore_eos: the model does not end a turn by itself.
+        stop: stop texts: the content ends before the first of them.
+        logprobs: how many alternatives the reply has for each token; None: no log probabilities.
+        choices: the number of replies (OpenAI's `n`).
+        progress: what the chunks of a stream say about the progress of the turns.
+        ignore_eos: the model cannot end a turn by itself.
         trace: note what decided about each token.
         choice: which turn becomes the reply.
     """
@@ -72,21 +72,21 @@ class TurnRequest:
     """A request, whatever its dialect.
 
     Args:
-        job: messages, tools and what the reply has to be. `complete_request` fills in its fields
-            of reasoning, its date and the ids of its calls.
+        job: messages, tools and the form of the reply. `complete_request` fills in reasoning, date
+            and the ids of calls.
         generation: how replies are generated.
-        reasoning: what the request says of reasoning.
+        reasoning: the reasoning that the request asks for.
         ignored_fields: fields of the request that the server does not know.
         normalised: in how many places volatile text was made constant, see
             `server.turns.stable_prompts`.
-        plan: what becomes of what the request says of reasoning.
-        is_known: the grammar of the job is kept, see `Compiler.knows`.
+        plan: the reasoning that the turn gets; filled in by `complete_request`.
+        is_known: True if the grammar of the job is in the cache, see `Compiler.knows`.
         tools: how the client knows the tools of the job.
-        lost_prefix: the part that has changed since the request before it in its conversation, if
-            one has, so that what was computed of the prompt is of little use.
-        repeated_calls: calls that the conversation has three times or more: names, and how often.
-        max_calls: how many calls this server carries out; None: any number.
-        spent: on calls that it has carried out already, in front of the first turn.
+        lost_prefix: the first part of the prompt that differs from the previous request of the
+            conversation, if little of the cache can be used for that reason; otherwise None.
+        repeated_calls: calls that the conversation has three times or more: names and counts.
+        max_calls: how many calls this server may execute; None: any number.
+        spent: time and number of the calls that it has executed before the first turn.
     """
 
     job: Job

@@ -31,8 +31,8 @@ NO = ("", "n", "no")
 class _Question:
     """A question that waits for the thread that reads the terminal."""
 
-    def __init__(self, asked: "Elicitation"):
-        self.asked = asked
+    def __init__(self, elicitation: "Elicitation"):
+        self.elicitation = elicitation
         self.answer: Future[Mapping[str, Any] | bool | None] = Future()
 
 
@@ -58,13 +58,13 @@ class CallExecutor:
         if not is_free and (verdict := self._approve(call)) is not True:
             return decline(call, verdict)
         with ThreadPoolExecutor(1, thread_name_prefix="tool") as pool:
-            begun = BegunCall(pool, partial(aexecute_call, call, tools))
+            running = BegunCall(pool, partial(aexecute_call, call, tools))
             try:
-                self._answer_until(begun)
+                self._answer_until(running)
             except BaseException:
-                begun.cancel()
+                running.cancel()
                 raise
-            return begun.result()
+            return running.result()
 
     def _approve(self, call: ToolCall) -> Verdict:
         if self._read is None:
@@ -75,15 +75,15 @@ class CallExecutor:
             return True
         return False if line.lower() in NO else line
 
-    def _answer_until(self, begun: BegunCall[CallResult]) -> None:
+    def _answer_until(self, running: BegunCall[CallResult]) -> None:
         """Asks the user what servers ask, until a call is done."""
         self._questions = questions = queue.SimpleQueue[_Question | None]()
-        begun.call_back(lambda: questions.put(None))
+        running.call_back(lambda: questions.put(None))
         try:
             while (question := questions.get()) is not None:
                 answer = None
                 try:
-                    answer = self._ask(question.asked)
+                    answer = self._ask(question.elicitation)
                 finally:
                     question.answer.set_result(answer)
         finally:
@@ -111,8 +111,8 @@ class CallExecutor:
         content: dict[str, Any] = {}
         required = question.schema.get("required", ())
         for name, schema in question.schema.get("properties", {}).items():
-            asked = escape_controls(f"({name}{_describe(schema)}): ")
-            value = self._ask_for_value(f"{about} {asked}", schema)
+            prompt = escape_controls(f"({name}{_describe(schema)}): ")
+            value = self._ask_for_value(f"{about} {prompt}", schema)
             if value is not None:
                 content[name] = value
             elif name in required:

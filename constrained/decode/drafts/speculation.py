@@ -108,8 +108,8 @@ class Speculation(TurnPart):
         if self._lookup is not None:
             self._lookup.charge(copied, saved)
         if self._drafter is not None:
-            asked = self._drafted - copied
-            self._drafter.budget.charge(asked, self._saved - saved)
+            of_model = self._drafted - copied
+            self._drafter.budget.charge(of_model, self._saved - saved)
 
     def rewind(self, count: int) -> None:
         if self._lookup is not None:

@@ -37,7 +37,7 @@ _OPENERS = ("{", "[", '{"', '["', '"')
 
 
 @dataclass(frozen=True)
-class Watch:
+class CheckedSchemas:
     """The schemas that a turn is checked against.
 
     Args:
@@ -70,14 +70,14 @@ class EventBuffer:
     """Lets the events of one turn through, in order, as soon as they may be sent.
 
     Args:
-        watch: the schemas to check against.
+        schemas: the schemas to check against.
 
     Attributes:
         fault: the first thing that did not fit; nothing is let through from then on.
     """
 
-    def __init__(self, watch: Watch):
-        self._watch = watch
+    def __init__(self, schemas: CheckedSchemas):
+        self._schemas = schemas
         self._queue: list[StreamEvent] = []
         self._content: list[str] = []
         # Of the call under way: which arguments are checked, by which schema (None: no more).
@@ -125,9 +125,9 @@ class EventBuffer:
         Args:
             is_whole: it was not cut.
         """
-        if self._waiting == ANSWER and self._watch.answer is not None and is_whole:
+        if self._waiting == ANSWER and self._schemas.answer is not None and is_whole:
             try:
-                read_answer(self._watch.answer, "".join(self._content))
+                read_answer(self._schemas.answer, "".join(self._content))
             except ReplyError:
                 self._blame(ANSWER, is_final=True)
             self._waiting = None
@@ -149,7 +149,7 @@ class EventBuffer:
                 self._read(event)
             case CallRead(index, call):
                 self._finish(index, call)
-            case ContentDelta(text) if self._watch.answer is not None:
+            case ContentDelta(text) if self._schemas.answer is not None:
                 if not self._content:
                     is_opener = text.strip() in _OPENERS
                     self._wait(ANSWER, self._position + 1 if is_opener else self._first_token)
@@ -158,7 +158,7 @@ class EventBuffer:
                 pass
 
     def _open(self, index: int, name: str) -> None:
-        self._schema, self._checked = self._watch.tools.get(name, (None, CheckedArguments()))
+        self._schema, self._checked = self._schemas.tools.get(name, (None, CheckedArguments()))
         self._index = index
         self._opened_at = self._position
         self._arguments_at = -1
@@ -224,7 +224,7 @@ class EventBuffer:
 
     def _finish(self, index: int, call: ToolCall) -> None:
         """A call is complete. One that was not opened before begins where the parser says."""
-        if call.name in self._watch.tools and not call.valid:
+        if call.name in self._schemas.tools and not call.valid:
             if index != self._index:
                 self._since = self._first_token
             self._blame((index, None), is_final=True)

@@ -139,29 +139,31 @@ def tell_case(case: Case) -> Verdict:
     text = (
         f"{name}: at turn {worst.turn} {_CONTRACTS[worst.contract]} from byte {worst.offset:,} on: "
         f"{worst.earlier!r} becomes {worst.later!r}; about {worst.lost:,} tokens are computed "
-        f"again. {_tell_clause(worst)}"
+        f"again. {_describe_clause(worst)}"
     )
     level = Level.WARNING
     if case.kept >= _ALL:
         level = Level.NOTE
-    return Verdict(level, text, _tell_remedy(case), facts)
+    return Verdict(level, text, _describe_remedy(case), facts)
 
 
-def _tell_remedy(case: Case) -> str:
-    told: list[str] = []
+def _describe_remedy(case: Case) -> str:
+    sentences: list[str] = []
     if case.cures is not None:
         kwargs = json.dumps(case.cures)
-        told.append(f"--chat-template-kwargs '{kwargs}' makes every prompt begin with the last one")
+        sentences.append(
+            f"--chat-template-kwargs '{kwargs}' makes every prompt begin with the last one"
+        )
     if case.kept >= _ALL:
-        told.append("Not a problem here: the tokens of earlier turns are reused")
+        sentences.append("Not a problem here: the tokens of earlier turns are reused")
     else:
-        told.append(f"This project reuses {100 * case.kept:.0f} % of the tokens here")
+        sentences.append(f"This project reuses {100 * case.kept:.0f} % of the tokens here")
         if case.keeps_by_recall:
-            told.append("--recall keep reuses all")
-    return ". ".join(told)
+            sentences.append("--recall keep reuses all")
+    return ". ".join(sentences)
 
 
-def _tell_clause(found: Break) -> str:
+def _describe_clause(found: Break) -> str:
     if found.clause is None:
         if found.drops_reasoning:
             return "The reasoning is not sent back, or no clause writes it"

@@ -48,10 +48,10 @@ def check_calls(subject: Subject) -> Iterator[Verdict]:
     if found.format.single:
         yield Verdict(Level.NOTE, "a turn has one call: the template writes no second one")
     if found.origin in (Origin.INFERRED, Origin.REGISTERED):
-        yield from _tell_lossy(subject, found.format)
+        yield from _judge_lossy(subject, found.format)
 
 
-def _tell_lossy(subject: Subject, format: Format) -> Iterator[Verdict]:
+def _judge_lossy(subject: Subject, format: Format) -> Iterator[Verdict]:
     lossy = find_lossy(subject, format)
     if not lossy:
         text = "every kind of value in the history is read back as it was"

@@ -141,14 +141,14 @@ def _check_tokens(contents: GgufContents) -> Iterator[Verdict]:
 
 
 def _check_layers(contents: GgufContents) -> Iterator[Verdict]:
-    told = contents.own("block_count")
+    stated = contents.own("block_count")
     found = [_LAYER.match(tensor.name) for tensor in contents.tensors]
     numbers = {int(match[1]) for match in found if match}
-    if told is None or not numbers:
+    if stated is None or not numbers:
         return
     highest = max(numbers) + 1
-    if highest != told or len(numbers) != highest:
-        text = f"block_count is {told}, but there are tensors of {len(numbers)} layers"
+    if highest != stated or len(numbers) != highest:
+        text = f"block_count is {stated}, but there are tensors of {len(numbers)} layers"
         yield Verdict(Level.FAILURE, text, _AGAIN)
 
 

@@ -29,13 +29,13 @@ def check_machine(subject: Subject) -> Iterator[Verdict]:
     contents = subject.contents
     if contents is None or contents.damage or not contents.tensors:
         return
-    yield from _tell_context(contents)
-    yield from _tell_quantisation(contents)
-    yield from _tell_memory(contents)
-    yield _tell_speed(contents, subject.bandwidth)
+    yield from _judge_context(contents)
+    yield from _judge_quantisation(contents)
+    yield from _judge_memory(contents)
+    yield _judge_speed(contents, subject.bandwidth)
 
 
-def _tell_context(contents: GgufContents) -> Iterator[Verdict]:
+def _judge_context(contents: GgufContents) -> Iterator[Verdict]:
     length = contents.own("context_length")
     if length is None:
         text = "the file does not state the context length that it was trained on"
@@ -48,7 +48,7 @@ def _tell_context(contents: GgufContents) -> Iterator[Verdict]:
     yield Verdict(level, text, remedy, {"context": length})
 
 
-def _tell_quantisation(contents: GgufContents) -> Iterator[Verdict]:
+def _judge_quantisation(contents: GgufContents) -> Iterator[Verdict]:
     sizes: dict[str, int] = defaultdict(int)
     numbers = 0
     for tensor in contents.tensors:
@@ -81,7 +81,7 @@ def measure_cell(contents: GgufContents) -> int | None:
     return layers * key_heads * (key + value) * _VALUE
 
 
-def _tell_memory(contents: GgufContents) -> Iterator[Verdict]:
+def _judge_memory(contents: GgufContents) -> Iterator[Verdict]:
     free, cell = available_memory(), measure_cell(contents)
     length = min(contents.own("context_length") or _FEW_TOKENS, _FEW_TOKENS)
     context = (cell or 0) * length
@@ -128,13 +128,13 @@ def measure_bandwidth() -> float:
     target = np.empty_like(source)
     fastest = float("inf")
     for _ in range(_COPIES):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         np.copyto(target, source)
-        fastest = min(fastest, time.perf_counter() - begun)
+        fastest = min(fastest, time.perf_counter() - started)
     return 2 * _BUFFER / fastest
 
 
-def _tell_speed(contents: GgufContents, stated: float | None) -> Verdict:
+def _judge_speed(contents: GgufContents, stated: float | None) -> Verdict:
     read = measure_read(contents)
     bandwidth = stated or measure_bandwidth()
     origin = "as stated" if stated else "measured on one core by copying"

@@ -35,13 +35,13 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
         yield Verdict(Level.OK, f"by default a turn begins {_STARTS[start]}", facts=facts)
     for setting, values in _group(switches.settings).values():
         shown = " or ".join(map(repr, values))
-        told = f"{setting.name}={shown} changes {_name_change(setting)}"
+        text = f"{setting.name}={shown} changes {_name_change(setting)}"
         if setting.changes_prompt:
-            told += f", which ends with {shorten(repr(setting.prompt), 80)}"
+            text += f", which ends with {shorten(repr(setting.prompt), 80)}"
         if block is not None and setting.start is not switches.default.start:
-            told += f"; the turn begins {_STARTS[setting.start]}"
+            text += f"; the turn begins {_STARTS[setting.start]}"
         facts = {"name": setting.name, "values": values, "start": setting.start.value}
-        yield Verdict(Level.OK, told, facts=facts)
+        yield Verdict(Level.OK, text, facts=facts)
     if switches.without_effect:
         names = ", ".join(switches.without_effect)
         text = f"no value that was tried changes anything: {names}"
@@ -79,7 +79,7 @@ def _check_control(subject: Subject) -> Iterator[Verdict]:
         )
     effort = switches.effort
     if effort is not None:
-        yield _tell_effort(effort)
+        yield _judge_effort(effort)
         return
     yield Verdict(
         Level.NOTE,
@@ -89,7 +89,7 @@ def _check_control(subject: Subject) -> Iterator[Verdict]:
     )
 
 
-def _tell_effort(effort: EffortVariable) -> Verdict:
+def _judge_effort(effort: EffortVariable) -> Verdict:
     text = f"an effort reaches the model: {effort.name} is {', '.join(effort.values)}"
     if effort.beside:
         text += f", beside {', '.join(f'{key}={value!r}' for key, value in effort.beside.items())}"

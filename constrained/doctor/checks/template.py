@@ -185,10 +185,10 @@ def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:
     missing = [part for part in probe.texts if part not in text]
     if not missing:
         return Verdict(Level.OK, f"it writes {probe.what}", facts=facts, is_detail=True)
-    told = f"it drops {probe.what}"
+    problem = f"it drops {probe.what}"
     if len(missing) < len(probe.texts):
-        told = f"it drops a part of {probe.what}: {', '.join(missing)}"
-    return Verdict(probe.level, told, probe.remedy, facts)
+        problem = f"it drops a part of {probe.what}: {', '.join(missing)}"
+    return Verdict(probe.level, problem, probe.remedy, facts)
 
 
 def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:

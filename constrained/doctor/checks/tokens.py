@@ -53,14 +53,14 @@ def _check_turns(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
     unknown = [tag for tag in tags if vocabulary.marker(tag) is None]
     if not unknown:
         return
-    told = ", ".join(unknown)
+    listed = ", ".join(unknown)
     mistyped = _list_mistyped(subject, unknown)
     if mistyped:
         text = f"the vocabulary has {', '.join(mistyped)} as ordinary text, not as special tokens"
         yield Verdict(Level.FAILURE, text, _FIX, {"mistyped": mistyped})
         return
     level = Level.FAILURE if len(unknown) == len(tags) else Level.WARNING
-    text = f"the template writes {told} around turns, which the vocabulary does not have"
+    text = f"the template writes {listed} around turns, which the vocabulary does not have"
     remedy = "The template is that of another model: name the right one (--chat-template-file)"
     yield Verdict(level, text, remedy, {"unknown": unknown})
 
@@ -96,10 +96,10 @@ def _check_markers(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict
         )
     spelled = {text: len(vocabulary.encode(text)) for text in several if text not in mistyped}
     if spelled:
-        told = ", ".join(f"{text} ({count} tokens)" for text, count in spelled.items())
+        listed = ", ".join(f"{text} ({count} tokens)" for text, count in spelled.items())
         yield Verdict(
             Level.NOTE,
-            f"written as text, in several tokens: {told}",
+            f"written as text, in several tokens: {listed}",
             "The grammar holds them all the same; check that the file is of the model that the "
             "template is for",
             {"spelled": spelled},

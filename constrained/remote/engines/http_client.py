@@ -113,9 +113,9 @@ class HttpClient:
         async with self._send("POST", path, body) as response:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):
-                said = (await self._read(response, MOST_FAULT)).decode("utf-8", "replace")
+                text = (await self._read(response, MOST_FAULT)).decode("utf-8", "replace")
                 message = f"it answers {path} with {kind or 'no type'}, not with a stream"
-                raise self._fail(f"{message}: {_shorten(said)}")
+                raise self._fail(f"{message}: {_shorten(text)}")
             has_begun = False
             async for data in self._read_data(response):
                 if data == DONE:
@@ -149,11 +149,11 @@ class HttpClient:
 
     async def _describe_status(self, response: httpx.Response, path: str) -> RemoteError:
         status = response.status_code
-        said = (await self._read(response, MOST_FAULT, cut=True)).decode("utf-8", "replace")
+        text = (await self._read(response, MOST_FAULT, cut=True)).decode("utf-8", "replace")
         try:
-            fault = json.loads(said)
+            fault = json.loads(text)
         except ValueError:
-            fault = said
+            fault = text
         if isinstance(fault, dict):
             fault = fault.get("error", fault.get("detail", fault))
         message = f"status {status} for {path}"
@@ -229,14 +229,14 @@ class HttpClient:
             for line in lines:
                 field, _, value = line.rstrip(b"\r").partition(b":")
                 if field == b"error":
-                    said = value.decode("utf-8", "replace").strip()
-                    raise self._fail(f"it says: {_shorten(said)}")
+                    text = value.decode("utf-8", "replace").strip()
+                    raise self._fail(f"it says: {_shorten(text)}")
                 if field == b"data":
                     yield bytes(value.strip())
                     heard = time.monotonic()
                 elif field not in FIELDS:
-                    said = _shorten(line.decode("utf-8", "replace"))
-                    raise self._fail(f"a line of its stream is none of an event: {said}")
+                    text = _shorten(line.decode("utf-8", "replace"))
+                    raise self._fail(f"a line of its stream is none of an event: {text}")
         if rest.strip():
             raise self._fail("the stream ended in the middle of an event")
 
@@ -244,11 +244,11 @@ class HttpClient:
         try:
             read = json.loads(data)
         except (ValueError, RecursionError) as error:
-            said = _shorten(data.decode("utf-8", "replace"))
-            raise self._fail(f"what answers {path} is no JSON: {said}") from error
+            text = _shorten(data.decode("utf-8", "replace"))
+            raise self._fail(f"what answers {path} is no JSON: {text}") from error
         if not isinstance(read, dict):
-            said = _shorten(data.decode("utf-8", "replace"))
-            raise self._fail(f"what answers {path} is no object: {said}")
+            text = _shorten(data.decode("utf-8", "replace"))
+            raise self._fail(f"what answers {path} is no object: {text}")
         return read
 
     def _fail_stalled(self) -> RemoteError:

@@ -227,38 +227,47 @@ class _TokenReader:
         if any(not 0 <= token < size for token in tokens):
             raise refuse(self._engine, event, f"there are only tokens from 0 to {size - 1}")
         count = read_count(self._engine, event, "tokens_predicted")
-        untold = count - self._count - len(tokens)
+        missing = count - self._count - len(tokens)
         self._count = count
         is_last = event.get("stop") is True
-        if untold and (untold < 0 or not (content or is_last)):
-            raise refuse(self._engine, event, f"tokens were lost or came twice ({-untold:+})")
+        if missing and (missing < 0 or not (content or is_last)):
+            raise refuse(self._engine, event, f"tokens were lost or came twice ({-missing:+})")
         if content or tokens:
-            found = self._find_untold(event, content, tokens, untold)
+            found = self._find_missing(event, content, tokens, missing)
             if found is None:
                 # It was no UTF-8. Nobody is told the bytes: the text has marks in their place.
                 found, tokens = self._vocabulary.encode(content), []
             self._sent += len(found) + len(tokens)
             yield from map(SampledToken, found)
-            yield from self._read_told(event, tokens)
+            yield from self._read_drawn(event, tokens)
         if is_last:
             yield self._read_end(event)
 
-    def _find_untold(
-        self, event: Json, content: str, tokens: list[int], untold: int
+    def _find_missing(
+        self, event: Json, content: str, tokens: list[int], missing: int
     ) -> list[int] | None:
-        """The tokens in front of those that are told, by the text, which is compared; None if that
-        does not tell them."""
-        told = b"".join(self._spell(token) for token in tokens)
-        if not untold:
-            if not _is_alike(content, told):
+        """Finds tokens that the event has the text of, but not the ids.
+
+        Args:
+            event: of the stream.
+            content: its text.
+            tokens: those whose ids it has; the missing ones come before them.
+            missing: how many there are.
+
+        Returns:
+            The missing tokens; None if the text does not show which ones they are.
+        """
+        known = b"".join(self._spell(token) for token in tokens)
+        if not missing:
+            if not _is_alike(content, known):
                 raise refuse(self._engine, event, "the text is not that of the tokens")
             return []
         written = content.encode("utf-8", "replace")
         found = None
-        if written.endswith(told):
-            found = self._lost.find(written[: len(written) - len(told)], untold)
+        if written.endswith(known):
+            found = self._lost.find(written[: len(written) - len(known)], missing)
         if found is None and REPLACED not in content:
-            raise refuse(self._engine, event, f"{untold} tokens in front of it were not told")
+            raise refuse(self._engine, event, f"{missing} tokens in front of it were not told")
         return found
 
     def _spell(self, token: int) -> bytes:
@@ -266,14 +275,14 @@ class _TokenReader:
         vocabulary = self._vocabulary
         return b"" if token in vocabulary.control else vocabulary.tokens[token]
 
-    def _read_told(self, event: Json, tokens: list[int]) -> Iterator[SampledToken]:
-        told = event.get("completion_probabilities")
-        if not told or not tokens:
+    def _read_drawn(self, event: Json, tokens: list[int]) -> Iterator[SampledToken]:
+        rows = event.get("completion_probabilities")
+        if not rows or not tokens:
             yield from map(SampledToken, tokens)
             return
-        if not isinstance(told, list) or len(told) != len(tokens):
+        if not isinstance(rows, list) or len(rows) != len(tokens):
             raise refuse(self._engine, event, "there are not as many probabilities as tokens")
-        for token, shown in zip(tokens, told, strict=True):
+        for token, shown in zip(tokens, rows, strict=True):
             match shown:
                 case {"id": int(id), "logprob": value, "top_logprobs": [*likely]} if id == token:
                     own = read_logprob(self._engine, event, value)

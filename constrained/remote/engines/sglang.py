@@ -102,9 +102,9 @@ async def read_facts(client: HttpClient) -> SglangFacts:
     )
 
 
-def _read_version(told: Any) -> tuple[int, ...]:
+def _read_version(text: Any) -> tuple[int, ...]:
     """The first three numbers of a version; none if it is not told."""
-    return tuple(map(int, re.findall(r"\d+", str(told or ""))[:3]))
+    return tuple(map(int, re.findall(r"\d+", str(text or ""))[:3]))
 
 
 def make_tokenizer(client: HttpClient) -> HttpTokenizer:
@@ -263,12 +263,12 @@ class _OutputReader:
                 pass
 
     def _read_tokens(self, info: Json, tokens: list[int]) -> Iterator[SampledToken]:
-        told = info.get("output_token_logprobs")
-        if not told:
+        rows = info.get("output_token_logprobs")
+        if not rows:
             yield from map(SampledToken, tokens)
             return
         top: list[Any] = []
-        match told, info.get("output_top_logprobs"):
+        match rows, info.get("output_top_logprobs"):
             case [*own], None | []:
                 top = [None] * len(own)
             case [*own], [*top]:
@@ -290,9 +290,9 @@ class _OutputReader:
                 likely[number] = value
             yield SampledToken(token, logprob, likely)
 
-    def _read_pair(self, info: Json, told: Any) -> tuple[float, int]:
-        match told:
+    def _read_pair(self, info: Json, row: Any) -> tuple[float, int]:
+        match row:
             case [value, int(id), *_]:
                 return read_logprob(self._engine, info, value), id
             case _:
-                raise refuse(self._engine, info, f"{told!r} is no probability of a token")
+                raise refuse(self._engine, info, f"{row!r} is no probability of a token")

@@ -210,13 +210,13 @@ class _ChunkReader:
         self.end = replace(end, count=count, cached=cached if type(cached) is int else None)
 
     def _read_tokens(self, choice: Json, tokens: list[int]) -> Iterator[SampledToken]:
-        told = choice.get("logprobs")
-        if not told:
+        logprobs = choice.get("logprobs")
+        if not logprobs:
             yield from map(SampledToken, tokens)
             return
         own: list[Any] = []
         top: list[Any] = []
-        match told:
+        match logprobs:
             case {"token_logprobs": [*own], "top_logprobs": [*top]}:
                 pass
             case {"token_logprobs": [*own]}:
@@ -229,11 +229,11 @@ class _ChunkReader:
             likely = self._read_top(choice, others)
             yield SampledToken(token, self._read_logprob(choice, logprob), likely)
 
-    def _read_top(self, choice: Json, told: Any) -> dict[int, float]:
+    def _read_top(self, choice: Json, alternatives: Any) -> dict[int, float]:
         top: dict[int, float] = {}
-        if told and not isinstance(told, dict):
+        if alternatives and not isinstance(alternatives, dict):
             raise refuse(self._engine, choice, "top_logprobs are no objects")
-        for name, logprob in (told or {}).items():
+        for name, logprob in (alternatives or {}).items():
             number = name.removeprefix(TOKEN)
             if not (number.isascii() and number.isdecimal()):
                 raise refuse(self._engine, choice, f"{name!r} is no token id")
@@ -244,9 +244,9 @@ class _ChunkReader:
         return read_logprob(self._engine, choice, value)
 
 
-def _read_versions(told: Any) -> str | None:
+def _read_versions(spans: Any) -> str | None:
     """The versions of the weights that have drawn a reply, in their order; None: not told."""
-    if not isinstance(told, list):
+    if not isinstance(spans, list):
         return None
-    versions = [str(span.get("version")) for span in told if isinstance(span, dict)]
+    versions = [str(span.get("version")) for span in spans if isinstance(span, dict)]
     return ", ".join(versions) or None

@@ -64,9 +64,9 @@ def _find_meanings(document: Json) -> dict[str, str]:
         map_parts(schema, lambda part, step: visit(part, at + step, inner))
         reference = schema.get("$ref")
         if isinstance(reference, str) and not _leads(document, reference):
-            meant = _find_enclosed(reference, inner) or _find_named(reference, definitions)
-            if meant is not None:
-                meanings[at] = meant
+            pointer = _find_enclosed(reference, inner) or _find_named(reference, definitions)
+            if pointer is not None:
+                meanings[at] = pointer
         return schema
 
     visit(document, "", ())
@@ -76,7 +76,7 @@ def _find_meanings(document: Json) -> dict[str, str]:
 def _find_loops(document: Json, meanings: Mapping[str, str]) -> set[str]:
     """The places of the references that would lead back to their own schema, at once or by others:
     no value could match it."""
-    loops = {at for at, meant in meanings.items() if _encloses(unquote(meant[1:]), at)}
+    loops = {at for at, pointer in meanings.items() if _encloses(unquote(pointer[1:]), at)}
     known = set[str]()
     for start in meanings:
         path: list[str] = []

@@ -81,13 +81,13 @@ def read_keys(
     listed = list_names(flat)
     if listed is not None and len(listed) > MOST_NAMES:
         listed = None
-    asked: list[str] = [*flat.get("required", [])]  # a key that is only asked for is declared, too
+    named: list[str] = [*flat.get("required", [])]  # a key that is only asked for is declared, too
     if rest is False and not patterns:
-        asked += present.wanted
+        named += present.wanted
     else:
-        asked += present.spoken
+        named += present.spoken
     says_rest = "additionalProperties" in flat or "patternProperties" in flat
-    for key in (*asked, *(listed or ())):
+    for key in (*named, *(listed or ())):
         if key in declared:
             continue
         others: Json = True

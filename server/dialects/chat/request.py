@@ -14,19 +14,19 @@ from constrained.tools.shapes import read_policy
 from server.dialects.chat.functions import read_function_messages, translate_function_call
 from server.errors import HttpError
 from server.settings import ReasoningField
-from server.turns.common_fields import ReplyChoiceFields
-from server.turns.compiled_request import complete_request
-from server.turns.offered_tools import OfferedTools, pack_input, read_offered_tools
-from server.turns.openai_fields import (
+from server.turns.fields.common_fields import ReplyChoiceFields
+from server.turns.fields.openai_fields import (
     GenerationFields,
     ReasoningOptions,
     Thinking,
     find_ignored,
     read_reasoning,
 )
+from server.turns.fields.request_lists import Objects
+from server.turns.offered_tools import OfferedTools, pack_input, read_offered_tools
 from server.turns.reasoning import Effort
 from server.turns.request_checks import read_text_parts
-from server.turns.request_lists import Objects
+from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest

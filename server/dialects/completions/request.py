@@ -8,8 +8,8 @@ from constrained.job import Job
 from server.dialects.chat.request import HARMLESS
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.openai_fields import GenerationFields, find_ignored
-from server.turns.request_lists import NumberLists, Numbers, Texts, list_texts
+from server.turns.fields.openai_fields import GenerationFields, find_ignored
+from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_texts
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 

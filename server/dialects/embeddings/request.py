@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, StrictInt
 
 from server.errors import HttpError
 from server.models.embedding_service import EmbeddingWish
-from server.turns.request_lists import NumberLists, Numbers, Texts, list_texts
+from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_texts
 
 NOT_NORMALIZED, EUCLIDEAN = -1, 2  # llama-server's embd_normalize
 

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from constrained.vocabulary.vocabulary import Vocabulary
 from server.dialects.completions.request import check_choices, read_text_request
 from server.errors import HttpError
-from server.turns.openai_fields import GenerationFields, replace_given
+from server.turns.fields.openai_fields import GenerationFields, replace_given
+from server.turns.fields.request_lists import Texts
 from server.turns.progress import ProgressWishes
 from server.turns.request_checks import UNREADABLE
-from server.turns.request_lists import Texts
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 

@@ -33,7 +33,7 @@ from server.http.replies import answer, answer_json
 from server.http.serving import find_service
 from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
-from server.turns.request_lists import Numbers
+from server.turns.fields.request_lists import Numbers
 from server.turns.service import Service
 
 router = APIRouter()

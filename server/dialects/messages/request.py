@@ -21,8 +21,9 @@ from server.dialects.messages.mcp_servers import TOOLSET, read_wishes
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, ServerWish
 from server.settings import Settings
-from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
-from server.turns.compiled_request import complete_request
+from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
+from server.turns.fields.openai_fields import find_ignored, replace_given
+from server.turns.fields.request_lists import Objects, Texts
 from server.turns.offered_tools import (
     MOST_FOUND,
     OfferedTools,
@@ -30,10 +31,9 @@ from server.turns.offered_tools import (
     list_shown,
     read_offered_tools,
 )
-from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size, renaming_place
-from server.turns.request_lists import Objects, Texts
+from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest

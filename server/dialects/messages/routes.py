@@ -34,12 +34,12 @@ GREETING = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]
 @router.post("/messages", responses=ERRORS, include_in_schema=False)
 async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
-    asked = await _read_request(request, MessagesRequest)
-    decoded = asked.value
+    hosted = await _read_request(request, MessagesRequest)
+    decoded = hosted.value
     with decoded.locating_errors():
-        active = await wait_for_client(request, start_run(asked.service, decoded.turn_request))
+        active = await wait_for_client(request, start_run(hosted.service, decoded.turn_request))
         writer = MessagesWriter(active.compiled, decoded)
-        return await answer(request, active, writer, is_streamed=asked.body.stream is True)
+        return await answer(request, active, writer, is_streamed=hosted.body.stream is True)
 
 
 @router.post(
@@ -50,10 +50,10 @@ async def create_message(request: Request) -> Response:
 @router.post("/messages/count_tokens", responses=ERRORS, include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
-    asked = await _read_request(request, CountRequest)
-    decoded = asked.value
+    hosted = await _read_request(request, CountRequest)
+    decoded = hosted.value
     with decoded.locating_errors():
-        compiling = compile_request(asked.service, decoded.turn_request)
+        compiling = compile_request(hosted.service, decoded.turn_request)
         compiled = await wait_for_client(request, compiling)
     return JSONResponse({"input_tokens": len(compiled.turn.tokens)}, headers=compiled.headers)
 

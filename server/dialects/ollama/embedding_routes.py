@@ -24,7 +24,7 @@ from server.http.openapi import (
 from server.http.reading import read_fields
 from server.http.serving import require_embeddings
 from server.models.embedding_service import EmbeddingWish
-from server.turns.request_lists import Texts
+from server.turns.fields.request_lists import Texts
 
 router = APIRouter(prefix="/api")
 ERRORS = describe_generation_errors(OllamaErrorReply) | describe_errors(501, kind=OllamaErrorReply)

@@ -14,13 +14,13 @@ from constrained.job import Job
 from constrained.tools.shapes import read_policy
 from grammars.turn import Answer
 from server.errors import HttpError
-from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
-from server.turns.compiled_request import complete_request
+from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
+from server.turns.fields.openai_fields import SamplingFields, find_ignored, replace_given
+from server.turns.fields.request_lists import Objects
 from server.turns.offered_tools import OfferedTools, read_offered_tools
-from server.turns.openai_fields import SamplingFields, find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import UNREADABLE, check_size, renaming_place
-from server.turns.request_lists import Objects
+from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest

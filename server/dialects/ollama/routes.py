@@ -110,7 +110,7 @@ async def _answer(request: Request, kind: type[OllamaRequest], empty: Json) -> R
         if body.unloads:
             models: ServedModels = request.app.state.models
             models.unload_soon(service.name)
-        return _tell_loaded(service, body, empty)
+        return _confirm_loaded(service, body, empty)
     if isinstance(body, OllamaGenerateRequest) and body.raw:
         starting = start_text(service, turn_request, [body.prompt or ""])
     else:
@@ -124,7 +124,7 @@ def _read_unless_it_loads(body: OllamaRequest, service: Service) -> TurnRequest 
     return None if body.only_loads else body.read(service)
 
 
-def _tell_loaded(service: Service, body: OllamaRequest, empty: Json) -> Response:
+def _confirm_loaded(service: Service, body: OllamaRequest, empty: Json) -> Response:
     line = {**make_head(service.name), **empty, "done": True, "done_reason": "load"}
     if body.unloads:
         line["done_reason"] = "unload"

@@ -260,8 +260,8 @@ def _read_client_call(item: Json, kind: str, where: str) -> Json:
     function: a conversation that began elsewhere goes on here."""
     arguments = item.get("action", item.get("operation"))
     if not isinstance(arguments, Mapping):
-        told = ("type", "id", "call_id", "status")
-        arguments = {name: value for name, value in item.items() if name not in told}
+        metadata = ("type", "id", "call_id", "status")
+        arguments = {name: value for name, value in item.items() if name not in metadata}
     call = {**item, "name": kind.removesuffix("_call"), "arguments": dict(arguments)}
     return _read_call(call, where)
 

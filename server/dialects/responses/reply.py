@@ -502,8 +502,8 @@ def write_search_output(tools: Sequence[Json], index: int) -> Iterator[Json]:
         "tools": list(tools),
         "status": "completed",
     }
-    begun = {**item, "tools": [], "status": "in_progress"}
-    yield {"type": "response.output_item.added", "output_index": index, "item": begun}
+    started = {**item, "tools": [], "status": "in_progress"}
+    yield {"type": "response.output_item.added", "output_index": index, "item": started}
     yield {"type": ITEM_DONE, "output_index": index, "item": item}
 
 

@@ -16,17 +16,17 @@ from server.dialects.responses.items import find_unread_items
 from server.dialects.responses.tool_search import read_tools
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
-from server.turns.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
-from server.turns.compiled_request import complete_request
-from server.turns.offered_tools import list_hidden, list_shown
-from server.turns.openai_fields import (
+from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
+from server.turns.fields.openai_fields import (
     ReasoningOptions,
     SamplingFields,
     find_ignored,
     read_reasoning,
 )
+from server.turns.fields.request_lists import Objects, Texts, stop_at_first
+from server.turns.offered_tools import list_hidden, list_shown
 from server.turns.request_checks import check_echoed, check_size
-from server.turns.request_lists import Objects, Texts, stop_at_first
+from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest

@@ -56,7 +56,7 @@ HIDDEN: dict[str, Any] = {"response_model": None, "include_in_schema": False}
 
 
 @dataclass(frozen=True)
-class _AskedRequest:
+class _ReadRequest:
     """A request that was read.
 
     Args:
@@ -88,25 +88,25 @@ async def create_response(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     store = find_store(request)
     owner = find_key_owner(request)
-    service, body, asked = await _read_request(request)
-    active = await wait_for_client(request, _start(service, asked.turn_request))
+    service, body, read_request = await _read_request(request)
+    active = await wait_for_client(request, _start(service, read_request.turn_request))
     keep = None
     if body.store is not False:
         keep = partial(
             store.keep,
-            context=asked.context,
+            context=read_request.context,
             owner=owner,
-            repeated=frozenset(asked.described),
-            request=asked.packed,
+            repeated=frozenset(read_request.described),
+            request=read_request.packed,
         )
     writer = ResponseWriter(
         active.compiled,
-        asked.described,
+        read_request.described,
         keep=keep,
         shows_logprobs=body.shows_logprobs,
         seals=body.seals,
-        listed=_find_unlisted(asked),
-        executed=asked.executed,
+        listed=_find_unlisted(read_request),
+        executed=read_request.executed,
     )
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
@@ -119,9 +119,9 @@ async def create_response(request: Request) -> Response:
 @router.post("/responses/input_tokens", **HIDDEN)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has; nothing is generated."""
-    service, _, asked = await _read_request(request, executes=False)
+    service, _, read_request = await _read_request(request, executes=False)
     with locating_errors():
-        compiling = compile_request(service, asked.turn_request)
+        compiling = compile_request(service, read_request.turn_request)
         compiled = await wait_for_client(request, compiling)
     count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}
     return JSONResponse(count, headers=compiled.headers)
@@ -129,7 +129,7 @@ async def count_tokens(request: Request) -> Response:
 
 async def _read_request(
     request: Request, *, executes: bool = True
-) -> tuple[Service, ResponsesRequest, _AskedRequest]:
+) -> tuple[Service, ResponsesRequest, _ReadRequest]:
     """Reads a request, connects to the MCP servers that it wants, and carries out what the client
     has approved.
 
@@ -142,25 +142,29 @@ async def _read_request(
     store, owner = find_store(request), find_key_owner(request)
     executed: list[Json] = []
 
-    def read(body: ResponsesRequest, service: Service, hosted: HostedOffer) -> _AskedRequest:
+    def read(body: ResponsesRequest, service: Service, hosted: HostedOffer) -> _ReadRequest:
         return _read(body, service, hosted=hosted, store=store, owner=owner, executed=executed)
 
     hosted = await read_hosted_request(request, ResponsesRequest, read, _read_wishes)
-    service, body, asked = hosted.service, hosted.body, hosted.value
-    if not asked.approved or not executes:
-        return service, body, asked
-    _check_calls(len(asked.approved), body.max_tool_calls)
+    service, body, read_request = hosted.service, hosted.body, hosted.value
+    if not read_request.approved or not executes:
+        return service, body, read_request
+    _check_calls(len(read_request.approved), body.max_tool_calls)
     with locating_errors():  # what is refused anyway is refused before anything is done
         seconds = find_time_left(service.settings.timeout).measure()
-        compiling = compile_request(service, asked.turn_request, seconds)
+        compiling = compile_request(service, read_request.turn_request, seconds)
         compiled = await wait_for_client(request, compiling)
         check_count(len(compiled.turn.tokens), service.model.engine.context_length)
     began = time.monotonic()
-    executed += await wait_for_client(request, _carry_out(request, service, asked.approved))
+    executed += await wait_for_client(request, _carry_out(request, service, read_request.approved))
     again = partial(read, body, service, hosted.offer)
-    asked = await run_off_loop(request, service, again, quick=False)
+    read_request = await run_off_loop(request, service, again, quick=False)
     spent = Spent(seconds=time.monotonic() - began, calls=len(executed))
-    return service, body, replace(asked, turn_request=replace(asked.turn_request, spent=spent))
+    return (
+        service,
+        body,
+        replace(read_request, turn_request=replace(read_request.turn_request, spent=spent)),
+    )
 
 
 def _check_calls(approved: int, most: int | None) -> None:
@@ -211,7 +215,7 @@ def _read(
     store: ResponseStore,
     owner: str,
     executed: Sequence[Json],
-) -> _AskedRequest:
+) -> _ReadRequest:
     """Reads a request and the conversation that it goes on with.
 
     Raises:
@@ -222,7 +226,7 @@ def _read(
     approved = () if executed else find_approved(context, hosted)
     turn_request = body.read(service, (*context, *executed), hosted)
     described = body.describe(turn_request)
-    return _AskedRequest(
+    return _ReadRequest(
         turn_request,
         described,
         context,
@@ -238,10 +242,10 @@ async def _start(service: Service, request: TurnRequest) -> ActiveRequest | Acti
         return await start_run(service, request)
 
 
-def _find_unlisted(asked: _AskedRequest) -> list[ListedServer]:
+def _find_unlisted(read_request: _ReadRequest) -> list[ListedServer]:
     """The MCP servers whose tools the conversation does not list yet."""
-    known = set(list_servers(asked.context))
-    return [server for server in asked.hosted.listed if server.label not in known]
+    known = set(list_servers(read_request.context))
+    return [server for server in read_request.hosted.listed if server.label not in known]
 
 
 def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> tuple[Json, ...]:

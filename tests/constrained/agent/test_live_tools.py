@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from constrained.agent.loop import RunTools
 from constrained.agent.outcome import Reason
+from constrained.agent.run_tools import RunTools
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.runs.export import export_rows

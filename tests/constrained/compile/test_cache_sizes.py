@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from constrained import mask
-from constrained.compile import compiler as compiling
-from constrained.compile.compiler import COMPLETERS, Compiler, GrammarSource
+from constrained.compile import grammar_compiler
+from constrained.compile.compiler import Compiler
+from constrained.compile.grammar_cache import COMPLETERS, GrammarSource
 from constrained.job import Job
 from constrained.model.loading import load
 from constrained.tools import shapes
@@ -58,8 +59,8 @@ def test_requests_with_tools_of_their_own(
 ) -> None:
     room = 100_000
     monkeypatch.setattr(shapes._lower_text.cache, "_room", Room(room))
-    monkeypatch.setattr(hermes._matchers, "_room", Room(40 * room))
-    monkeypatch.setattr(hermes._grammars._kept, "_room", Room(10 * room))
+    monkeypatch.setattr(hermes._grammars._matchers, "_room", Room(40 * room))
+    monkeypatch.setattr(hermes._grammars._grammars._kept, "_room", Room(10 * room))
     for number in range(REQUESTS):
         hermes.compile(Job(USER, [make_tool(number, type="string", maxLength=9)]))
     sizes = {**hermes.measure_caches(), **measure_shared()}
@@ -76,12 +77,12 @@ def test_tools_that_only_a_grammar_refers_to_count(
     """A grammar is small where the mask does not hold what is large in its tools."""
     room = 8 * MIB
     monkeypatch.setattr(shapes._lower_text.cache, "_room", Room(MIB))
-    monkeypatch.setattr(hermes._grammars._kept, "_room", Room(room))
+    monkeypatch.setattr(hermes._grammars._grammars._kept, "_room", Room(room))
     known: list[weakref.ref[Tool]] = []
     for number in range(12):
         tools = read_tools([make_tool(number, description=f"{number}" + MIB * "a")])
         known.append(weakref.ref(tools[0]))
-        hermes._grammars.find(GrammarSource(hermes.format, tools, Policy(), State()))
+        hermes._grammars._grammars.find(GrammarSource(hermes.format, tools, Policy(), State()))
         del tools
     gc.collect()
     size = hermes.measure_caches()["completers"]
@@ -172,7 +173,7 @@ def test_a_grammar_that_has_learnt_much_is_compiled_anew(
     assert again is not None
     assert again._learnt is first._learnt
     assert hermes.measure_caches()["matchers"].count == 1
-    largest = int(compiling.LARGEST * compiling.MATCHERS)
+    largest = int(grammar_compiler.LARGEST * grammar_compiler.MATCHERS)
     monkeypatch.setattr(mask, "MASK_BYTES", largest)
     before = first.measure()
     allowed = int(first.mask().argmax())

@@ -227,7 +227,7 @@ def test_any_model_goes_on_with_a_turn_that_reads_as_the_whole(
         stream = model.stream_turn(turn, max_tokens=limit, sampling=Sampling(seed=seed))
         assert told(list(stream)) == (stream.result.content, stream.result.reasoning)
     reply = stream.result
-    parser = turn.parser()
+    parser = turn.make_parser()
     assert reply.usage.completion_tokens <= limit
     read = collect([*parser.feed(content + reply.text), *parser.close()])
     if "\ufffd" not in reply.text:
@@ -294,7 +294,7 @@ def test_an_answer_that_does_not_fit_is_written_again_behind_the_prefix() -> Non
         turn = model.compile(
             Job([USER, begun("20")], answer=read_response_format(format), prefill=True)
         )
-        assert turn.watch.answer
+        assert turn.checked_schemas.answer
         with pytest.raises(Exception, match="does not fit"):
             model.complete([turn], sampling=GREEDY, max_tokens=12)
     with scripted("2000006") as model:

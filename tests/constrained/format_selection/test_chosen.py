@@ -15,7 +15,8 @@ from constrained.format_selection.generic import (
     describe_several,
     write_example,
 )
-from constrained.format_selection.selection import detect_format, read_tool_format, select_format
+from constrained.format_selection.selection import read_tool_format, select_format
+from constrained.format_selection.template_facts import detect_format
 from constrained.job import Job
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools

@@ -4,9 +4,10 @@ import pytest
 
 from constrained.compile.compiler import Compiler
 from constrained.errors import TemplateError
-from constrained.format_selection import selection
+from constrained.format_selection import template_facts
 from constrained.format_selection.generic import CHATML, GenericTemplate
-from constrained.format_selection.selection import detect_format, find_block, select_format
+from constrained.format_selection.selection import select_format
+from constrained.format_selection.template_facts import detect_format, find_block
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import DetectError
@@ -30,7 +31,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return render(self, *args, **kwargs)
 
     monkeypatch.setattr(ChatTemplate, "render", spy)
-    selection._FACTS.clear()
+    template_facts._FACTS.clear()
     return rendered
 
 

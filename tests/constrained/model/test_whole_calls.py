@@ -133,7 +133,7 @@ def test_without_tools_there_is_no_grammar(tmp_path: Path):
             tokens += chunk
         engine.release(0)
         options = DecodeOptions(max_tokens=20, sampling=GREEDY, draft=False)
-        request = Request(DecodeInput(turn.tokens, turn.parser), options)
+        request = Request(DecodeInput(turn.tokens, turn.make_parser), options)
         (generation,) = generate(engine, [request])
         assert list(generation.tokens) == tokens
         assert generation.usage.forward_passes == 20
@@ -229,12 +229,12 @@ def test_a_matcher_that_fails_ends_the_request(hermes: Model, monkeypatch: pytes
         return apply(self, logits)
 
     turn = hermes.compile(Job(USER, TOOLS, "required"))
-    assert hermes.compiler._matchers.size.count
+    assert hermes.compiler._grammars._matchers.size.count
     monkeypatch.setattr(Matcher, "apply", fail)
     with pytest.raises(GrammarError, match="the grammar failed"):
         hermes.complete([turn])
     hermes.compile(Job(USER))  # comes behind what the failure has led to
-    assert hermes.compiler._matchers.size.count == 0
+    assert hermes.compiler._grammars._matchers.size.count == 0
     monkeypatch.undo()
     reply = hermes.call(USER, TOOLS, tool_choice="required", template_kwargs=OFF, parallel=False)
     assert reply.calls

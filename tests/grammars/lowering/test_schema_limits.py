@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from constrained import mask
-from constrained.compile import compiler as compiling
+from constrained.compile import grammar_compiler
 from constrained.compile.compiler import Compiler
 from constrained.errors import GrammarError
 from constrained.job import Job
@@ -143,7 +143,7 @@ def test_a_vocabulary_that_no_grammar_can_use_is_not_the_fault_of_tools(
     def fail(*_: Any) -> Any:
         raise GrammarError("every end-of-generation token is a marker of the format")
 
-    monkeypatch.setattr(compiling, "build_tokenizer", fail)
+    monkeypatch.setattr(grammar_compiler, "build_tokenizer", fail)
     compiler = Compiler(byte_vocabulary(), ChatTemplate(HERMES))
     with pytest.raises(GrammarError, match="every end-of-generation token") as e:
         compiler.compile(Job([{"role": "user", "content": "Hi"}], [PING]))

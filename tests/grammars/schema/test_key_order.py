@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from constrained.compile.compiler import GrammarCache, GrammarSource
+from constrained.compile.grammar_cache import GrammarCache, GrammarSource
 from constrained.errors import RequestError
 from constrained.tools.shapes import read_tools
 from grammars.formats import FORMATS

@@ -11,8 +11,8 @@ from constrained.engine.model_facts import read_facts
 from constrained.errors import RequestError
 from server.models.model_files import find_offers, read_presets
 from server.models.source import ModelSource
+from tests.server.commands.test_serve import read
 from tests.server.running_server import running
-from tests.server.test_command import read
 
 PRESETS = """\
 ; a comment

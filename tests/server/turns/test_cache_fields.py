@@ -182,4 +182,4 @@ def test_nobody_learns_whose_tools_are_known() -> None:
         assert len(model.compiler._known) == 2
         assert post(client, "Hi", "key-A", tools=[tool]).status_code == 200
         assert len(model.compiler._known) == 2
-        assert model.compiler._matchers.size.count == 2
+        assert model.compiler._grammars._matchers.size.count == 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.inputs.sources import OURS
-from constrained.decode.filters.checked_values import Watch
+from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.request import (
     DecodeInput,
     DecodeOptions,
@@ -93,7 +93,9 @@ def write(
         [0],
         lambda: Parser(format, tools, state, stream=stream),
         Matcher.compile(tokenizer, grammar),
-        watch=Watch({t.name: (t.schema, find_checked(t.schema)) for t in tools if t.strict}),
+        checked_schemas=CheckedSchemas(
+            {t.name: (t.schema, find_checked(t.schema)) for t in tools if t.strict}
+        ),
     )
     options = DecodeOptions(max_tokens=2000, sampling=GREEDY)
     request = Request(turn, options, sink=run.sent.extend)

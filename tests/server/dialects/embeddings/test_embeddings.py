@@ -28,8 +28,8 @@ from server.settings import Settings
 from tests.embedding_file import LENGTH, WIDTH, write_embedding_model
 from tests.scripted_model import OPENED, scripted
 from tests.server.batches.test_batches import begin, connect, finish, read_results, write_lines
+from tests.server.commands.test_serve import read
 from tests.server.running_server import Json, running, wait_until
-from tests.server.test_command import read
 
 TEXTS = ["the cat sits", "the dog runs"]
 

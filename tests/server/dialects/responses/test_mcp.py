@@ -14,7 +14,7 @@ from constrained.agent.actions import aexecute_call
 from constrained.agent.outcome import CallResult
 from grammars.turn import ToolCall
 from server.dialects.responses import approved_calls
-from server.mcp.approval import Approval
+from server.mcp.forced_approval import ForcedApproval
 from server.mcp.mcp_pool import McpPool
 from server.settings import Settings
 from tests.constrained.mcp.test_servers import raw
@@ -325,7 +325,7 @@ def test_without_servers_there_is_no_such_tool(plain: httpx.Client) -> None:
 @needs_own_engine
 def test_the_operator_may_have_calls_approved(approval: str, waiting: set[str]) -> None:
     """Whatever the request says; `look` says `readOnlyHint`."""
-    pool = McpPool([raw()], timeout=20, approval=Approval(approval))
+    pool = McpPool([raw()], timeout=20, approval=ForcedApproval(approval))
     with running(scripted(f"{ECHO}\n{LOOK}", "Done."), mcp=pool) as client:
         body = ask(client, tools=[MCP])
         requests = [item for item in body["output"] if item["type"] == "mcp_approval_request"]

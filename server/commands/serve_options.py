@@ -1,56 +1,26 @@
-"""`constrained serve`: the HTTP server."""
+"""The options of `constrained serve`, and the settings of the server that they make."""
 
 import argparse
-import gc
-import logging
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
-from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from constrained import embedded
 from constrained.commands import options as shared
-from constrained.commands.configuration import Parsed
 from constrained.commands.mcp import connection as mcp_options
 from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
-from constrained.deadline import check_timeout
-from constrained.engine.host import available_memory, bound_heap, keep_returning
-from constrained.engine.options import MOST_WAITING, read_options
-from constrained.engine.sampling import Sampling
+from constrained.engine.options import MOST_WAITING
 from constrained.errors import RequestError
-from constrained.own_packages import install_command
-from constrained.remote.address import is_address
-from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.input import read_text
-from constrained.terminal.output import print_error
-from grammars.byte_cache import MIB, bound_caches
-from server.logs import FORMATTERS, set_up_log
-from server.mcp.approval import Approval
-from server.models.embedding_options import add_embedding_options, find_embedding_service
+from server.logs import FORMATTERS
+from server.mcp.forced_approval import ForcedApproval
+from server.models.embedding_options import add_embedding_options
 from server.settings import ReasoningField, Settings
-
-if TYPE_CHECKING:
-    from constrained.model.model import Model
-    from constrained.model_files.hub_cache import CachedModel
-    from server.mcp.hosted_tools import McpServerPool
-    from server.models.source import ModelSource
-    from server.store.shared_store import SharedStore
 
 SEQUENCES = 4
 """Eight clients wait a quarter of the time that they wait for one sequence, and no less with eight
 (`python -m benchmarks.queueing`). llama-server has four, too."""
-MOST_NAMED = 5  # models of the cache
 LOCAL = ("127.0.0.1", "localhost", "::1")
-SWITCH_SECONDS = 0.0005
-COLLECTED = (2_000, 10, 100)
-"""Objects, then collections of the generation below, until Python's collector looks at one. A full
-collection holds up all threads, for 40 to 90 ms beside a schema of thousands of properties; so it
-is due behind two million objects that stayed, and not behind 70,000."""
-LOG = logging.getLogger("constrained.server")
-
-
 WITHOUT_EFFECT = (
     "--jinja",
     "--metrics",
@@ -71,66 +41,80 @@ REASONING_FORMATS = {
 }
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of the command."""
-    parser.set_defaults(run=_run, json=False)
-    _add_server_options(parser)
+def add_serve_options(parser: argparse.ArgumentParser) -> None:
+    """Declares all options of the command."""
+    add = parser.add_argument_group("server").add_argument
+    _add_address(add)
+    _add_models(parser.add_argument_group("several models").add_argument)
+    mcp_options.add_options(parser, approve=False)
+    _add_tool_limits(parser.add_argument_group("calls that the server carries out").add_argument)
+    add_embedding_options(parser.add_argument_group("embeddings").add_argument)
+    _add_reasoning(add)
+    _add_time_limits(add)
+    _add_load_limits(add)
+    _add_request_limits(add)
+    _add_storage(add)
+    _add_prompts(add)
+    _add_log(add)
+    _add_without_effect(parser)
     shared.add_model_options(parser)
     shared.add_tool_format(parser)
     shared.add_engine_options(parser, sequences=SEQUENCES)
     shared.add_sampling_options(parser, max_tokens=None)
 
 
-def _add_server_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("server").add_argument
+def _add_address(add: Callable[..., Any]) -> None:
+    """Where the server listens, and who may use it."""
     add("--host", help=f"address; default: {LOCAL_HOST}, localhost only (LLAMA_ARG_HOST)")
-    help = f"port; default: {PORT}; 0: any free one (LLAMA_ARG_PORT)"
-    add("--port", type=int, help=help)
+    add("--port", type=int, help=f"port; default: {PORT}; 0: any free one (LLAMA_ARG_PORT)")
     help = "require this API key (repeatable; LLAMA_API_KEY)"
     add("--api-key", action="append", metavar="KEY", help=help)
-    add(
-        "--api-key-file",
-        metavar="FILE",
-        help="require one of the API keys in this file, one a line",
-    )
+    help = "require one of the API keys in this file, one a line"
+    add("--api-key-file", metavar="FILE", help=help)
     help = (
         "names of the model in the API (comma-separated); replies use the first (LLAMA_ARG_ALIAS)"
     )
     add("-a", "--alias", metavar="NAME", help=help)
-    _add_models(parser.add_argument_group("several models").add_argument)
-    mcp_options.add_options(parser, approve=False)
-    _add_tool_limits(parser.add_argument_group("calls that the server carries out").add_argument)
-    add_embedding_options(parser.add_argument_group("embeddings").add_argument)
+    help = "accepted Host names, or *; default: its own on localhost, else any"
+    add("--allowed-hosts", metavar="HOST[,HOST]", help=help)
+    help = "allow web pages of this origin (CORS; repeatable); *: any"
+    add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
+
+
+def _add_reasoning(add: Callable[..., Any]) -> None:
     help = "field for reasoning in Chat Completions; default: reasoning_content"
-    fields = tuple(ReasoningField)
-    add("--reasoning-field", choices=fields, help=help)
+    add("--reasoning-field", choices=tuple(ReasoningField), help=help)
     help = "the same in llama-server's terms: none is inline, deepseek is reasoning_content"
     add("--reasoning-format", choices=tuple(REASONING_FORMATS), help=help)
     help = "default limit of reasoning tokens; 0: none; -1: no limit (LLAMA_ARG_THINK_BUDGET)"
     add("--reasoning-budget", type=int, metavar="N", help=help)
+
+
+def _add_time_limits(add: Callable[..., Any]) -> None:
     add("--timeout", type=float, metavar="SECONDS", help="limit for a request; default: none")
+    help = "time for running requests to end when the server stops; default: 30"
+    add("--drain", type=float, default=Settings.drain_seconds, metavar="SECONDS", help=help)
     help = "disconnect clients that neither read nor send for this time; default: 60"
-    drain = "time for running requests to end when the server stops; default: 30"
-    hosts = "accepted Host names, or *; default: its own on localhost, else any"
-    add("--drain", type=float, default=Settings.drain_seconds, metavar="SECONDS", help=drain)
-    add("--allowed-hosts", metavar="HOST[,HOST]", help=hosts)
     add("--idle-timeout", type=float, default=Settings.idle_seconds, metavar="SECONDS", help=help)
+
+
+def _add_load_limits(add: Callable[..., Any]) -> None:
+    """Limits of what all requests take together."""
     help = (
         f"maximum number of waiting requests; further ones get status 503; default: {MOST_WAITING}"
     )
     add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
-    help = f"maximum size of a request; default: {Settings.max_body >> 20}"
-    add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
     help = "maximum memory of all other caches together; default: as in docs/server.md; 0: none"
     add("--cache-memory", type=int, metavar="MIB", help=help)
-    _add_limits(add)
-    help = "do not enforce schemas of tools that say strict: false"
-    add("--lenient-tools", action="store_true", help=help)
+
+
+def _add_storage(add: Callable[..., Any]) -> None:
+    """What the server keeps between requests."""
     help = f"maximum size of an uploaded file; default: {Settings.max_file >> 20}"
     add("--max-file", type=int, default=Settings.max_file >> 20, metavar="MIB", help=help)
-    most = Settings.max_files_bytes >> 20
-    help = f"maximum size of all files of one API key, in memory; default: {most}"
-    add("--max-files", type=int, default=most, metavar="MIB", help=help)
+    default = Settings.max_files_bytes >> 20
+    help = f"maximum size of all files of one API key, in memory; default: {default}"
+    add("--max-files", type=int, default=default, metavar="MIB", help=help)
     help = "folder for files and batches, which then survive a restart; default: memory alone"
     add("--batch-dir", metavar="FOLDER", help=help)
     help = (
@@ -138,14 +122,22 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         "the next start: sqlite:FILE, or redis://HOST:PORT (extra redis)"
     )
     add("--store", metavar="ADDRESS", help=help)
-    help = "allow web pages of this origin (CORS; repeatable); *: any"
-    add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
+
+
+def _add_prompts(add: Callable[..., Any]) -> None:
+    """How prompts and grammars are made of requests."""
+    help = "do not enforce schemas of tools that say strict: false"
+    add("--lenient-tools", action="store_true", help=help)
     help = "keep text that agents change in every request; prompts are then computed again"
     add("--keep-volatile", action="store_true", help=help)
     help = "date in prompts, YYYY-MM-DD; default: the day the conversation began"
     add("--date", metavar="DATE", help=help)
     help = "share caches between API keys; response times then reveal what others asked"
     add("--share-cache", action="store_true", help=help)
+
+
+def _add_log(add: Callable[..., Any]) -> None:
+    """What the operator sees."""
     add("--show-grammar", action="store_true", help="put the grammar into replies")
     add("--log-prompts", action="store_true", help="write prompts to the log")
     help = "append a trace of each reply to FILE: what decided about each token (constrained trace)"
@@ -155,19 +147,20 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--trace-size", type=int, default=size, metavar="MIB", help=help)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", help="default: info")
-    help = "form of the log: lines of text, or of JSON with the figures of each reply"
-    add("--log-format", choices=tuple(FORMATTERS), default="text", help=f"{help}; default: text")
+    help = (
+        "form of the log: lines of text, or of JSON with the figures of each reply; default: text"
+    )
+    add("--log-format", choices=tuple(FORMATTERS), default="text", help=help)
     help = "export a span for each reply by OTLP (OTEL_EXPORTER_OTLP_ENDPOINT; extra otel)"
     add("--otel", action="store_true", help=help)
     add("-v", "--verbose", action="store_true", help="same as --log-level debug")
-    _add_without_effect(parser)
 
 
 def _add_tool_limits(add: Callable[..., Any]) -> None:
     """Which calls the server carries out by itself, and limits of a reply in which it does."""
     help = "calls of MCP tools that clients have to approve, whatever they ask for: none, those of "
     help += "tools that may change something (writes), all; default: none"
-    add("--mcp-approval", choices=tuple(Approval), default=Approval.NONE, help=help)
+    add("--mcp-approval", choices=tuple(ForcedApproval), default=ForcedApproval.NONE, help=help)
     help = f"maximum number of turns in one reply; default: {Settings.max_tool_steps}"
     add("--tool-steps", type=int, default=Settings.max_tool_steps, metavar="N", help=help)
     seconds = Settings.max_tool_seconds
@@ -220,8 +213,10 @@ class _WithoutEffect(argparse.Action):
         setattr(namespace, self.dest, [*noted, option_string])
 
 
-def _add_limits(add: Callable[..., Any]) -> None:
-    """The limits of a request: what exceeds one is refused with its place."""
+def _add_request_limits(add: Callable[..., Any]) -> None:
+    """Limits of one request. An error names the part of the request that exceeds one."""
+    help = f"maximum size of a request; default: {Settings.max_body >> 20}"
+    add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
     limits = (
         ("max_values", "JSON values in a request"),
         ("max_messages", "messages in a request (Responses: items)"),
@@ -255,228 +250,6 @@ def _add_limits(add: Callable[..., Any]) -> None:
         option = f"--{name.replace('_', '-')}"
         help = f"maximum size of {text}, as JSON; default: {default:,}"
         add(option, type=int, default=default, metavar="KIB", help=help)
-
-
-def _tell_config(options: argparse.Namespace) -> None:
-    """Says which options are from a configuration file."""
-    parsed: Parsed | None = getattr(options, "parsed", None)
-    if parsed is None or not parsed.of_file:
-        return
-    given = ", ".join(f"{name} ({parsed.sources[name]})" for name in sorted(parsed.of_file))
-    LOG.info("options of a configuration file: %s", given)
-
-
-def complete_options(options: argparse.Namespace) -> Settings:
-    """Completes and checks the options of a server.
-
-    Raises:
-        RequestError: one of them cannot be.
-    """
-    check_timeout(options.timeout)
-    shared.complete(options)
-    if options.cache_memory is not None and options.cache_memory < 0:
-        raise RequestError(f"cache_memory is {options.cache_memory}, must be 0 or more")
-    settings = read_settings(options)
-    shared.read_sampling(options, Sampling())
-    shared.choose_sequences(options, SEQUENCES)
-    read_options(shared.read_engine_options(options))
-    return settings
-
-
-def start_log(options: argparse.Namespace) -> None:
-    """Sets up the log of completed options, and says in it which of them have no effect, and which
-    are from a configuration file."""
-    set_up_log("debug" if options.verbose else options.log_level, options.log_format)
-    _tell_config(options)
-    if options.ignored:
-        LOG.info("without effect here: %s", " ".join(options.ignored))
-
-
-def prepare_process(options: argparse.Namespace) -> None:
-    """Sets up what holds for the whole process: memory, caches, threads, Python's collector."""
-    bound_heap()
-    keep_returning()
-    if options.cache_memory is not None:
-        bound_caches(options.cache_memory * MIB)
-    # A thread that compiles a large schema lets others run after so long, not after 5 ms: a request
-    # passes from thread to thread dozens of times.
-    sys.setswitchinterval(SWITCH_SECONDS)
-    gc.set_threshold(*COLLECTED)
-
-
-def _run(options: argparse.Namespace) -> int:
-    settings = complete_options(options)
-    start_log(options)
-    if settings.api_keys == () and options.host not in LOCAL:
-        text = "no --api-key is set: anybody who can reach %s can use this server"
-        LOG.warning(text, options.host)
-    return _serve(options, settings)
-
-
-def _serve(options: argparse.Namespace, settings: Settings) -> int:
-    try:
-        import uvicorn
-
-        from server.app import make_app
-        from server.listening import (
-            DELIVERY_SECONDS,
-            DrainingServer,
-            find_most_connections,
-            make_protocol,
-            open_socket,
-            prepare_socket,
-            write_address,
-        )
-        from server.models.served_models import ModelBounds
-    except ModuleNotFoundError as error:
-        hint = f"Run: {install_command('server')}"
-        raise RequestError(f"the server needs {error.name}", hint=hint) from error
-
-    prepare_process(options)
-    failures = list[Exception]()
-
-    def stop(error: Exception) -> None:
-        failures.append(error)
-        server.should_exit = True
-
-    sources = find_models(options)
-    embedding = find_embedding_service(options, settings)
-    mcp = find_servers(options)
-    listening = open_socket(options.host, options.port)
-    address = f"http://{write_address(options.host, listening.getsockname()[1])}"
-    LOG.info("listening on %s%s", address, _describe_start(sources))
-    bounds = ModelBounds(
-        count=options.models_max,
-        memory=_read_models_memory(options),
-        idle_seconds=None if options.sleep_idle_seconds < 0 else options.sleep_idle_seconds,
-    )
-    app = make_app(
-        sources,
-        settings,
-        bounds,
-        stop=stop,
-        address=address,
-        store=find_store(options),
-        embedding=embedding,
-        mcp=mcp,
-    )
-
-    def drain() -> None:
-        app.state.batches.drain()
-        app.state.models.drain(settings.drain_seconds)
-
-    config = uvicorn.Config(
-        app,
-        host=options.host,
-        port=options.port,
-        log_level=options.log_level,
-        log_config=None,  # its records go where ours go, see `set_up_log`
-        http=make_protocol(settings.idle_seconds, find_most_connections()),
-        timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
-        ws="none",  # whatever packages are there
-        server_header=False,
-    )
-    server = DrainingServer(config, drain)
-    server.run([prepare_socket(listening, settings.idle_seconds)])
-    if failures:
-        print_error(str(failures[0]))
-        return find_code(failures[0])
-    return ExitCode.DONE
-
-
-def find_store(options: argparse.Namespace) -> "SharedStore | None":
-    """The store that the options name, if they name one.
-
-    Raises:
-        RequestError, StoreError: it cannot be used.
-    """
-    if options.store is None:
-        return None
-    from server.store.store_address import open_store
-
-    return open_store(options.store)
-
-
-def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
-    """The MCP servers that the options name; None: none.
-
-    Raises:
-        RequestError: one is none, or the package `mcp` is not installed.
-    """
-    if not mcp_options.has_servers(options):
-        return None
-    servers = mcp_options.read_servers(options)
-    from server.mcp.mcp_pool import McpPool
-
-    return McpPool(servers, options.mcp_timeout, approval=Approval(options.mcp_approval))
-
-
-def find_models(options: argparse.Namespace) -> "list[ModelSource]":
-    """The models that the options name: that of -m or -hf first, with which the server starts; the
-    demo model, if they name none."""
-    from constrained.gguf.contents import ModelPurpose, read_purpose
-    from constrained.model_files.hub_cache import list_cached
-    from constrained.model_files.local_models import measure_files
-    from constrained.model_files.packaged import find_file
-    from server.models.model_files import find_offers, load_model, name_first
-    from server.models.source import ModelSource
-
-    others = [offer.make_source() for offer in find_offers(options)]
-    if others and not options.model and not options.hf_repo:
-        return others
-
-    def load() -> "Model":
-        model = load_model(options)
-        # What was imported and loaded stays: the collector, which holds up all threads while it
-        # looks, need not look at it again (40 ms a time).
-        gc.collect()
-        gc.freeze()
-        return model
-
-    path = shared.find_model(options)
-    if path is None:
-        other_purposes = (ModelPurpose.EMBEDDINGS, ModelPurpose.RANKING)
-        cached = [one for one in list_cached() if read_purpose(one.path) not in other_purposes]
-        if cached:
-            LOG.info("%s", describe_cached(cached))
-    named = name_first(options, path)
-    path = path or str(embedded.PATH)
-    if not is_address(path):
-        find_file(path)  # what is not there shows before anybody can ask
-    if (drafts := shared.read_drafts(options)) is not None:
-        find_file(drafts.path)
-    first = ModelSource(
-        named.name,
-        load,
-        named.aliases,
-        file_bytes=measure_files(path),
-        path=None if is_address(path) else Path(path),
-        preloaded=True,
-    )
-    return [first, *(source for source in others if source.name != named.name)]
-
-
-def describe_cached(models: "Sequence[CachedModel]") -> str:
-    """The models on this machine that could be served in place of the demo model, in one line."""
-    options = [f"-hf {model.name}" for model in models[:MOST_NAMED]]
-    rest = len(models) - len(options)
-    if rest:
-        options.append(f"{rest} more (constrained models)")
-    return f"the demo model answers; to serve one that is downloaded: {', '.join(options)}"
-
-
-def _describe_start(sources: "list[ModelSource]") -> str:
-    if any(source.preloaded for source in sources):
-        return ", loading the model"
-    names = ", ".join(source.name for source in sources)
-    return f", with models that are loaded on demand: {names}"
-
-
-def _read_models_memory(options: argparse.Namespace) -> int | None:
-    """The bytes that all loaded models may take; None: nobody knows what there is."""
-    if options.models_memory is None:
-        return available_memory()
-    return options.models_memory << 20
 
 
 def _read_date(given: str | None) -> datetime | None:

@@ -16,7 +16,7 @@ from constrained.cli import main
 from server.commands import BATCH
 from tests.embedding_file import write_embedding_model
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CHAT = "/v1/chat/completions"
 Batch = Callable[..., tuple[int, str, str]]
 

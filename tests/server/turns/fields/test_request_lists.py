@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from server.turns.request_lists import NumberLists, Numbers, Objects, Texts, stop_at_first
+from server.turns.fields.request_lists import NumberLists, Numbers, Objects, Texts, stop_at_first
 
 Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from constrained.tools.functions import FunctionTool
 
 
-class Approval(StrEnum):
+class ForcedApproval(StrEnum):
     """Which calls the operator has clients approve, whatever a request says."""
 
     NONE = "none"
@@ -17,4 +17,4 @@ class Approval(StrEnum):
 
     def holds_for(self, tool: "FunctionTool") -> bool:
         """True if calls of this tool wait for approval."""
-        return self is Approval.ALL or (self is Approval.WRITES and not tool.read_only)
+        return self is ForcedApproval.ALL or (self is ForcedApproval.WRITES and not tool.read_only)

@@ -45,12 +45,12 @@ class RepetitionFields(BaseModel):
         """
         if "max_repetition" not in self.model_fields_set:
             return settings.default_repetition
-        asked, most = self.max_repetition, settings.max_repetition_limit
-        if most is not None and (asked is None or asked > most):
-            given = "null is any number" if asked is None else f"it is {asked:,}"
-            message = f"{given}, the limit is {most:,}: raise --max-repetition-limit"
+        wanted, limit = self.max_repetition, settings.max_repetition_limit
+        if limit is not None and (wanted is None or wanted > limit):
+            given = "null is any number" if wanted is None else f"it is {wanted:,}"
+            message = f"{given}, the limit is {limit:,}: raise --max-repetition-limit"
             raise HttpError(400, message, "too_large", where=f"{parent}/max_repetition")
-        return asked
+        return wanted
 
 
 class ReplyChoiceFields(BaseModel):

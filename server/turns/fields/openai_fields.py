@@ -16,11 +16,11 @@ from grammars.schema.subschemas import point_to
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.common_fields import CacheFields, RepetitionFields
+from server.turns.fields.common_fields import CacheFields, RepetitionFields
+from server.turns.fields.request_lists import Texts, stop_at_first
 from server.turns.progress import NO_WISHES, ProgressWishes
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size
-from server.turns.request_lists import Texts, stop_at_first
 
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10

@@ -10,15 +10,15 @@ from constrained.commands import options as shared
 from constrained.commands.options import complete
 from constrained.errors import RequestError
 from constrained.job import Job
-from server.command import read_settings
+from server.commands.serve_options import read_settings
 from server.settings import MIB, ReasoningField, Settings
-from server.turns.compiled_request import complete_request
 from server.turns.reasoning import Effort, ReasoningRequest
+from server.turns.request_completion import complete_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 from tests.scripted_model import OPENED, scripted
+from tests.server.commands.test_serve import read
 from tests.server.running_server import running
-from tests.server.test_command import read
 
 HELLO = [{"role": "user", "content": "Hello"}]
 SETTINGS = {
@@ -67,7 +67,8 @@ SETTINGS = {
 OF_THE_PROCESS = frozenset(
     "host port log_level log_format verbose ignored max_waiting api_key_file run json alias "
     "models_dir models_preset models_max models_memory sleep_idle_seconds cache_memory "
-    "store embedding_model embedding_context pooling mcp mcp_config mcp_timeout".split()
+    "store embedding_model embedding_context pooling mcp mcp_config mcp_timeout "
+    "mcp_approval".split()
 )
 LLAMA_SERVER_LINES = (
     "--jinja -fa -c 512 -ngl 99 --host 127.0.0.1 --port 0",

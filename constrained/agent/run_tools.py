@@ -1,0 +1,140 @@
+"""The tools of a run: those of the prompt, hidden ones, those that a search has found."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from constrained.isolation.isolated_call import Isolation, check_isolated
+from constrained.tools.functions import FunctionTool, as_tool, find_tool, read_isolation
+from constrained.tools.offer import read_offer
+from constrained.tools.search import ToolSearch
+from grammars.turn import ToolCall
+
+RunTools: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
+"""The tools of a run, or a function that lists them before each turn."""
+
+
+def list_tools(tools: RunTools) -> Sequence[Any]:
+    """The tools as they are now."""
+    return tools() if callable(tools) else tools
+
+
+class RunToolset:
+    """The tools of a run, which may change before each turn.
+
+    Args:
+        source: the given tools, or a function that lists them.
+        hidden: tools that may be called but are not in the prompt.
+        search: a search of further tools; None: there is none.
+        isolate: the limits of functions that have none of their own.
+        drop: leave out tools whose schemas cannot be enforced; False: they are an error.
+
+    Attributes:
+        shown: the given tools, as they are now.
+        prompt: the tools of the prompt: the given ones, and the one that searches.
+
+    Raises:
+        Error: the tools cannot be offered, or cannot be isolated.
+    """
+
+    def __init__(
+        self,
+        source: RunTools,
+        *,
+        hidden: Sequence[Any],
+        search: ToolSearch | None,
+        isolate: bool | Isolation,
+        drop: bool,
+    ):
+        self._source = source
+        self._given_hidden = hidden
+        self._search = search
+        self._isolate = isolate
+        self._drop = drop
+        self._hidden = _isolate_all(hidden, isolate)
+        self._found: list[Any] = []
+        self._former: list[FunctionTool] = []  # of a recorded turn, but not given any more
+        self._given: list[Any] = []
+        self.shown: list[Any] = []
+        self.prompt: list[Any] = []
+        if search is not None:
+            _isolate_all(search.tools, isolate)  # refuses what cannot be isolated
+        self._read()
+
+    @property
+    def is_live(self) -> bool:
+        """True if a turn may have other tools than the one before."""
+        return callable(self._source)
+
+    @property
+    def has_search(self) -> bool:
+        """True if there is a search of further tools."""
+        return self._search is not None
+
+    @property
+    def available(self) -> list[Any]:
+        """The tools that the next turn may call: those of the prompt, hidden ones, found ones."""
+        return [*self.prompt, *self._hidden, *self._found]
+
+    def find_function(self, call: ToolCall) -> FunctionTool | None:
+        """The tool of a call; None: there is none, or it has no function to execute."""
+        tool = find_tool(call.name, [*self.available, *self._former])
+        if tool is None or tool.function is None:
+            return None
+        return tool
+
+    def begin_turn(self) -> None:
+        """Reads the tools again, if they may have changed."""
+        self._former = []
+        if self.is_live:
+            self._read()
+
+    def find_hidden(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """The hidden tools of the next turn, including those that the search has found.
+
+        Args:
+            messages: the whole conversation.
+        """
+        if self._search is not None:
+            self._found = _isolate_all(self._search.list_found(messages), self._isolate)
+        return [*self._hidden, *self._found]
+
+    def remember(self, tools: Sequence[Any]) -> None:
+        """Adds tools of a recorded turn that are not given any more, to read its calls with them.
+
+        Args:
+            tools: those that the turn was recorded with.
+        """
+        names = {tool.name for tool in self.available if isinstance(tool, FunctionTool)}
+        for tool in tools:
+            if isinstance(tool, FunctionTool) and tool.name not in names:
+                self._former.append(tool)
+
+    def _read(self) -> None:
+        """Reads the given tools, if they have changed."""
+        given = list_tools(self._source)
+        is_list = isinstance(given, list | tuple)
+        if is_list and self._given and list(given) == self._given:
+            return
+        # Refuses what cannot be offered, and says where.
+        offer = read_offer(given, hidden=self._given_hidden, drop=self._drop)
+        self._given = list(given)
+        self.shown = _isolate_all(given, self._isolate)  # signatures of functions are read once
+        self.prompt = list(self.shown)
+        if self._search is not None:
+            self._search.check_names(offer.names)
+            self.prompt.append(self._search.tool)
+
+
+def _isolate_all(tools: Sequence[Any], isolate: bool | Isolation) -> list[Any]:
+    return [_isolate(as_tool(tool), isolate) for tool in tools]
+
+
+def _isolate(tool: Any, isolate: bool | Isolation) -> Any:
+    """The tool with the limits of the run, unless it has its own."""
+    if not isinstance(tool, FunctionTool) or tool.function is None:
+        return tool
+    isolation = tool.isolation or read_isolation(isolate)
+    if isolation is not None:
+        check_isolated(tool.function, tool.name)
+    return replace(tool, isolation=isolation)

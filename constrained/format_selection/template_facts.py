@@ -1,0 +1,170 @@
+"""Facts of a chat template that probes show: its format, its reasoning block, what it writes."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from constrained.errors import TemplateError
+from constrained.format_selection.message_forms import MessageForm, find_message_form
+from constrained.template.chat_template import ChatTemplate
+from grammars.byte_cache import MIB, ByteCache, share_cache
+from grammars.errors import DetectError
+from grammars.infer.detect import Detection, detect
+from grammars.infer.probes import ProbedTemplate
+from grammars.infer.reasoning import find_reasoning
+from grammars.infer.turn import find_frame
+from grammars.schema.nodes import Json
+from grammars.wire.format import Reasoning
+
+Messages: TypeAlias = Sequence[Mapping[str, Any]]
+TEMPLATES = 16 * MIB
+_PROBE = "probe_of_a_tool"
+
+
+class TemplateFacts:
+    """Facts of a chat template, found by rendering probes; each when it is first needed.
+
+    Args:
+        template: the chat template.
+    """
+
+    def __init__(self, template: ChatTemplate):
+        self._template = template
+
+    def measure(self) -> int:
+        """About how many bytes it and its template take."""
+        return self._template.measure()
+
+    @cached_property
+    def detection(self) -> Detection | DetectError:
+        """The wire format, or why none is known."""
+        try:
+            return detect(self._template.render)
+        except DetectError as e:
+            # The error is kept for long, so without its traceback, which holds frames.
+            return DetectError(e.message, where=e.where, hint=e.hint)
+
+    @cached_property
+    def _message_form(self) -> tuple[MessageForm, Detection] | str:
+        """The form in which it takes calls and their format, or why there is none."""
+        if not self.only_shows_tools:
+            return "calls in OpenAI's form are in its prompt"
+        try:
+            return find_message_form(self._template)
+        except DetectError as e:
+            return e.message
+
+    def read_message_form(self) -> tuple[MessageForm, Detection]:
+        """The form in which the template takes calls, and the format that it writes them in.
+
+        Raises:
+            DetectError: there is none.
+        """
+        if isinstance(self._message_form, str):
+            raise DetectError(self._message_form)
+        return self._message_form
+
+    @cached_property
+    def reasoning_block(self) -> Reasoning | None:
+        return find_reasoning(self._template.render)
+
+    @cached_property
+    def frame(self) -> tuple[str, str]:
+        """What the template writes before and after every answer, if it gets no tools."""
+
+        def render_plain(messages: Messages, _: object = None, /, **kwargs: Any) -> str:
+            return self._template.render(messages, None, **kwargs)
+
+        return find_frame(ProbedTemplate(render_plain, self.reasoning_block))
+
+    @cached_property
+    def keeps_answers(self) -> bool:
+        """True if the prompt has the text of an answer unchanged. Some templates escape it, or
+        write it as a JSON string."""
+        text = 'It is "so":\n<b>'
+        messages: list[dict[str, Json]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": text},
+        ]
+        try:
+            return text in self._template.render(messages, add_generation_prompt=False)
+        except TemplateError:
+            return True
+
+    @cached_property
+    def only_shows_tools(self) -> bool:
+        """True if the prompt names the tools, but has nothing of the calls in the history, not even
+        their names."""
+        function: Json = {"name": _PROBE, "arguments": {}}
+        call: Json = {"id": "abcdefgh1", "type": "function", "function": function}
+        messages: list[dict[str, Json]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+        ]
+        try:
+            text = self._template.render(messages, add_generation_prompt=False)
+        except TemplateError:
+            text = ""
+        return self.describes_tools and _PROBE not in text
+
+    @cached_property
+    def writes_results(self) -> bool:
+        """True if the prompt has results of tools, even after a message with its calls as text."""
+        messages: list[dict[str, Json]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": "A call"},
+            {"role": "tool", "content": _PROBE},
+        ]
+        try:
+            return _PROBE in self._template.render(messages)
+        except TemplateError:
+            return False
+
+    @cached_property
+    def describes_tools(self) -> bool:
+        """True if the prompt names the tools."""
+        messages: list[dict[str, Json]] = [{"role": "user", "content": "Hello"}]
+        parameters: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
+        function: Json = {"name": _PROBE, "description": "A probe", "parameters": parameters}
+        return _PROBE in self._template.render(
+            messages, [{"type": "function", "function": function}]
+        )
+
+
+_FACTS: "ByteCache[TemplateFacts]" = share_cache("templates", TEMPLATES, TemplateFacts.measure)
+
+
+def find_facts(template: ChatTemplate) -> TemplateFacts:
+    """The facts of a template. Probing takes 0.4 s, so they are kept for equal templates."""
+    if type(template) is not ChatTemplate:
+        return TemplateFacts(template)  # a subclass may render something else than its source
+    texts = [template.source]
+    texts += [f"{name}={text}" for name, text in sorted(template.tokens.items())]
+    digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+    key = b"".join(digests)  # without the name, which is only for errors
+    facts = _FACTS.find(key, None)
+    if facts is None:
+        facts = TemplateFacts(template)
+        _FACTS.keep(key, facts)
+    return facts
+
+
+def detect_format(template: ChatTemplate) -> Detection:
+    """The wire format that a template teaches.
+
+    Raises:
+        TemplateError: the template fails on a plain message.
+        DetectError: it writes calls in a format that is not known.
+    """
+    found = find_facts(template).detection
+    if isinstance(found, Detection):
+        return found
+    # Detection cannot distinguish a template without tools from one that always fails. This can.
+    template.render([{"role": "user", "content": "Hello"}])
+    raise DetectError(found.message, where=found.where, hint=found.hint)
+
+
+def find_block(template: ChatTemplate) -> Reasoning | None:
+    """The reasoning block that a template writes or prefills; None if it knows none."""
+    return find_facts(template).reasoning_block

@@ -1,0 +1,218 @@
+"""The process of `constrained serve`: its models, its socket, and uvicorn until a signal comes."""
+
+import argparse
+import gc
+import logging
+import sys
+from collections.abc import Sequence
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from constrained import embedded
+from constrained.commands import options as shared
+from constrained.commands.mcp import connection as mcp_options
+from constrained.engine.host import available_memory, bound_heap, keep_returning
+from constrained.gguf.contents import ModelPurpose, read_purpose
+from constrained.model.model import Model
+from constrained.model_files.hub_cache import CachedModel, list_cached
+from constrained.model_files.local_models import measure_files
+from constrained.model_files.packaged import find_file
+from constrained.remote.address import is_address
+from constrained.terminal.exit_codes import ExitCode, find_code
+from constrained.terminal.output import print_error
+from grammars.byte_cache import MIB, bound_caches
+from server.app import make_app
+from server.listening import (
+    DELIVERY_SECONDS,
+    DrainingServer,
+    find_most_connections,
+    make_protocol,
+    open_socket,
+    prepare_socket,
+    write_address,
+)
+from server.mcp.forced_approval import ForcedApproval
+from server.models.embedding_options import find_embedding_service
+from server.models.model_files import find_offers, load_model, name_first
+from server.models.served_models import ModelBounds
+from server.models.source import ModelSource
+from server.settings import Settings
+
+if TYPE_CHECKING:
+    from server.mcp.hosted_tools import McpServerPool
+    from server.store.shared_store import SharedStore
+
+MOST_NAMED = 5  # models of the cache
+SWITCH_SECONDS = 0.0005
+COLLECTED = (2_000, 10, 100)
+"""Objects, then collections of the generation below, until Python's collector looks at one. A full
+collection holds up all threads, for 40 to 90 ms beside a schema of thousands of properties; so it
+is due behind two million objects that stayed, and not behind 70,000."""
+LOG = logging.getLogger("constrained.server")
+
+
+def run_server(options: argparse.Namespace, settings: Settings) -> int:
+    """Serves until a signal comes, or a model cannot be loaded that the server starts with.
+
+    Args:
+        options: those of the command.
+        settings: made of them.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        Error: the server cannot start.
+    """
+    tune_process(options)
+    failures = list[Exception]()
+
+    def stop(error: Exception) -> None:
+        failures.append(error)
+        server.should_exit = True
+
+    sources = find_models(options)
+    embedding = find_embedding_service(options, settings)
+    mcp = find_servers(options)
+    listening = open_socket(options.host, options.port)
+    address = f"http://{write_address(options.host, listening.getsockname()[1])}"
+    LOG.info("listening on %s%s", address, _describe_start(sources))
+    app = make_app(
+        sources,
+        settings,
+        _read_bounds(options),
+        stop=stop,
+        address=address,
+        store=find_store(options),
+        embedding=embedding,
+        mcp=mcp,
+    )
+
+    def drain() -> None:
+        app.state.batches.drain()
+        app.state.models.drain(settings.drain_seconds)
+
+    config = uvicorn.Config(
+        app,
+        host=options.host,
+        port=options.port,
+        log_level=options.log_level,
+        log_config=None,  # its records go where ours go, see `set_up_log`
+        http=make_protocol(settings.idle_seconds, find_most_connections()),
+        timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
+        ws="none",  # whatever packages are there
+        server_header=False,
+    )
+    server = DrainingServer(config, drain)
+    server.run([prepare_socket(listening, settings.idle_seconds)])
+    if failures:
+        print_error(str(failures[0]))
+        return find_code(failures[0])
+    return ExitCode.DONE
+
+
+def tune_process(options: argparse.Namespace) -> None:
+    """Sets what holds for the whole process: memory, caches, threads, the garbage collector."""
+    bound_heap()
+    keep_returning()
+    if options.cache_memory is not None:
+        bound_caches(options.cache_memory * MIB)
+    # A thread that compiles a large schema lets others run after this time, not after 5 ms: a
+    # request passes from thread to thread dozens of times.
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(*COLLECTED)
+
+
+def _read_bounds(options: argparse.Namespace) -> ModelBounds:
+    """The limits of the models that are loaded at the same time."""
+    memory = available_memory()
+    if options.models_memory is not None:
+        memory = options.models_memory << 20
+    idle_seconds = options.sleep_idle_seconds
+    if idle_seconds < 0:
+        idle_seconds = None
+    return ModelBounds(count=options.models_max, memory=memory, idle_seconds=idle_seconds)
+
+
+def find_store(options: argparse.Namespace) -> "SharedStore | None":
+    """The store that the options name, if they name one.
+
+    Raises:
+        RequestError, StoreError: it cannot be used.
+    """
+    if options.store is None:
+        return None
+    from server.store.store_address import open_store
+
+    return open_store(options.store)
+
+
+def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
+    """The MCP servers that the options name; None: none.
+
+    Raises:
+        RequestError: one is none, or the package `mcp` is not installed.
+    """
+    if not mcp_options.has_servers(options):
+        return None
+    servers = mcp_options.read_servers(options)
+    from server.mcp.mcp_pool import McpPool
+
+    return McpPool(servers, options.mcp_timeout, approval=ForcedApproval(options.mcp_approval))
+
+
+def find_models(options: argparse.Namespace) -> list[ModelSource]:
+    """The models that the options name: that of -m or -hf first, with which the server starts; the
+    demo model, if they name none."""
+    others = [offer.make_source() for offer in find_offers(options)]
+    if others and not options.model and not options.hf_repo:
+        return others
+
+    def load() -> Model:
+        model = load_model(options)
+        # What was imported and loaded stays: the collector, which holds up all threads while it
+        # looks, need not look at it again (40 ms a time).
+        gc.collect()
+        gc.freeze()
+        return model
+
+    path = shared.find_model(options)
+    if path is None:
+        other_purposes = (ModelPurpose.EMBEDDINGS, ModelPurpose.RANKING)
+        cached = [one for one in list_cached() if read_purpose(one.path) not in other_purposes]
+        if cached:
+            LOG.info("%s", describe_cached(cached))
+    named = name_first(options, path)
+    path = path or str(embedded.PATH)
+    if not is_address(path):
+        find_file(path)  # what is not there shows before anybody can ask
+    if (drafts := shared.read_drafts(options)) is not None:
+        find_file(drafts.path)
+    first = ModelSource(
+        named.name,
+        load,
+        named.aliases,
+        file_bytes=measure_files(path),
+        path=None if is_address(path) else Path(path),
+        preloaded=True,
+    )
+    return [first, *(source for source in others if source.name != named.name)]
+
+
+def describe_cached(models: Sequence[CachedModel]) -> str:
+    """The models on this machine that could be served in place of the demo model, in one line."""
+    options = [f"-hf {model.name}" for model in models[:MOST_NAMED]]
+    rest = len(models) - len(options)
+    if rest:
+        options.append(f"{rest} more (constrained models)")
+    return f"the demo model answers; to serve one that is downloaded: {', '.join(options)}"
+
+
+def _describe_start(sources: list[ModelSource]) -> str:
+    if any(source.preloaded for source in sources):
+        return ", loading the model"
+    names = ", ".join(source.name for source in sources)
+    return f", with models that are loaded on demand: {names}"

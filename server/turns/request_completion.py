@@ -1,0 +1,72 @@
+"""Completes a request that a dialect has read, with what the server decides."""
+
+from dataclasses import replace
+
+from server.caller import find_salt
+from server.observe.repeated_calls import find_repeated_calls
+from server.settings import Settings
+from server.turns.reasoning import Effort, ReasoningRequest, plan_reasoning
+from server.turns.service import Service
+from server.turns.turn_request import TurnRequest
+
+REPEATED = 3  # times the same call in one conversation
+
+
+def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
+    """Fills in what the server decides: reasoning, date, ids of calls, limits, cache scope.
+
+    It takes long where the conversation is long or has many tools: not for the event loop.
+
+    Args:
+        service: the model that the request is for.
+        request: as its dialect has read it.
+    """
+    compiler = service.model.compiler
+    settings = service.settings
+    plan = plan_reasoning(
+        _choose_reasoning(request.reasoning, settings),
+        has_block=compiler.format.reasoning is not None,
+        variables=compiler.template.variables,
+    )
+    job = request.job
+    salt = find_salt(job.cache_salt, is_shared=settings.share_cache)
+    job = replace(
+        job,
+        cache_salt=salt,
+        messages=service.call_ids.restore(job.messages),
+        think=plan.think,
+        reasoning_budget=plan.budget,
+        # Variables that the client itself gives win over those that its effort stands for.
+        template_kwargs={**settings.template_kwargs, **plan.variables, **job.template_kwargs},
+        date=service.dates.find(job.messages, salt),
+    )
+    given = request.generation
+    generation = replace(
+        given,
+        max_tokens=settings.max_tokens if given.max_tokens is None else given.max_tokens,
+        stop=tuple(dict.fromkeys((*given.stop, *settings.stop))),
+    )
+    return replace(
+        request,
+        job=job,
+        generation=generation,
+        plan=plan,
+        is_known=compiler.knows(job),
+        lost_prefix=service.prefixes.note(job.messages, job.tools, salt),
+        repeated_calls=tuple(find_repeated_calls(job.messages, REPEATED)),
+    )
+
+
+def _choose_reasoning(request: ReasoningRequest, settings: Settings) -> ReasoningRequest:
+    """The reasoning that the request asks for, or else that of the server's settings."""
+    if request.is_given:
+        if request.budget is None and not request.is_off:
+            return replace(request, budget=settings.reasoning_budget)
+        return request
+    match settings.reasoning:
+        case None:
+            return ReasoningRequest(budget=settings.reasoning_budget)
+        case True:
+            return ReasoningRequest(Effort.MEDIUM, settings.reasoning_budget)
+        case False:
+            return ReasoningRequest(Effort.NONE)
