@@ -140,6 +140,7 @@ def make_app(
     app.state.counters = counters
     app.state.embeddings = embedding
     app.state.mcp = mcp
+    app.state.store = store
     if store is not None:
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     app.state.batches = BatchRunner(make_routes(app.state), models, settings)

@@ -1,18 +1,41 @@
 """The options of a cluster, from the command line or from a `serve.yaml`."""
 
 import argparse
+import copy
 import shlex
 from dataclasses import dataclass
 
 from constrained.commands import options as shared
-from constrained.deadline import check_timeout
 from constrained.engine.options import read_options
-from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
-from server.commands.serve_options import SEQUENCES, add_serve_options, read_settings
+from constrained.model_files.sources import HUB
+from constrained.remote.address import is_address
+from server.commands.serve import complete_options
+from server.commands.serve_options import SEQUENCES, add_serve_options
+from server.models.model_files import OfferedModel, find_offers, name_first
 
-ALONE = ("models_dir", "models_preset", "batch_dir", "mcp", "mcp_config")
-"""Options of `serve` that a cluster does not have."""
+ALONE = ("batch_dir", "mcp", "mcp_config", "models_max", "models_memory", "sleep_idle_seconds")
+"""Options of `serve` that a cluster does not have: its models are loaded all the time."""
+
+
+@dataclass(frozen=True)
+class ClusterModel:
+    """A model of a cluster.
+
+    Args:
+        offer: its names, and its options.
+        slots: sequences of each replica.
+        replicas: how many there are, at least.
+        max_replicas: how many, at most.
+        cpus, gpus: of each replica.
+    """
+
+    offer: OfferedModel
+    slots: int
+    replicas: int
+    max_replicas: int
+    cpus: float
+    gpus: float
 
 
 @dataclass(frozen=True)
@@ -21,22 +44,15 @@ class ClusterOptions:
 
     Args:
         options: those of `serve` among them.
-        slots: sequences of each replica.
-        replicas: how many there are, at least.
-        max_replicas: how many, at most.
+        models: one at least; the first answers requests that name none.
         fronts: processes that take requests.
-        cpus, gpus: of each replica.
         front_cpus: of each front.
-        index_mib: room of the router of each front.
+        index_mib: room of all routers of each front.
     """
 
     options: argparse.Namespace
-    slots: int
-    replicas: int
-    max_replicas: int
+    models: tuple[ClusterModel, ...]
     fronts: int
-    cpus: float
-    gpus: float
     front_cpus: float
     index_mib: int
 
@@ -44,22 +60,28 @@ class ClusterOptions:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options: those of `serve`, and those of a cluster."""
     add_serve_options(parser)
-    add = parser.add_argument_group("cluster").add_argument
-    help = "replicas with an engine each, at least; default: 2"
-    add("--replicas", type=int, default=2, metavar="N", help=help)
-    help = "replicas, at most: there are more while they are busy; default: as --replicas"
-    add("--max-replicas", type=int, metavar="N", help=help)
+    group = parser.add_argument_group("cluster")
+    _add_replica_options(group)
     help = "processes that take requests, make prompts and grammars; default: 1"
-    add("--fronts", type=int, default=1, metavar="N", help=help)
-    help = "processors of each replica; default: its threads (-t), or 1"
-    add("--replica-cpus", type=float, metavar="N", help=help)
-    add("--replica-gpus", type=float, default=0.0, metavar="N", help="GPUs of each; default: 0")
+    group.add_argument("--fronts", type=int, default=1, metavar="N", help=help)
     help = "processors of each front; default: 0.5"
-    add("--front-cpus", type=float, default=0.5, metavar="N", help=help)
+    group.add_argument("--front-cpus", type=float, default=0.5, metavar="N", help=help)
     help = "memory of each front for which replica has which prefix; default: 256"
-    add("--index", type=int, default=256, metavar="MIB", help=help)
+    group.add_argument("--index", type=int, default=256, metavar="MIB", help=help)
     help = "address of a Ray cluster; default: that of RAY_ADDRESS, else one on this machine alone"
-    add("--ray-address", metavar="ADDRESS", help=help)
+    group.add_argument("--ray-address", metavar="ADDRESS", help=help)
+
+
+def _add_replica_options(group: argparse._ActionsContainer) -> None:
+    """Those that a preset may have for its model."""
+    help = "replicas with an engine for each model, at least; default: 2"
+    group.add_argument("--replicas", type=int, default=2, metavar="N", help=help)
+    help = "replicas, at most: there are more while they are busy; default: as --replicas"
+    group.add_argument("--max-replicas", type=int, metavar="N", help=help)
+    help = "processors of each replica; default: its threads (-t), or 1"
+    group.add_argument("--replica-cpus", type=float, metavar="N", help=help)
+    help = "GPUs of each replica; default: 0"
+    group.add_argument("--replica-gpus", type=float, default=0.0, metavar="N", help=help)
 
 
 def read_words(command: str) -> ClusterOptions:
@@ -87,34 +109,67 @@ def read_cluster(options: argparse.Namespace) -> ClusterOptions:
     Raises:
         RequestError: one of them cannot be.
     """
-    check_timeout(options.timeout)
-    shared.complete(options)
-    read_settings(options)
-    shared.read_sampling(options, Sampling())
-    shared.choose_sequences(options, SEQUENCES)
-    engine = read_options(shared.read_engine_options(options))
     for name in ALONE:
-        if getattr(options, name):
+        if getattr(options, name) not in (None, []):
             option = f"--{name.replace('_', '-')}"
             raise RequestError(f"{option} is not there in a cluster", hint="Use constrained serve")
-    options.max_replicas = options.max_replicas or options.replicas
-    for name in ("replicas", "fronts", "index"):
+    complete_options(options)
+    for name in ("fronts", "index"):
         if getattr(options, name) < 1:
             raise RequestError(f"--{name} is {getattr(options, name)}, must be 1 or more")
-    if options.max_replicas < options.replicas:
-        message = f"--max-replicas is {options.max_replicas}, --replicas is {options.replicas}"
-        raise RequestError(message, hint="Raise --max-replicas, or leave it out")
-    cpus = options.replica_cpus
-    if cpus is None:
-        cpus = float(engine.threads or 1)
     return ClusterOptions(
         options,
-        slots=engine.sequences,
-        replicas=options.replicas,
-        max_replicas=options.max_replicas,
+        models=tuple(map(_read_model, _find_offers(options))),
         fronts=options.fronts,
-        cpus=cpus,
-        gpus=options.replica_gpus,
         front_cpus=options.front_cpus,
         index_mib=options.index,
     )
+
+
+def _find_offers(options: argparse.Namespace) -> list[OfferedModel]:
+    """The models that the options name; the demo model, if they name none.
+
+    One of -hf is called as its repository, as by llama-server: fronts and replicas download it, and
+    this process, which may be on a machine without room for it, does not.
+    """
+    others = find_offers(options, _add_replica_options)
+    if others and not options.model and not options.hf_repo:
+        return others
+    if options.hf_repo and not options.alias:
+        options.alias = options.hf_repo.removeprefix(HUB)
+    first = name_first(options, options.model)
+    return [first, *(offer for offer in others if offer.name != first.name)]
+
+
+def _read_model(offer: OfferedModel) -> ClusterModel:
+    """A model with what its own options, or else those of the cluster, say of its replicas."""
+    options = offer.options
+    if is_address(options.model):
+        hint = "Use constrained serve, which asks an engine elsewhere"
+        raise RequestError(f"{options.model} is no file of a model", hint=hint)
+    shared.choose_sequences(options, SEQUENCES)
+    engine = read_options(shared.read_engine_options(options))
+    if options.replicas < 1:
+        raise RequestError(f"--replicas is {options.replicas}, must be 1 or more")
+    most = options.max_replicas or options.replicas
+    if most < options.replicas:
+        message = f"--max-replicas is {most}, --replicas is {options.replicas}"
+        raise RequestError(message, hint="Raise --max-replicas, or leave it out")
+    cpus = float(engine.threads or 1) if options.replica_cpus is None else options.replica_cpus
+    return ClusterModel(
+        OfferedModel(offer.name, _without_process(options), offer.aliases),
+        slots=engine.sequences,
+        replicas=options.replicas,
+        max_replicas=most,
+        cpus=cpus,
+        gpus=options.replica_gpus,
+    )
+
+
+def _without_process(options: argparse.Namespace) -> argparse.Namespace:
+    """The options without what stays in this process: they are sent to others."""
+    sent = copy.copy(options)
+    for name in ("run", "parsed"):
+        if hasattr(sent, name):
+            delattr(sent, name)
+    return sent

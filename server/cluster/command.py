@@ -10,8 +10,8 @@ from constrained.commands.options import LOCAL_HOST, PORT
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from server.cluster.cluster_options import add_options, read_cluster
+from server.commands.serve import start_log
 from server.commands.serve_options import LOCAL
-from server.logs import set_up_log
 
 LOG = logging.getLogger("constrained.server")
 
@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     given = read_cluster(options)
-    set_up_log("debug" if options.verbose else options.log_level, options.log_format)
+    start_log(options)
     try:
         import ray
         from ray import serve
@@ -49,7 +49,8 @@ def _run(options: argparse.Namespace) -> int:
     try:
         serve.start(http_options={"host": host, "port": port})
         serve.run(make_application(given), name="constrained", route_prefix="/")
-        counts = f"{given.replicas} replicas, {given.fronts} fronts"
+        replicas = [f"{model.replicas} replicas of {model.offer.name}" for model in given.models]
+        counts = ", ".join([*replicas, f"{given.fronts} fronts"])
         LOG.info("ready at http://%s:%d: %s", host, port, counts)
         ended.wait()
         LOG.info("requests under way have %.0f seconds to end", options.drain)

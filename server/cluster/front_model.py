@@ -16,7 +16,7 @@ from constrained.deadline import Deadline
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import Generation
 from constrained.engine.llama_files import read_header
-from constrained.errors import AbandonedError, BusyError, ModelError
+from constrained.errors import AbandonedError, BusyError, DeadlineError, ModelError
 from constrained.metrics import Amount, Metrics
 from constrained.model.call_options import CallOptions
 from constrained.model.construction import make_model, read_format
@@ -37,7 +37,11 @@ from server.cluster.turn_order import (
 from server.time_left import TimeLeft
 
 MOST_REPLICAS = 4
-"""That are tried for one turn."""
+"""That take one turn, and end or are too busy: a turn that ends its replicas ends no more."""
+REACH_SECONDS = 60.0
+"""So long a replica is looked for where none takes a turn: one that has ended is reported as there
+for a while, and another one in its place takes so long to start."""
+LOOK_AGAIN_SECONDS = 0.5
 SILENT_SECONDS = 15.0
 """A replica that says nothing of a turn for so long is lost: it says that it is alive far more
 often."""
@@ -164,12 +168,15 @@ class FollowedTurn:
         """Follows it to its end.
 
         Raises:
-            Error: as in `Model.call`; ModelError also if no replica is left.
+            Error: as in `Model.call`; ModelError also if no replica is left, DeadlineError also if
+                none is there in time.
             AbandonedError: nobody waits for it.
         """
         order, reason = self.order, "there is none"
         time_left = TimeLeft(self.order.seconds)
-        for _ in range(MOST_REPLICAS):
+        clock = asyncio.get_running_loop().time
+        taken, taken_at = 0, clock()
+        while taken < MOST_REPLICAS:
             self.replica = None
             try:
                 generation = await self._follow(order)
@@ -179,9 +186,15 @@ class FollowedTurn:
                 if generation is not None:
                     return self._complete(generation)
                 reason = "it has too many requests"
+            if self.replica is not None or self.busy is not None:
+                taken, taken_at = taken + 1, clock()
+            elif clock() - taken_at > REACH_SECONDS:
+                break
+            else:
+                await self._wait_for_replica(time_left)
             avoid = order.avoid | {self.replica} if self.replica else order.avoid
             written = self.point.resume()
-            if written:
+            if written and self.replica is not None:
                 self.resumed.append(len(written))
             order = order.resume(written, frozenset(avoid), time_left.measure())
         if self.busy is not None:
@@ -220,8 +233,7 @@ class FollowedTurn:
         try:
             while True:
                 done, _ = await asyncio.wait([waiting], timeout=LOOK_SECONDS)
-                if not self.is_wanted():
-                    raise AbandonedError("nobody waits for it")
+                self._check_wanted()
                 if done:
                     break
                 silent += LOOK_SECONDS
@@ -234,6 +246,24 @@ class FollowedTurn:
             if not waiting.done():
                 waiting.cancel()
                 await asyncio.gather(waiting, return_exceptions=True)
+
+    async def _wait_for_replica(self, time_left: TimeLeft) -> None:
+        """Waits before the next look for a replica that is there.
+
+        Raises:
+            DeadlineError: the time of the turn is over before.
+            AbandonedError: nobody waits for it.
+        """
+        seconds = time_left.measure()
+        if seconds is not None and seconds <= LOOK_AGAIN_SECONDS:
+            hint = "Allow more time (timeout), or try again when a replica is there"
+            raise DeadlineError("no replica was there before its time was over", hint=hint)
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        self._check_wanted()
+
+    def _check_wanted(self) -> None:
+        if not self.is_wanted():
+            raise AbandonedError("nobody waits for it")
 
     def _take(self, order: TurnOrder, batch: Sequence[StreamEvent]) -> None:
         for event in batch:

@@ -1,12 +1,13 @@
-"""The cluster as an application of Ray Serve: fronts with HTTP, and replicas with engines.
+"""The cluster as an application of Ray Serve: fronts with HTTP, and replicas with engines of each
+model.
 
 `build` makes it of the words of the command line, for `constrained cluster` and for a `serve.yaml`.
 """
 # pyright: reportMissingImports=false
 
 import argparse
-import copy
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -32,16 +33,16 @@ from ray.serve.handle import DeploymentHandle
 from constrained import embedded
 from constrained.commands import options as shared
 from constrained.errors import BusyError
-from constrained.model_files.packaged import find_packaged
 from server.app import make_app
 from server.cluster import autoscaling
-from server.cluster.cluster_options import ClusterOptions, read_words
+from server.cluster.cluster_options import ClusterModel, ClusterOptions, read_words
 from server.cluster.engine_replica import EngineReplica
 from server.cluster.front_model import FrontModel, ReplicaFacts, load_front
 from server.cluster.turn_order import Answer, Failed, ReplicaLostError, TurnOrder
+from server.commands.serve import start_log
 from server.commands.serve_options import read_settings
-from server.commands.server_process import find_store
-from server.logs import set_up_log
+from server.commands.server_process import find_store, tune_process
+from server.models.embedding_options import find_embedding_service
 from server.models.model_files import load_model
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
@@ -62,7 +63,7 @@ class EngineDeployment:
     """
 
     def __init__(self, options: argparse.Namespace):
-        set_up_log(options.log_level, options.log_format)
+        start_log(options)
         name = serve.get_replica_context().replica_id.unique_id
         self._replica = EngineReplica(name, load_model(options))
 
@@ -136,45 +137,62 @@ class FrontDeployment:
     """A front: HTTP, prompts and grammars; it has no weights.
 
     Args:
-        options: of the command line, completed.
-        engines: the handle of the replicas.
+        given: the options of the cluster.
+        engines: for each of its models, the handle of its replicas.
     """
 
-    async def __init__(self, options: argparse.Namespace, engines: DeploymentHandle):
-        set_up_log(options.log_level, options.log_format)
-        facts: ReplicaFacts = await engines.facts.remote()
-        load = partial(_load_front, options, RayFleet(engines), facts)
-        path = _find_path(options)
-        own_name = "demo" if path == Path(embedded.PATH) else path.stem
-        name, *aliases = (options.alias or own_name).split(",")
-        source = ModelSource(name, load, tuple(aliases), path=path, preloaded=True)
-        store = find_store(options)
-        self._app = make_app([source], read_settings(options), ModelBounds(), store=store)
+    async def __init__(self, given: ClusterOptions, engines: list[DeploymentHandle]):
+        options = given.options
+        start_log(options)
+        tune_process(options)
+        settings = read_settings(options)
+        sources = [
+            await _make_source(model, handle)
+            for model, handle in zip(given.models, engines, strict=True)
+        ]
+        self._app = make_app(
+            sources,
+            settings,
+            ModelBounds(count=len(sources)),
+            store=find_store(options),
+            embedding=find_embedding_service(options, settings),
+        )
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return self._app
 
 
+async def _make_source(model: ClusterModel, engines: DeploymentHandle) -> ModelSource:
+    """A model as a front has it."""
+    facts: ReplicaFacts = await engines.facts.remote()
+    return ModelSource(
+        model.offer.name,
+        partial(_load_front, model, RayFleet(engines), facts),
+        aliases=model.offer.aliases,
+        path=_find_path(model.offer.options),
+        preloaded=True,
+    )
+
+
 def _find_path(options: argparse.Namespace) -> Path:
     """The model's file, which each machine has at the same place."""
     given = shared.find_model(options)
-    if given is None:
-        return Path(embedded.PATH)
-    return find_packaged(given) or Path(given)
+    return Path(embedded.PATH) if given is None else Path(given)
 
 
-def _load_front(options: argparse.Namespace, fleet: RayFleet, facts: ReplicaFacts) -> FrontModel:
-    model = load_front(
+def _load_front(model: ClusterModel, fleet: RayFleet, facts: ReplicaFacts) -> FrontModel:
+    options = model.offer.options
+    front = load_front(
         _find_path(options),
         fleet,
         facts,
-        replicas=options.max_replicas or options.replicas,
+        replicas=model.max_replicas,
         chat_template=shared.read_template(options),
         tool_format=options.tool_format,
         max_waiting=options.max_waiting,
     )
-    model.sampling = shared.read_sampling(options, model.sampling)
-    return model
+    front.sampling = shared.read_sampling(options, front.sampling)
+    return front
 
 
 def build(arguments: dict[str, str]) -> serve.Application:
@@ -187,40 +205,56 @@ def build(arguments: dict[str, str]) -> serve.Application:
 
 
 def make_application(given: ClusterOptions) -> serve.Application:
-    """The application of these options."""
-    options = copy.copy(given.options)
-    for name in ("run", "parsed"):  # which stay in this process
-        if hasattr(options, name):
-            delattr(options, name)
-    slots = given.slots
-    scaling: dict[str, Any] = {"num_replicas": given.replicas}
-    if given.max_replicas > given.replicas:
+    """The application of these options: a deployment of fronts, and one of engines for each model,
+    since a model has its own number of replicas, and its own prefixes in their caches."""
+    options = given.options
+    index_mib = max(1, given.index_mib // len(given.models))
+    engines = [
+        _deploy_engine(model, _name_engine(number, given.models), index_mib)
+        for number, model in enumerate(given.models)
+    ]
+    all_slots = sum(model.slots * model.max_replicas for model in given.models)
+    front = serve.deployment(
+        name=FRONT,
+        num_replicas=given.fronts,
+        max_ongoing_requests=options.max_waiting + all_slots,
+        graceful_shutdown_timeout_s=options.drain,
+        ray_actor_options={"num_cpus": given.front_cpus},
+    )(FrontDeployment)
+    return front.bind(given, engines)
+
+
+def _name_engine(number: int, models: Sequence[ClusterModel]) -> str:
+    """The name of a deployment; Ray allows fewer characters than names of models have."""
+    if len(models) == 1:
+        return ENGINE
+    return f"{ENGINE}-{number}-{re.sub(r'[^A-Za-z0-9.]+', '-', models[number].offer.name)}"
+
+
+def _deploy_engine(model: ClusterModel, name: str, index_mib: int) -> serve.Application:
+    """The replicas of a model."""
+    options = model.offer.options
+    scaling: dict[str, Any] = {"num_replicas": model.replicas}
+    if model.max_replicas > model.replicas:
         policy = AutoscalingPolicy(policy_function=autoscaling.choose_replicas)
         scaling = {
             "autoscaling_config": AutoscalingConfig(
-                min_replicas=given.replicas, max_replicas=given.max_replicas, policy=policy
+                min_replicas=model.replicas, max_replicas=model.max_replicas, policy=policy
             )
         }
     routing: dict[str, Any] = {
         "request_router_class": ROUTER,
-        "request_router_kwargs": {"slots": slots, "index_mib": given.index_mib},
+        "request_router_kwargs": {"slots": model.slots, "index_mib": index_mib},
         "request_routing_stats_period_s": STATS_SECONDS,
     }
     engine = serve.deployment(
-        name=ENGINE,
-        max_ongoing_requests=2 * slots + options.max_waiting,
+        name=name,
+        max_ongoing_requests=2 * model.slots + options.max_waiting,
         graceful_shutdown_timeout_s=options.drain,
         graceful_shutdown_wait_loop_s=0.5,
         health_check_period_s=HEALTH_SECONDS,
-        ray_actor_options={"num_cpus": given.cpus, "num_gpus": given.gpus},
+        ray_actor_options={"num_cpus": model.cpus, "num_gpus": model.gpus},
         request_router_config=RequestRouterConfig(**routing),
         **scaling,
     )(EngineDeployment)
-    front = serve.deployment(
-        name=FRONT,
-        num_replicas=given.fronts,
-        max_ongoing_requests=options.max_waiting + slots * given.max_replicas,
-        graceful_shutdown_timeout_s=options.drain,
-        ray_actor_options={"num_cpus": given.front_cpus},
-    )(FrontDeployment)
-    return front.bind(options, engine.bind(options))
+    return engine.bind(options)

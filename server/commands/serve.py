@@ -12,6 +12,7 @@ from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from server.commands.serve_options import LOCAL, SEQUENCES, add_serve_options, read_settings
 from server.logs import set_up_log
+from server.settings import Settings
 
 LOG = logging.getLogger("constrained.server")
 
@@ -22,7 +23,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_serve_options(parser)
 
 
-def _run(options: argparse.Namespace) -> int:
+def complete_options(options: argparse.Namespace) -> Settings:
+    """Completes and checks the options of a server.
+
+    Raises:
+        RequestError: one of them cannot be.
+    """
     check_timeout(options.timeout)
     shared.complete(options)
     if options.cache_memory is not None and options.cache_memory < 0:
@@ -31,10 +37,21 @@ def _run(options: argparse.Namespace) -> int:
     shared.read_sampling(options, Sampling())
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
+    return settings
+
+
+def start_log(options: argparse.Namespace) -> None:
+    """Sets up the log of completed options, and logs which of them have no effect, and which are
+    from a configuration file."""
     set_up_log("debug" if options.verbose else options.log_level, options.log_format)
     _log_configuration(options)
     if options.ignored:
         LOG.info("without effect here: %s", " ".join(options.ignored))
+
+
+def _run(options: argparse.Namespace) -> int:
+    settings = complete_options(options)
+    start_log(options)
     if settings.api_keys == () and options.host not in LOCAL:
         text = "no --api-key is set: anybody who can reach %s can use this server"
         LOG.warning(text, options.host)

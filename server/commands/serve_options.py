@@ -13,6 +13,7 @@ from constrained.engine.options import MOST_WAITING
 from constrained.errors import RequestError
 from constrained.terminal.input import read_text
 from server.logs import FORMATTERS
+from server.mcp.forced_approval import ForcedApproval
 from server.models.embedding_options import add_embedding_options
 from server.settings import ReasoningField, Settings
 
@@ -156,7 +157,10 @@ def _add_log(add: Callable[..., Any]) -> None:
 
 
 def _add_tool_limits(add: Callable[..., Any]) -> None:
-    """Limits of one reply, in which the server carries calls out."""
+    """Which calls the server carries out by itself, and limits of a reply in which it does."""
+    help = "calls of MCP tools that clients have to approve, whatever they ask for: none, those of "
+    help += "tools that may change something (writes), all; default: none"
+    add("--mcp-approval", choices=tuple(ForcedApproval), default=ForcedApproval.NONE, help=help)
     help = f"maximum number of turns in one reply; default: {Settings.max_tool_steps}"
     add("--tool-steps", type=int, default=Settings.max_tool_steps, metavar="N", help=help)
     seconds = Settings.max_tool_seconds

@@ -20,7 +20,7 @@ from constrained.model.model import Model
 from constrained.model_files.hub_cache import CachedModel, list_cached
 from constrained.model_files.local_models import measure_files
 from constrained.model_files.packaged import find_file
-from constrained.remote.address import is_address, read_address
+from constrained.remote.address import is_address
 from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
@@ -34,8 +34,9 @@ from server.listening import (
     prepare_socket,
     write_address,
 )
+from server.mcp.forced_approval import ForcedApproval
 from server.models.embedding_options import find_embedding_service
-from server.models.model_files import find_sources, load_model
+from server.models.model_files import find_offers, load_model, name_first
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 from server.settings import Settings
@@ -66,7 +67,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     Raises:
         Error: the server cannot start.
     """
-    _tune_process(options)
+    tune_process(options)
     failures = list[Exception]()
 
     def stop(error: Exception) -> None:
@@ -113,7 +114,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     return ExitCode.DONE
 
 
-def _tune_process(options: argparse.Namespace) -> None:
+def tune_process(options: argparse.Namespace) -> None:
     """Sets what holds for the whole process: memory, caches, threads, the garbage collector."""
     bound_heap()
     keep_returning()
@@ -160,13 +161,13 @@ def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
     servers = mcp_options.read_servers(options)
     from server.mcp.mcp_pool import McpPool
 
-    return McpPool(servers, options.mcp_timeout)
+    return McpPool(servers, options.mcp_timeout, approval=ForcedApproval(options.mcp_approval))
 
 
 def find_models(options: argparse.Namespace) -> list[ModelSource]:
     """The models that the options name: that of -m or -hf first, with which the server starts; the
     demo model, if they name none."""
-    others = find_sources(options)
+    others = [offer.make_source() for offer in find_offers(options)]
     if others and not options.model and not options.hf_repo:
         return others
 
@@ -184,24 +185,21 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
         cached = [one for one in list_cached() if read_purpose(one.path) not in other_purposes]
         if cached:
             LOG.info("%s", describe_cached(cached))
-    known = Path(path).stem if path else "demo"
-    if is_address(path):
-        known = read_address(str(path)).kind
-    name, *aliases = (options.alias or known).split(",")
+    named = name_first(options, path)
     path = path or str(embedded.PATH)
     if not is_address(path):
         find_file(path)  # what is not there shows before anybody can ask
     if (drafts := shared.read_drafts(options)) is not None:
         find_file(drafts.path)
     first = ModelSource(
-        name,
+        named.name,
         load,
-        tuple(aliases),
+        named.aliases,
         file_bytes=measure_files(path),
         path=None if is_address(path) else Path(path),
         preloaded=True,
     )
-    return [first, *(source for source in others if source.name != name)]
+    return [first, *(source for source in others if source.name != named.name)]
 
 
 def describe_cached(models: Sequence[CachedModel]) -> str:

@@ -20,11 +20,13 @@ class HostedTool:
         name: that the server calls it by.
         listed: the tool as the server lists it (`mcp.types.Tool`, as JSON).
         function: the same as a function that calls the server, under the name that the model sees.
+        needs_approval: the operator has clients approve its calls.
     """
 
     name: str
     listed: Mapping[str, Any]
     function: FunctionTool
+    needs_approval: bool = False
 
     def to_json(self) -> Json:
         """The tool as OpenAI's `mcp_list_tools` has it."""
@@ -106,6 +108,7 @@ class ServerWish:
         where: the place in the request.
         allows: whether a tool may be called.
         asks: whether the client is asked before a call of a tool is carried out.
+        can_ask: the dialect has a form for that.
         defers: whether a tool is left to a search.
     """
 
@@ -113,6 +116,7 @@ class ServerWish:
     where: str
     allows: Callable[[HostedTool], bool] = field(default=_always)
     asks: Callable[[HostedTool], bool] = field(default=_never)
+    can_ask: bool = False
     defers: Callable[[HostedTool], bool] = field(default=_never)
 
 
@@ -178,6 +182,9 @@ def offer_tools(
         wishes: of the request.
         servers: those that it names, by their labels.
         most_output: characters of a result that the model reads.
+
+    Raises:
+        HttpError: a call has to be approved, and the dialect has no form for that.
     """
     functions: dict[str, FunctionTool] = {}
     forms: dict[str, ToolForm] = {}
@@ -189,9 +196,16 @@ def offer_tools(
         allowed = tuple(tool for tool in server.tools if wish.allows(tool))
         listed.append(replace(server, tools=allowed))
         for tool in allowed:
+            if tool.needs_approval and not wish.can_ask:
+                message = (
+                    f"calls of {tool.name!r} have to be approved here, for which this API has no "
+                    "form: leave the tool out, or ask /v1/responses"
+                )
+                raise HttpError(400, message, "approval_needed", where=wish.where)
+            waits = tool.needs_approval or wish.asks(tool)
             name = tool.function.name
             functions[name] = bound_output(tool.function, most_output)
-            forms[name] = ToolForm(tool.name, server=wish.label, runs_here=not wish.asks(tool))
+            forms[name] = ToolForm(tool.name, server=wish.label, runs_here=not waits)
             places[name] = wish.where
             if wish.defers(tool):
                 deferred.add(name)

@@ -15,6 +15,7 @@ from constrained.errors import BusyError, Error, RequestError
 from constrained.mcp.server import McpServer, ServerAddress
 from constrained.mcp.servers import McpServers, connect_mcp
 from constrained.mcp.tool_names import make_word
+from server.mcp.forced_approval import ForcedApproval
 from server.mcp.hosted_tools import BorrowedServer, HostedTool, ListedServer
 
 LOG = logging.getLogger("constrained.server")
@@ -63,6 +64,7 @@ class McpPool:
     Args:
         servers: how they are reached; one without a name is called as it calls itself.
         timeout: seconds until a call is given up.
+        approval: which calls clients have to approve, whatever a request says.
         most: connections that are open at a time.
         idle_seconds: a connection that nobody has used for so long is closed.
     """
@@ -72,11 +74,13 @@ class McpPool:
         servers: Sequence[McpServer],
         timeout: float,
         *,
+        approval: ForcedApproval = ForcedApproval.NONE,
         most: int = MOST_OPEN,
         idle_seconds: float = IDLE_SECONDS,
     ):
         self._given = servers
         self._timeout = timeout
+        self._approval = approval
         self._most = most
         self._idle_seconds = idle_seconds
         self._servers: dict[str, McpServer] = {}
@@ -140,7 +144,10 @@ class McpPool:
         except BaseException:
             give_back()
             raise
-        listed = [HostedTool(tool.name, tool.listed, tool.function) for tool in tools]
+        listed: list[HostedTool] = []
+        for tool in tools:
+            waits = self._approval.holds_for(tool.function)
+            listed.append(HostedTool(tool.name, tool.listed, tool.function, needs_approval=waits))
         return BorrowedServer(ListedServer(label, tuple(listed)), give_back)
 
     def _give_back(self, session: _Session) -> None:

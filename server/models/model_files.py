@@ -7,9 +7,10 @@ Format of presets: https://github.com/ggml-org/llama.cpp/blob/master/tools/serve
 import argparse
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as IniError
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -20,12 +21,13 @@ from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.model.model import Model
 from constrained.model_files.local_models import find_models, measure_files, name_model
-from constrained.remote.address import is_address
+from constrained.remote.address import is_address, read_address
 from constrained.terminal.input import read_text
 from server.models.source import ModelSource
 
 FOR_ALL = "*"
 """The section of presets whose options hold for all models."""
+DEMO = "demo"
 TRUE, FALSE = ("1", "true", "on", "yes", "enabled"), ("0", "false", "off", "no", "disabled")
 
 
@@ -36,27 +38,76 @@ def load_model(options: argparse.Namespace) -> Model:
     return model
 
 
-def find_sources(options: argparse.Namespace) -> list[ModelSource]:
+@dataclass(frozen=True)
+class OfferedModel:
+    """A model that the command line offers.
+
+    Args:
+        name: what clients call it.
+        options: completed, its own.
+        aliases: further names, as of `ModelSource`.
+    """
+
+    name: str
+    options: argparse.Namespace
+    aliases: tuple[str, ...] = ()
+
+    def make_source(self) -> ModelSource:
+        """The model, to be loaded on demand, or at the start if its options say so."""
+        return ModelSource(
+            self.name,
+            partial(load_model, self.options),
+            aliases=self.aliases,
+            file_bytes=measure_files(self.options.model),
+            path=find_file(self.options.model),
+            preloaded=self.options.load_on_startup,
+        )
+
+
+def _declare_nothing(parser: argparse.ArgumentParser) -> None:
+    """Presets have no further options."""
+
+
+def find_offers(
+    options: argparse.Namespace,
+    declare: Callable[[argparse.ArgumentParser], None] = _declare_nothing,
+) -> list[OfferedModel]:
     """The models of --models-dir and --models-preset; presets go before files of the same name.
 
     Args:
         options: of `serve`, completed: what presets do not say is as they have it.
+        declare: declares what a preset may say beside the options of a model.
 
     Raises:
         RequestError: the folder or the file cannot be read, or the file has something in it that is
             not understood.
     """
-    found: dict[str, ModelSource] = {}
+    found: dict[str, OfferedModel] = {}
     if options.models_preset is not None:
         text = read_text(options.models_preset, "--models-preset")
-        for source in read_presets(text, options, place=options.models_preset):
-            found[source.name] = source
+        place = options.models_preset
+        for offer in read_presets(text, options, place=place, declare=declare):
+            found[offer.name] = offer
     if options.models_dir is not None:
         for path in _list_files(Path(options.models_dir)):
             of_file = _with_model(options, str(path))
             name = name_model(path)
-            found.setdefault(name, _make_source(name, of_file))
+            found.setdefault(name, _make_offer(name, of_file))
     return list(found.values())
+
+
+def name_first(options: argparse.Namespace, path: str | None) -> OfferedModel:
+    """The model of -m or -hf, or the demo model, with the names of --alias.
+
+    Args:
+        options: completed.
+        path: of its file, or the address of an engine; None: the demo model.
+    """
+    known = Path(path).stem if path else DEMO
+    if is_address(path):
+        known = read_address(str(path)).kind
+    name, *aliases = (options.alias or known).split(",")
+    return OfferedModel(name, options, tuple(aliases))
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -69,13 +120,20 @@ def _list_files(folder: Path) -> list[Path]:
     return paths
 
 
-def read_presets(text: str, options: argparse.Namespace, *, place: str) -> Iterator[ModelSource]:
+def read_presets(
+    text: str,
+    options: argparse.Namespace,
+    *,
+    place: str,
+    declare: Callable[[argparse.ArgumentParser], None] = _declare_nothing,
+) -> Iterator[OfferedModel]:
     """The models of a file of presets: a section is a model, its keys are long names of options.
 
     Args:
         text: of the file.
         options: what holds where the file says nothing.
         place: the name of the file, for errors.
+        declare: as of `find_offers`.
     """
     # Of its own features, references between values (%(x)s) and a section of defaults would get in
     # the way of values and names.
@@ -93,7 +151,9 @@ def read_presets(text: str, options: argparse.Namespace, *, place: str) -> Itera
     for name in presets.sections():
         if name != FOR_ALL:
             given = {**common, **presets[name]}
-            yield _read_preset(name, given, options, place=f"{place}, [{name}]")
+            parser = _make_parser()
+            declare(parser)
+            yield _read_preset(name, given, options, parser=parser, place=f"{place}, [{name}]")
 
 
 def _without_version(text: str) -> str:
@@ -102,9 +162,13 @@ def _without_version(text: str) -> str:
 
 
 def _read_preset(
-    name: str, given: Mapping[str, str], options: argparse.Namespace, *, place: str
-) -> ModelSource:
-    parser = _make_parser()
+    name: str,
+    given: Mapping[str, str],
+    options: argparse.Namespace,
+    *,
+    parser: argparse.ArgumentParser,
+    place: str,
+) -> OfferedModel:
     words: list[str] = []
     for key, value in given.items():
         words += _read_option(parser, key, value, place=place)
@@ -121,7 +185,7 @@ def _read_preset(
     # The file of presets may be somebody else's, and an engine gets the conversations.
     if {"model", "backend"} & given.keys() and is_address(read.model):
         raise RequestError(f"{place}: a preset names no engine", hint="Give it with --backend")
-    return _make_source(name, read)
+    return _make_offer(name, read)
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -160,17 +224,10 @@ def _with_model(options: argparse.Namespace, path: str | None) -> argparse.Names
     return changed
 
 
-def _make_source(name: str, options: argparse.Namespace) -> ModelSource:
+def _make_offer(name: str, options: argparse.Namespace) -> OfferedModel:
     shared.read_sampling(options, Sampling())  # what is wrong shows when the server starts
     aliases = [alias.strip() for alias in (options.alias or "").split(",")]
-    return ModelSource(
-        name,
-        partial(load_model, options),
-        aliases=tuple(filter(None, aliases)),
-        file_bytes=measure_files(options.model),
-        path=find_file(options.model),
-        preloaded=options.load_on_startup,
-    )
+    return OfferedModel(name, options, tuple(filter(None, aliases)))
 
 
 def find_file(path: str | None) -> Path | None:

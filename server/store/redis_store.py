@@ -56,11 +56,18 @@ class RedisStore:
         with self._failures(), self._redis.pipeline() as pipeline:
             for entry in entries:
                 name = _name(entry.space, entry.key)
-                # Redis has fields in any order: the time in front tells which is the latest.
-                stamp = time.time_ns().to_bytes(STAMP_BYTES)
-                pipeline.hset(name, entry.field, stamp + entry.value)
+                pipeline.hset(name, entry.field, _stamp(entry.value))
                 pipeline.expire(name, KEPT_SECONDS)
             pipeline.execute()
+
+    def claim(self, entry: StoreEntry) -> bytes:
+        name = _name(entry.space, entry.key)
+        with self._failures(), self._redis.pipeline() as pipeline:
+            pipeline.hsetnx(name, entry.field, _stamp(entry.value))
+            pipeline.expire(name, KEPT_SECONDS)
+            pipeline.hget(name, entry.field)
+            *_, found = pipeline.execute()
+        return found[STAMP_BYTES:]
 
     def delete(self, space: str, key: str) -> bool:
         with self._failures():
@@ -78,6 +85,12 @@ class RedisStore:
             raise StoreError(
                 "the shared store cannot be used", hint="The log of the server says why"
             ) from error
+
+
+def _stamp(value: bytes) -> bytes:
+    """The value with the time in front: Redis has fields in any order, and this tells which is the
+    latest."""
+    return time.time_ns().to_bytes(STAMP_BYTES) + value
 
 
 def _name(space: str, key: str) -> str:

@@ -45,6 +45,11 @@ class SharedStore(Protocol):
         """Keeps values, each in place of an earlier one of the same key and field."""
         ...
 
+    def claim(self, entry: StoreEntry) -> bytes:
+        """Keeps a value where there is none; returns the one that is there then. Of several
+        processes that do so at the same time, all get the same value."""
+        ...
+
     def delete(self, space: str, key: str) -> bool:
         """Forgets a key with all of its fields; says whether there were any."""
         ...

@@ -4,13 +4,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from grammars.byte_cache import MIB
 from server.store.shared_store import LOG, StoreEntry, StoreError
 
+Conflict: TypeAlias = Literal["REPLACE", "IGNORE"]
 ROOM = 1024 * MIB
 CHECKED = 256
 """Writes of a process between two looks at how much there is."""
@@ -64,19 +66,39 @@ class SqliteStore:
             return dict(found.fetchall())
 
     def write(self, *entries: StoreEntry) -> None:
+        with self._lock, self._failures(), self._transaction():
+            self._insert("REPLACE", entries)
+
+    def claim(self, entry: StoreEntry) -> bytes:
+        with self._lock, self._failures(), self._transaction():
+            self._insert("IGNORE", [entry])
+            found = self._base.execute(
+                "SELECT value FROM entries WHERE space = ? AND key = ? AND field = ?",
+                (entry.space, entry.key, entry.field),
+            )
+            return found.fetchone()[0]
+
+    def _insert(self, on_conflict: Conflict, entries: Sequence[StoreEntry]) -> None:
+        """Writes entries in a transaction.
+
+        Args:
+            on_conflict: what is done with an entry whose place is taken.
+            entries: to write.
+        """
         rows: list[tuple[str, str, str, bytes, int, float]] = []
         for entry in entries:
             texts = len(entry.space) + len(entry.key) + len(entry.field)
             size = OVERHEAD + texts + len(entry.value)
             place = entry.space, entry.key, entry.field
             rows.append((*place, entry.value, size, time.time()))
-        with self._lock, self._failures(), self._transaction():
-            self._base.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
-            done = self._writes + len(rows)
-            is_due = self._writes // self._checked != done // self._checked
-            if is_due or not self._writes:
-                self._make_room()
-            self._writes = done
+        self._base.executemany(
+            f"INSERT OR {on_conflict} INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows
+        )
+        done = self._writes + len(rows)
+        is_due = self._writes // self._checked != done // self._checked
+        if is_due or not self._writes:
+            self._make_room()
+        self._writes = done
 
     def _make_room(self) -> None:
         (size,) = self._base.execute("SELECT coalesce(sum(size), 0) FROM entries").fetchone()

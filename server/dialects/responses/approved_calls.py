@@ -2,14 +2,15 @@
 
 Each is carried out once. A request may be sent again, as one whose answer was lost or was refused
 for its length, and has the same approval in it: it gets what has become of the call, or waits for
-it where it is still under way.
+it where it is still under way. With a shared store that holds for all servers, and after a restart.
 """
 
 import asyncio
+import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -19,14 +20,20 @@ from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
 from grammars.turn import ToolCall, Unfit
 from server.dialects.responses.mcp_items import show_error, show_result
-from server.dialects.responses.store import ITEM_BYTES, pack
+from server.dialects.responses.store import ITEM_BYTES, pack, unpack
 from server.errors import HttpError
 from server.http.disconnects import do_together
 from server.ids import make_id
 from server.mcp.hosted_tools import BorrowedServer, HostedOffer
+from server.store.shared_work import SharedWork
 
 Json = dict[str, Any]
 MOST_AT_ONCE = 16  # calls of one request
+UNKNOWN = "{}; the outcome is not known"
+GRACE_SECONDS = 5.0
+"""A call ends by itself when its time is over, and is not cut off before it has said so."""
+CALLS = "approved"
+"""The space of a shared store that has them."""
 Borrow: TypeAlias = Callable[[str], Awaitable[BorrowedServer]]
 """Borrows the MCP server of a label, for the owner of a request."""
 
@@ -98,6 +105,11 @@ class _ApprovedCallKey:
     name: str
     arguments: str
 
+    @property
+    def digest(self) -> str:
+        """The same as a short text."""
+        return hashlib.sha256(pack(astuple(self))).hexdigest()
+
 
 def _find_key(owner: str, item: Json) -> _ApprovedCallKey:
     return _ApprovedCallKey(
@@ -112,9 +124,11 @@ class ExecutedCalls:
     Args:
         most: how many; those under way are kept beyond.
         most_bytes: of the items of all together.
+        shared: where all servers have them; None: this one alone.
     """
 
-    def __init__(self, most: int, most_bytes: int):
+    def __init__(self, most: int, most_bytes: int, shared: SharedWork | None = None):
+        self._shared = shared
         self._most = most
         self._most_bytes = most_bytes
         self._size = 0
@@ -145,10 +159,29 @@ class ExecutedCalls:
                 if key not in self._kept:
                     if asyncio.get_running_loop().time() >= end:
                         return _give_up(call, f"not executed: {seconds:g} seconds are over")
-                    self._begin(key, _carry_out_until(end, call, borrow))
+                    self._begin(key, self._carry_out_once(key, end, call, borrow))
                 return await asyncio.shield(self._kept[key])
 
         return await do_together(map(take, approved))
+
+    async def _carry_out_once(
+        self, key: _ApprovedCallKey, end: float, call: ApprovedCall, borrow: Borrow
+    ) -> Json:
+        """Carries a call out, but where another server does so or has done so."""
+        if self._shared is None:
+            return await _carry_out_until(end, call, borrow)
+
+        async def work() -> bytes:
+            return pack(await _carry_out_until(end, call, borrow))
+
+        def lost() -> bytes:
+            return pack(_give_up(call, UNKNOWN.format("the server that carried it out has gone")))
+
+        try:
+            async with asyncio.timeout_at(end + GRACE_SECONDS):
+                return unpack(await self._shared.do(key.digest, work, lost=lost))
+        except TimeoutError:
+            return _give_up(call, UNKNOWN.format("another server is still at it"))
 
     def _begin(self, key: _ApprovedCallKey, work: Coroutine[Any, Any, Json]) -> None:
         task = self._kept[key] = asyncio.create_task(work)
@@ -173,7 +206,7 @@ async def _carry_out_until(end: float, approved: ApprovedCall, borrow: Borrow) -
         async with asyncio.timeout_at(end):
             return await _carry_out(approved)
     except TimeoutError:
-        return _give_up(approved, "the time for calls is over; the outcome is not known")
+        return _give_up(approved, UNKNOWN.format("the time for calls is over"))
     finally:
         borrowed.give_back()
 

@@ -63,6 +63,7 @@ def _read_wish(tool: Mapping[str, Any], where: str, pool: McpServerPool | None) 
         where,
         allows=_read_filter(tool.get("allowed_tools"), f"{where}/allowed_tools"),
         asks=_read_approval(tool.get("require_approval"), f"{where}/require_approval"),
+        can_ask=True,
         defers=lambda _: is_deferred,
     )
 

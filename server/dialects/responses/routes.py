@@ -12,7 +12,12 @@ from fastapi.responses import JSONResponse, Response
 from constrained.agent.budget import Spent
 from constrained.errors import check_count
 from server.dialects.chat.reply_types import InputTokens
-from server.dialects.responses.approved_calls import ApprovedCall, ExecutedCalls, find_approved
+from server.dialects.responses.approved_calls import (
+    CALLS,
+    ApprovedCall,
+    ExecutedCalls,
+    find_approved,
+)
 from server.dialects.responses.items import pack_request, read_input
 from server.dialects.responses.mcp_tools import has_servers, list_servers, read_wishes
 from server.dialects.responses.reply import ResponseWriter
@@ -40,6 +45,7 @@ from server.mcp.hosted_tools import (
 )
 from server.runs.active_run import ActiveRun, start_run
 from server.runs.hosted_request import find_pool, read_hosted_request
+from server.store.shared_work import SharedWork
 from server.time_left import find_time_left
 from server.turns.active_request import ActiveRequest
 from server.turns.compiled_request import compile_request
@@ -198,7 +204,9 @@ def _find_executed(request: Request) -> ExecutedCalls:
     state = request.app.state
     if not hasattr(state, "executed_calls"):
         settings = state.settings
-        state.executed_calls = ExecutedCalls(settings.max_stored, settings.max_stored_bytes)
+        shared = None if state.store is None else SharedWork(state.store, CALLS)
+        most_bytes = settings.max_stored_bytes
+        state.executed_calls = ExecutedCalls(settings.max_stored, most_bytes, shared)
     return state.executed_calls
 
 

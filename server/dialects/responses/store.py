@@ -46,7 +46,8 @@ def pack(value: Any) -> bytes:
     return b"".join(piece.encode(errors="surrogatepass") for piece in write_pieces(value))
 
 
-def _unpack(packed: bytes) -> Any:
+def unpack(packed: bytes) -> Any:
+    """The value that was kept so."""
     return read_in_pieces(packed, _read_piece)
 
 
@@ -72,8 +73,8 @@ class _PackedResponse:
     items: tuple[str, ...]
 
     def unpack(self) -> StoredResponse:
-        described, context = _unpack(self.request)
-        response = {**described, **_unpack(self.rest)}
+        described, context = unpack(self.request)
+        response = {**described, **unpack(self.rest)}
         return StoredResponse(response, tuple(context), owner=self.owner, size=self.size)
 
 

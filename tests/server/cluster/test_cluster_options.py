@@ -1,5 +1,8 @@
 """The options of a cluster: those of the server, and their own."""
 
+import pickle
+from pathlib import Path
+
 import pytest
 
 from constrained.errors import RequestError
@@ -8,9 +11,30 @@ from server.cluster.cluster_options import read_words
 
 def test_the_words_of_a_command_are_read() -> None:
     given = read_words("-c 1024 -np 3 -t 2 --replicas 2 --max-replicas 5 --fronts 2 --alias 'a b'")
-    assert (given.slots, given.replicas, given.max_replicas, given.fronts) == (3, 2, 5, 2)
-    assert (given.cpus, given.options.alias) == (2.0, "a b")
-    assert read_words("--replicas 3").max_replicas == 3
+    (model,) = given.models
+    assert (model.slots, model.replicas, model.max_replicas, given.fronts) == (3, 2, 5, 2)
+    assert (model.cpus, model.offer.name) == (2.0, "a b")
+    assert read_words("--replicas 3").models[0].max_replicas == 3
+    assert read_words("-hf user/repo:Q4_K_M").models[0].offer.name == "user/repo:Q4_K_M"
+
+
+def test_each_model_has_replicas_of_its_own(tmp_path: Path) -> None:
+    presets = tmp_path / "models.ini"
+    text = "[small]\nmodel = small.gguf\nalias = tiny\nparallel = 8\nreplicas = 3\n"
+    presets.write_text(text + "[large]\nmodel = large.gguf\nmax-replicas = 4\nthreads = 6\n")
+    small, large = read_words(f"--models-preset {presets} -np 2").models
+    assert (small.offer.name, small.offer.aliases) == ("small", ("tiny",))
+    assert (small.slots, small.replicas, small.max_replicas) == (8, 3, 3)
+    assert (large.slots, large.replicas, large.max_replicas, large.cpus) == (2, 2, 4, 6.0)
+    first, *_ = read_words(f"--models-preset {presets} --alias demo").models
+    assert first.offer.name == "small"
+    three = read_words(f"--models-preset {presets} -m first.gguf").models
+    assert [model.offer.name for model in three] == ["first", "small", "large"]
+
+
+def test_what_is_sent_to_other_processes_can_be_pickled(tmp_path: Path) -> None:
+    given = read_words("--alias a")
+    assert pickle.loads(pickle.dumps(given)).models[0].offer.name == "a"
 
 
 @pytest.mark.parametrize(
@@ -18,7 +42,9 @@ def test_the_words_of_a_command_are_read() -> None:
     [
         ("--replicas 0", "--replicas is 0"),
         ("--replicas 3 --max-replicas 2", "--max-replicas is 2"),
-        ("--models-dir models", "--models-dir is not there in a cluster"),
+        ("--models-max 2", "--models-max is not there in a cluster"),
+        ("--mcp npx", "--mcp is not there in a cluster"),
+        ("-m vllm://host:8000", "vllm://host:8000 is no file of a model"),
         ("--replicas 3x", "invalid int value"),
         ("--frobnicate", "unknown options: --frobnicate"),
     ],

@@ -15,7 +15,7 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import StreamEvent
 from constrained.engine.header import Header
 from constrained.engine.scripted import ScriptedEngine, random_logits
-from constrained.errors import ModelError, RequestError
+from constrained.errors import DeadlineError, ModelError, RequestError
 from constrained.job import Job
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
@@ -153,17 +153,55 @@ def test_another_replica_has_the_time_that_is_left(replicas: KillableFleet) -> N
     assert 0 < second < first <= 60
 
 
-def test_where_no_replica_is_left_the_request_fails(replicas: KillableFleet) -> None:
+def test_where_no_replica_is_left_the_request_fails(
+    replicas: KillableFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front_model, "REACH_SECONDS", 0.1)
+    monkeypatch.setattr(front_model, "LOOK_AGAIN_SECONDS", 0.01)
     bring_back(replicas)
     for name in replicas.replicas:
         replicas.router.remove(name)
 
-    async def ask() -> None:
+    async def ask(timeout: float | None = None) -> None:
         front = make_front(replicas)
-        await stream(front, front.compile(Job(MESSAGES)))
+        await stream(front, front.compile(Job(MESSAGES)), timeout=timeout)
 
     with pytest.raises(ModelError, match="no replica could finish the turn"):
         asyncio.run(ask())
+    monkeypatch.setattr(front_model, "REACH_SECONDS", 3600)
+    with pytest.raises(DeadlineError, match="no replica was there"):
+        asyncio.run(ask(timeout=0.1))
+
+
+def test_a_turn_waits_for_a_replica_to_come_back(
+    local: Model, replicas: KillableFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them die in the middle of the turn; another one is there long after four looks."""
+    monkeypatch.setattr(front_model, "LOOK_AGAIN_SECONDS", 0.01)
+    bring_back(replicas)
+    name, *others = replicas.replicas
+    for other in others:
+        replicas.router.remove(other)
+    replicas.kill_after = 5
+    turn = local.compile(Job(MESSAGES, [TOOL]))
+
+    async def come_back() -> None:
+        while not replicas.router.names:
+            await asyncio.sleep(0.3)
+            replicas.router.report(others[0], replicas.replicas[others[0]].report())
+
+    async def ask() -> Reply:
+        front = make_front(replicas)
+        under_way = asyncio.create_task(stream(front, front.compile(Job(MESSAGES, [TOOL]))))
+        while name in replicas.router.names:
+            await asyncio.sleep(0.001)
+        await come_back()
+        return (await under_way)[1]
+
+    reply = asyncio.run(ask())
+    assert reply.text == local.complete([turn], **OPTIONS)[0].text
+    assert len(reply.resumed) == 1
+    assert [asked for asked, _ in replicas.orders] == [name, others[0]]
 
 
 def test_an_error_of_a_replica_is_that_of_the_request(replicas: KillableFleet) -> None:

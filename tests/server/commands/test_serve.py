@@ -11,7 +11,9 @@ import time
 import urllib.error
 import urllib.request
 from datetime import datetime
+from http.client import HTTPResponse
 from pathlib import Path
+from typing import Any
 
 import gguf
 import pytest
@@ -185,9 +187,14 @@ def start(*arguments: str) -> "tuple[subprocess.Popen[str], str]":
     return process, f"http://127.0.0.1:{port}"
 
 
+def post(url: str, body: dict[str, Any]) -> HTTPResponse:
+    headers = {"Content-Type": "application/json"}
+    return urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers))
+
+
 def test_the_process_serves_and_ends_well() -> None:
     server = f"raw={sys.executable} {ROOT / 'tests/constrained/mcp/raw_server.py'}"
-    process, url = start("-t", "1", "-c", "1024", "--mcp", server)
+    process, url = start("-t", "1", "-c", "1024", "--mcp", server, "--mcp-approval", "all")
     try:
         for _ in range(PATIENCE * 10):
             try:
@@ -196,14 +203,15 @@ def test_the_process_serves_and_ends_well() -> None:
             except OSError:
                 assert process.poll() is None
                 time.sleep(0.1)
-        body = {"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 8}
-        request = urllib.request.Request(
-            f"{url}/v1/chat/completions",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request) as response:
+        body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello!"}]}
+        body |= {"model": "demo", "max_tokens": 8}
+        with post(f"{url}/v1/chat/completions", body) as response:
             assert json.load(response)["choices"][0]["message"]["content"]
+        body["mcp_servers"] = [{"type": "url", "url": "mcp:raw", "name": "raw"}]
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            post(f"{url}/v1/messages", body)
+        with refused.value as response:
+            assert b"have to be approved" in response.read()
         for path in ("/%0aERROR:%20forged%1b[2J", "/v1/models/%0aERROR:%20forged%1b[2J"):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 urllib.request.urlopen(url + path)

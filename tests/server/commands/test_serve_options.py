@@ -67,7 +67,8 @@ SETTINGS = {
 OF_THE_PROCESS = frozenset(
     "host port log_level log_format verbose ignored max_waiting api_key_file run json alias "
     "models_dir models_preset models_max models_memory sleep_idle_seconds cache_memory "
-    "store embedding_model embedding_context pooling mcp mcp_config mcp_timeout".split()
+    "store embedding_model embedding_context pooling mcp mcp_config mcp_timeout "
+    "mcp_approval".split()
 )
 LLAMA_SERVER_LINES = (
     "--jinja -fa -c 512 -ngl 99 --host 127.0.0.1 --port 0",

@@ -9,7 +9,7 @@ from constrained import embedded
 from constrained.commands.options import complete
 from constrained.engine.model_facts import read_facts
 from constrained.errors import RequestError
-from server.models.model_files import find_sources, read_presets
+from server.models.model_files import find_offers, read_presets
 from server.models.source import ModelSource
 from tests.server.commands.test_serve import read
 from tests.server.running_server import running
@@ -38,13 +38,14 @@ load-on-startup = on
 def offer(*arguments: str) -> list[ModelSource]:
     options = read(*arguments)
     complete(options)
-    return find_sources(options)
+    return [offer.make_source() for offer in find_offers(options)]
 
 
 def presets(text: str) -> list[ModelSource]:
     options = read("-c", "1024")
     complete(options)
-    return list(read_presets(text, options, place="presets.ini"))
+    offers = read_presets(text, options, place="presets.ini")
+    return [offer.make_source() for offer in offers]
 
 
 def test_the_models_of_a_folder(tmp_path: Path) -> None:

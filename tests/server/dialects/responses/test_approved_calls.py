@@ -2,14 +2,22 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from constrained.tools.functions import FunctionTool
 from grammars.turn import ToolCall
-from server.dialects.responses.approved_calls import MOST_AT_ONCE, ApprovedCall, ExecutedCalls
+from server.dialects.responses.approved_calls import (
+    CALLS,
+    MOST_AT_ONCE,
+    ApprovedCall,
+    ExecutedCalls,
+)
 from server.mcp.hosted_tools import BorrowedServer, ListedServer
+from server.store.shared_work import SharedWork
+from server.store.sqlite_store import SqliteStore
 
 Json = dict[str, Any]
 
@@ -81,11 +89,17 @@ def test_who_asks_again_waits_for_the_call_that_is_under_way() -> None:
     asyncio.run(check())
 
 
-def test_the_time_of_calls_ends() -> None:
+def test_the_time_of_calls_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def check() -> None:
         shop, calls = Shop(), ExecutedCalls(100, 100_000)
         many = shop.approve(*range(MOST_AT_ONCE + 1))
-        items = await shop.carry_out(calls, many, seconds=0.05)
+        loop = asyncio.get_running_loop()
+        asked = asyncio.create_task(shop.carry_out(calls, many, seconds=100))
+        while len(shop.begun) < MOST_AT_ONCE:
+            await asyncio.sleep(0.001)
+        clock = loop.time
+        monkeypatch.setattr(loop, "time", lambda: clock() + 100)
+        items = await asked
         assert {item["status"] for item in items} == {"failed"}
         assert shop.begun == list(range(MOST_AT_ONCE))
         texts = [item["error"]["content"][0]["text"] for item in items]
@@ -110,5 +124,23 @@ def test_the_oldest_are_forgotten(most: int, most_bytes: int) -> None:
         assert shop.begun == [1, 2, 3]
         await shop.carry_out(calls, shop.approve(1))
         assert shop.begun == [1, 2, 3, 1]
+
+    asyncio.run(check())
+
+
+def test_servers_with_a_store_in_common_carry_a_call_out_once(tmp_path: Path) -> None:
+    def open_calls() -> ExecutedCalls:
+        shared = SharedWork(SqliteStore(tmp_path / "shared.db"), CALLS)
+        return ExecutedCalls(10, 10_000, shared)
+
+    async def check() -> None:
+        shop = Shop()
+        shop.open.set()
+        asked = (shop.carry_out(open_calls(), shop.approve(1)) for _ in range(3))
+        first, *others = await asyncio.gather(*asked)
+        assert (first[0]["output"], others) == ("bought 1", [first, first])
+        assert await shop.carry_out(open_calls(), shop.approve(1)) == first
+        await shop.carry_out(open_calls(), shop.approve(1), owner="bob")
+        assert shop.begun == [1, 1]
 
     asyncio.run(check())

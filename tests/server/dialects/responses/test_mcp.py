@@ -14,10 +14,12 @@ from constrained.agent.actions import aexecute_call
 from constrained.agent.outcome import CallResult
 from grammars.turn import ToolCall
 from server.dialects.responses import approved_calls
+from server.mcp.forced_approval import ForcedApproval
 from server.mcp.mcp_pool import McpPool
 from server.settings import Settings
 from tests.constrained.mcp.test_servers import raw
 from tests.scripted_model import scripted
+from tests.server.dialects.messages.message_client import HELLO
 from tests.server.dialects.responses.test_responses import FLAT_PING, RESPONSES, lasting, refuse
 from tests.server.running_server import Json, needs_own_engine, running, stream, wait_until
 from tests.templates import hermes_call
@@ -317,3 +319,19 @@ def test_without_servers_there_is_no_such_tool(plain: httpx.Client) -> None:
     chat = {"messages": [{"role": "user", "content": "Hi"}], "tools": [MCP]}
     error = plain.post("/v1/chat/completions", json=chat).json()["error"]
     assert (error["code"], error["param"]) == ("unsupported_tool", "/tools/0/type")
+
+
+@pytest.mark.parametrize(("approval", "waiting"), [("writes", {"echo"}), ("all", {"echo", "look"})])
+@needs_own_engine
+def test_the_operator_may_have_calls_approved(approval: str, waiting: set[str]) -> None:
+    """Whatever the request says; `look` says `readOnlyHint`."""
+    pool = McpPool([raw()], timeout=20, approval=ForcedApproval(approval))
+    with running(scripted(f"{ECHO}\n{LOOK}", "Done."), mcp=pool) as client:
+        body = ask(client, tools=[MCP])
+        requests = [item for item in body["output"] if item["type"] == "mcp_approval_request"]
+        assert {item["name"] for item in requests} == waiting
+        server = {"type": "url", "url": "mcp:raw", "name": "raw"}
+        asked = {"model": "demo", "max_tokens": 9, "mcp_servers": [server], "messages": HELLO}
+        refused = client.post("/v1/messages", json=asked)
+        assert refused.status_code == 400
+        assert "have to be approved" in refused.json()["error"]["message"]
