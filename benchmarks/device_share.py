@@ -91,35 +91,35 @@ class Device(ScriptedEngine):
         self.start = 0  # tokens of each prompt
         size = len(vocabulary.tokens)
         self._blank = np.zeros(size, np.float32)
-        self._buffers = [np.zeros(size, np.float32) for _ in range(turns)]
+        self._rows = np.zeros((turns, size), np.float32)  # the memory of each decode
         self._ended = time.perf_counter()
         self._cpu = time.thread_time()
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         began = time.perf_counter()
         self.steps.gaps.append(began - self._ended)
         self.steps.cpu.append(time.thread_time() - self._cpu)
-        self._logits = []
+        count = 0
         for chunk in chunks:
             tokens = self._tokens[chunk.sequence]
             tokens.extend(chunk.tokens)
             if chunk.wanted:
-                self._logits.append(self._fill(chunk.sequence, len(tokens)))
+                self._fill(self._rows[count], len(tokens))
+                count += 1
+        self._logits = self._rows[:count]
         time.sleep(max(0.0, began + self._pause - time.perf_counter()))
         self._ended = time.perf_counter()
         self._cpu = time.thread_time()
         self.steps.decodes.append(self._ended - began)
-        self.steps.rows.append(len(self._logits))
+        self.steps.rows.append(count)
         return self._logits
 
-    def _fill(self, sequence: int, length: int) -> np.ndarray:
-        """The logits behind so many tokens, in the memory of the sequence."""
+    def _fill(self, row: np.ndarray, length: int) -> None:
+        """Writes the logits behind so many tokens."""
         place = length - self.start
-        row = self._buffers[sequence]
         np.copyto(row, self._blank)
         token = self._said[place] if place < len(self._said) else self.vocabulary.end[0]
         row[token] = NEXT
-        return row
 
 
 def compile_turns(model: Model, count: int) -> list[CompiledTurn]:

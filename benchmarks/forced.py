@@ -119,7 +119,7 @@ class Imposed:
         self.sizes = list[int]()
         self._is_reading = True
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         """Decodes; takes the time of the prompt, up to the first logits that are wanted."""
         start = time.perf_counter()
         logits = self._engine.decode(chunks)

@@ -5,11 +5,14 @@
 The engine is a scripted one: each decode takes so many milliseconds, in which it lets go of the
 interpreter as llama.cpp does, and then says what the script wants: a call whose arguments are long,
 a character a token. Measured is, for each character, from when its logits were there (masks,
-sampling and parsing come after that) until a client in another process has read it.
+sampling and parsing come after that) until a client in another process has read it. The same is
+measured of a server that does nothing but send (`bare`): so long take a thread that wakes up the
+event loop, the network and the client itself.
 """
 
 import argparse
 import asyncio
+import gc
 import json
 import re
 import statistics
@@ -102,7 +105,10 @@ def run_server(port: int, tokens: int, pause: float, out: Path) -> None:
     import uvicorn
 
     from server.app import make_app
+    from server.command import COLLECTED, SWITCH_SECONDS
 
+    sys.setswitchinterval(SWITCH_SECONDS)  # as `constrained serve` does
+    gc.set_threshold(*COLLECTED)
     app = make_app(lambda: make_model(tokens, pause, out))
     uvicorn.run(app, port=port, log_level="error")
 
@@ -153,6 +159,18 @@ def measure(options: argparse.Namespace) -> tuple[list[float], dict[str, float]]
     return added, costs
 
 
+def measure_bare(options: argparse.Namespace) -> list[float]:
+    """Milliseconds from when a character is there until the client has it, where a server does
+    nothing but send."""
+    with TemporaryDirectory() as folder:
+        out = Path(folder, "times.json")
+        settings = [str(options.tokens), str(options.pause), str(out)]
+        with serve([], ("benchmarks.processes.bare_stream", *settings)) as served:
+            ((_, read_at),) = asyncio.run(read_all(served.url, 1))
+        said = json.loads(out.read_text())
+    return [1e3 * (read_at[place] - said[str(place)]) for place in range(WARM, options.tokens)]
+
+
 def main() -> None:
     """Measures, and prints."""
     parser = argparse.ArgumentParser(description="What the server adds to a token.")
@@ -171,6 +189,8 @@ def main() -> None:
     print(f"{len(added)} tokens of {options.streams} streams, {options.pause:g} ms a decode:")
     print(f"added: median {cuts[49]:.2f} ms, 95 % {cuts[94]:.2f} ms, 99 % {cuts[98]:.2f} ms")
     tokens = options.streams * (len(HEAD) + options.tokens)
+    bare = statistics.median(measure_bare(options))
+    print(f"bare: median {bare:.2f} ms for one stream, whatever the server does")
     turns = costs["engine thread"] - costs["engine"]
     rest = costs["process"] - costs["engine thread"]
     print(f"a token takes {1e3 * turns / tokens:.3f} ms of the decode thread without the engine,")

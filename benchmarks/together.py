@@ -52,7 +52,7 @@ class Chorus:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         """Decodes, and takes the time."""
         start = time.perf_counter()
         logits = self._engine.decode(chunks)

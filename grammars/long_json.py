@@ -69,51 +69,58 @@ class _PieceWriter:
 
     def __init__(self, ensure_ascii: bool):
         self._encode = json.JSONEncoder(ensure_ascii=ensure_ascii, default=str).encode
-        self._long = set[int]()  # the identities of what is longer than a piece
+        # By the identity of what is longer than a piece: behind which of its items one may be cut.
+        self._cuts: dict[int, list[int]] = {}
         self.pieces: list[str] = []
 
     def measure(self, value: Any) -> int:
-        """As `measure_json`, without a bound; notes what is long."""
-        size, identity = 4, id(value)
+        """As `measure_json`, without a bound; notes what is long, and where to cut it."""
+        size, cuts, identity = 4, _Cuts(), id(value)
         if isinstance(value, str):
             size = len(value) + 2
         elif isinstance(value, dict):
-            members = cast(Members, value)
             size = 2
-            for name, item in members.items():
-                size += len(str(name)) + 6 + self.measure(item)
+            for name, item in cast(Members, value).items():
+                size += cuts.add(len(str(name)) + 6 + self.measure(item))
         elif isinstance(value, (list, tuple)):
-            items = cast(Items, value)
-            size = 2 + 2 * len(items)
-            for item in items:
-                size += self.measure(item)
+            size = 2
+            for item in cast(Items, value):
+                size += cuts.add(2 + self.measure(item))
         if size > PIECE:
-            self._long.add(identity)
+            self._cuts[identity] = cuts.list_all()
         return size
 
     def write(self, value: Any) -> None:
         """Adds the pieces of a value."""
-        if id(value) not in self._long:
+        cuts = self._cuts.get(id(value))
+        if cuts is None:
             self.pieces.append(self._encode(value))
-            return
-        comma = ""
-        if isinstance(value, str):
+        elif isinstance(value, str):
             self._write_text(value)
         elif isinstance(value, dict):
-            self.pieces.append("{")
-            for name, item in cast(Members, value).items():
-                self.pieces.append(comma)
-                self._write_text(str(name))
-                self.pieces.append(": ")
-                self.write(item)
-                comma = ", "
+            members = [*cast(Members, value).items()]
+            begin, opener = 0, "{"
+            for cut in cuts:
+                self.pieces.append(opener)
+                name, item = members[begin]
+                if cut > begin + 1:
+                    self.pieces.append(self._encode(dict(members[begin:cut]))[1:-1])
+                else:
+                    self._write_text(str(name))
+                    self.pieces.append(": ")
+                    self.write(item)
+                begin, opener = cut, ", "
             self.pieces.append("}")
         else:
-            self.pieces.append("[")
-            for item in cast(Items, value):
-                self.pieces.append(comma)
-                self.write(item)
-                comma = ", "
+            items = cast(Items, value)
+            begin, opener = 0, "["
+            for cut in cuts:
+                self.pieces.append(opener)
+                if cut > begin + 1:
+                    self.pieces.append(self._encode(items[begin:cut])[1:-1])
+                else:
+                    self.write(items[begin])
+                begin, opener = cut, ", "
             self.pieces.append("]")
 
     def _write_text(self, text: str) -> None:
@@ -121,6 +128,29 @@ class _PieceWriter:
         for begin in range(0, len(text), PIECE):
             self.pieces.append(self._encode(text[begin : begin + PIECE])[1:-1])
         self.pieces.append('"')
+
+
+class _Cuts:
+    """Where a list or an object is cut into pieces: short items are together, a long one is by
+    itself."""
+
+    def __init__(self) -> None:
+        self._cuts: list[int] = []  # so many items stand before each
+        self._count = 0
+        self._size = 0  # characters behind the last cut
+
+    def add(self, size: int) -> int:
+        """There is another item, of so many characters; returns them."""
+        if self._size and self._size + size > PIECE:
+            self._cuts.append(self._count)
+            self._size = 0
+        self._count += 1
+        self._size += size
+        return size
+
+    def list_all(self) -> list[int]:
+        """The numbers of items that stand before each cut; the last one is that of all."""
+        return [*self._cuts, self._count] if self._count else []
 
 
 def pack_json(value: Any) -> bytes | None:

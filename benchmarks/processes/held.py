@@ -4,8 +4,8 @@ interpreter lock, and for how long.
     python -m benchmarks.processes.held FILE [OPTIONS of the server]
 
 Each line of FILE is a `Hold`. What is noted is the time that a thread has computed while the one
-that notes did not run, so it does not depend on what else the machine is busy with. Linux alone
-tells it.
+that notes did not run, without the time in which that one waited for a core. So it does not depend
+on what else the machine is busy with. Linux alone tells it.
 """
 
 import json
@@ -47,17 +47,24 @@ class Hold:
 def note_holds(file: Path) -> None:
     """Notes holds for as long as the process runs."""
     with file.open("a") as out:
-        times = measure_threads()
+        times, waited = measure_threads(), measure_wait()
         while True:
             time.sleep(TICK)
             before, times = times, measure_threads()
+            waited_before, waited = waited, measure_wait()
             frames = sys._current_frames()
             for thread, seconds in times.items():
-                taken = seconds - before.get(thread, seconds)
+                taken = seconds - before.get(thread, seconds) - (waited - waited_before)
                 places = list_places(frames.get(thread.ident or 0))
                 if taken > LEAST and not places[0].endswith(FREE):
                     hold = Hold(round(1e3 * taken), thread.name, places)
                     print(json.dumps(asdict(hold)), file=out, flush=True)
+
+
+def measure_wait() -> float:
+    """Seconds that this thread was ready to run, and had no core."""
+    _, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    return int(waited) / 1e9
 
 
 def measure_threads() -> dict[threading.Thread, float]:

@@ -6,8 +6,8 @@ speculation.
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,22 @@ from constrained.errors import GrammarError
 from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.logits import Scores, find_unavoidable
 from constrained.vocabulary.call_openings import CallOpenings
+
+
+@dataclass(frozen=True)
+class DecodedRows:
+    """The logits of one turn in the last decode.
+
+    Args:
+        first: the number of the first row among all of that decode.
+        logits: after the last token that is certain, and after each drafted one.
+        find_likeliest: takes the number of a row; returns the most likely token behind it, of NaN
+            the first one. What was changed in the row meanwhile may count or not.
+    """
+
+    first: int
+    logits: np.ndarray
+    find_likeliest: Callable[[int], int]
 
 
 class TurnDecoder(TurnWriter):
@@ -159,6 +175,11 @@ class TurnDecoder(TurnWriter):
             part.prepare(state)
 
     @property
+    def takes_likeliest(self) -> bool:
+        """True if it takes the most likely token wherever that is allowed."""
+        return self._is_greedy and not self._is_observed
+
+    @property
     def has_verdict(self) -> bool:
         """True if the text may end or change the turn: it is to be settled before it goes on."""
         return self._has_verdict
@@ -172,13 +193,12 @@ class TurnDecoder(TurnWriter):
         """The model forgets what it has seen of this turn since `note_decoded` was last called."""
         self.input.forget_ahead(self._state.all_tokens)
 
-    def advance(self, slot: int, rows: Sequence[np.ndarray], *, defers: bool = False) -> None:
+    def advance(self, rows: DecodedRows, *, defers: bool = False) -> None:
         """Takes the next token and all that it forces; the next ones too, as far as they were
         drafted: the loop of a turn.
 
         Args:
-            slot: the number of the first row among those of the last decode.
-            rows: the logits after the last token that is certain, and after each drafted one.
+            rows: of the last decode.
             defers: the text of the tokens is written later, by `write_text` or `settle`, as far as
                 nothing depends on it before the next decode.
 
@@ -186,25 +206,25 @@ class TurnDecoder(TurnWriter):
             GrammarError: the matcher fails, or a part finds no token that it allows.
         """
         self._state.watch.note_read()
-        is_plain = len(rows) == 1 and self._state.transcript.fault is None
+        is_plain = len(rows.logits) == 1 and self._state.transcript.fault is None
         self._defers = defers and is_plain
         try:
             while self._state.finish is None and not self.input.pending:
-                row = self.input.row
-                self._take_next(slot + row, rows[row])
+                self._take_next(rows, self.input.row)
         except GrammarError:
             # Of tokens that the turn may not even have: its text decides first.
             if self._settle():
                 raise
         if self._speculation is not None:
             self._speculation.charge()
-        if len(rows) > 1:
+        if len(rows.logits) > 1:
             self.input.forget_ahead(self._state.tokens)
 
-    def _take_next(self, slot: int, logits: np.ndarray) -> None:
+    def _take_next(self, rows: DecodedRows, row: int) -> None:
         """Masks the logits, samples a token, commits and writes it, and follows what it forces."""
-        if not self._is_observed and self._take_obvious(logits):
+        if not self._is_observed and self._take_obvious(rows, row):
             return
+        logits = rows.logits[row]
         scores = None
         if self._request.options.logprobs is not None:
             scores = Scores(logits)  # those of the model: the mask is about to change the logits
@@ -220,13 +240,13 @@ class TurnDecoder(TurnWriter):
         origin = ONLY
         if token is None:
             assert self._state.sampler is not None
-            token = self._state.sampler.sample(slot)
+            token = self._state.sampler.sample(rows.first + row)
             origin = DRAWN
         if scores is not None or observation is not None:
             origin = replace(origin, scores=scores, observation=observation)
         self._take_drawn(token, origin)
 
-    def _take_obvious(self, logits: np.ndarray) -> bool:
+    def _take_obvious(self, rows: DecodedRows, row: int) -> bool:
         """Takes the next token where it is known before all others are forbidden: the only one that
         the grammar allows, or the most likely one, if nothing forbids that; False elsewhere."""
         state = self._state
@@ -236,7 +256,7 @@ class TurnDecoder(TurnWriter):
             return True
         if not self._is_greedy or any(part.forbids(state) for part in self._parts):
             return False
-        best = self._find_best(logits)
+        best = self._find_best(rows, row)
         if best is None:
             return False
         assert state.sampler is not None
@@ -244,10 +264,10 @@ class TurnDecoder(TurnWriter):
         self._take_drawn(best, DRAWN)
         return True
 
-    def _find_best(self, logits: np.ndarray) -> int | None:
+    def _find_best(self, rows: DecodedRows, row: int) -> int | None:
         """The most likely token, if the mask allows it."""
-        best = int(logits.argmax())
-        if not logits[best] > -np.inf:  # also NaN, which the sampler reports
+        best = rows.find_likeliest(rows.first + row)
+        if not rows.logits[row, best] > -np.inf:  # also NaN, which the sampler reports
             return None
         matcher = self._state.matcher
         return best if matcher is None or matcher.allows(best) else None

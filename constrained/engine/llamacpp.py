@@ -333,7 +333,6 @@ class LlamaEngine:
         self._context = context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
         self._slots: list[int] = []  # the tokens of the last batch whose logits are wanted
-        self._rows: list[np.ndarray] = []  # their logits, in llama.cpp's memory
         self._identify = identify
         self.offloads = offloads
         self.notices = tuple(notices)
@@ -341,6 +340,7 @@ class LlamaEngine:
         self.path = path
         self.header = make_header(model, lambda: free.alive)
         self.vocabulary = self.header.vocabulary
+        self._rows = self._view_logits(0)  # the logits of these, in llama.cpp's memory
         self.context_length = context_length
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
         # All logits that are wanted have to come from one batch: the last one alone has any.
@@ -359,12 +359,12 @@ class LlamaEngine:
     def close(self) -> None:
         self._free()
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self._require_open()
         check_chunks(self, chunks, self._lengths)
-        self._slots, self._rows = [], []
+        self._slots, self._rows = [], self._view_logits(0)
         if not chunks:
-            return []
+            return self._rows
         tables = batches(chunks, self._batch.capacity)
         for number, table in enumerate(tables):
             errors.clear()
@@ -380,13 +380,16 @@ class LlamaEngine:
         for chunk in chunks:
             self._lengths[chunk.sequence] += len(chunk.tokens)
         self._slots = np.flatnonzero(tables[-1][3]).tolist()
-        self._rows = [self._view_logits(slot) for slot in self._slots]
+        self._rows = self._view_logits(len(self._slots))
         return self._rows
 
-    def _view_logits(self, slot: int) -> np.ndarray:
+    def _view_logits(self, count: int) -> np.ndarray:
+        """The logits of the last batch, so many rows, in the order of its tokens."""
+        shape = (count, len(self.vocabulary.tokens))
+        if not count:  # llama.cpp has no memory for them then
+            return np.empty(shape, np.float32)
         # No copy: the mask goes into llama.cpp's own memory, from which its samplers read.
-        row = llama_cpp.llama_get_logits_ith(self._context, slot)
-        return np.ctypeslib.as_array(row, (len(self.vocabulary.tokens),))
+        return np.ctypeslib.as_array(llama_cpp.llama_get_logits(self._context), shape)
 
     def sampler(self, sampling: Sampling) -> ChainSampler | RowSampler:
         size, length = len(self.vocabulary.tokens), self.context_length

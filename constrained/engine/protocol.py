@@ -105,13 +105,13 @@ class Engine(ModelEngine, Protocol):
         """The number of logits that a decode can give beside one for each sequence."""
         ...
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         """Appends chunks, one at most per sequence, and runs the model on them.
 
         Returns:
-            For each token whose logits are wanted, in order, those after it: float32, one for each
-            token of the vocabulary, valid until the next decode. What is changed in them is what
-            `sample` sees.
+            For each token whose logits are wanted, in order, a row with those after it: float32, a
+            column for each token of the vocabulary, valid until the next decode. What is changed in
+            them is what `sample` sees.
 
         Raises:
             ValueError: a chunk is empty, not at the end of its sequence, or of no such sequence, or

@@ -46,7 +46,7 @@ class ScriptedEngine:
         self.needs_checkpoints = not can_roll_back
         self.fingerprint = "scripted"
         self._tokens: list[list[int]] = [[] for _ in range(max_sequences)]
-        self._logits: list[np.ndarray] = []
+        self._logits = np.empty((0, len(vocabulary.tokens)), np.float32)
         self._is_open = True
 
     def __enter__(self) -> "ScriptedEngine":
@@ -55,17 +55,19 @@ class ScriptedEngine:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self._require_open()
         lengths = [len(tokens) for tokens in self._tokens]
         check_chunks(self, chunks, lengths)
         self._check_tokens(chunks)
-        self._logits = []
+        wanted = sum(chunk.wanted for chunk in chunks)
+        self._logits = np.empty((wanted, len(self.vocabulary.tokens)), np.float32)
+        rows = iter(self._logits)
         for chunk in chunks:
             tokens = self._tokens[chunk.sequence]
             tokens.extend(chunk.tokens)
             for length in range(len(tokens) - chunk.wanted + 1, len(tokens) + 1):
-                self._logits.append(self._compute(chunk.sequence, length))
+                next(rows)[:] = self._compute(chunk.sequence, length)
         return self._logits
 
     def _check_tokens(self, chunks: Sequence[Chunk]) -> None:
@@ -78,7 +80,7 @@ class ScriptedEngine:
 
     def _compute(self, sequence: int, length: int) -> np.ndarray:
         tokens = tuple(self._tokens[sequence][:length])
-        logits = np.array(self._logits_of(sequence, tokens), np.float32)
+        logits = self._logits_of(sequence, tokens)
         n_vocab = len(self.vocabulary.tokens)
         if logits.shape != (n_vocab,):
             raise ValueError(f"the logits have the shape {logits.shape}, must be ({n_vocab},)")

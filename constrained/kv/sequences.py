@@ -315,7 +315,7 @@ class Sequences:
                 size += sum(map(len, [*state.checkpoints.values()]))
         return self._prefix_cache.metrics(len(self._states), Amount(count, tokens, size))
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         """As the engine's."""
         try:
             logits = self.engine.decode(chunks)

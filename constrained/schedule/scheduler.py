@@ -11,7 +11,7 @@ import numpy as np
 from constrained.deadline import Clock, Deadline
 from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.request import Finish, Generation, Request, Usage
-from constrained.decode.turn_decoder import TurnDecoder
+from constrained.decode.turn_decoder import DecodedRows, TurnDecoder
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 from constrained.kv.sequences import SPARED, Sequences
@@ -331,7 +331,7 @@ class Schedule:
             self._sequences.release(newest)
         return self._choose_chunks(drafts=False)
 
-    def _decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def _decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         asked = {chunk.sequence for chunk in chunks if chunk.wanted}
         with self._overlap.working(lambda: self._work_behind(asked)):
             since = self._clock()
@@ -407,9 +407,7 @@ class Schedule:
         self._retire(number)
         return False
 
-    def _advance(
-        self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray], *, changed: Set[int]
-    ) -> None:
+    def _advance(self, chunks: Sequence[Chunk], logits: np.ndarray, *, changed: Set[int]) -> None:
         """Hands each turn its logits, and retires those that are over.
 
         Args:
@@ -418,22 +416,26 @@ class Schedule:
             changed: the sequences whose logits count for nothing.
         """
         under_way = len(self._running)
+        kept = [chunk for chunk in chunks if chunk.sequence not in changed]
+        wanted = 0
+        for chunk in kept:
+            if self._running[chunk.sequence].turn.takes_likeliest:
+                wanted += chunk.wanted
         slot = 0
-        for chunk in chunks:
-            rows = logits[slot : slot + chunk.wanted]
-            if chunk.sequence not in changed:
-                self._advance_turn(chunk, slot, rows, under_way)
-            slot += chunk.wanted
+        with self._overlap.finding_likeliest(logits, wanted) as likeliest:
+            for chunk in chunks:
+                if chunk.sequence not in changed:
+                    rows = DecodedRows(slot, logits[slot : slot + chunk.wanted], likeliest.find)
+                    self._advance_turn(chunk, rows, under_way)
+                slot += chunk.wanted
 
-    def _advance_turn(
-        self, chunk: Chunk, slot: int, rows: Sequence[np.ndarray], under_way: int
-    ) -> None:
+    def _advance_turn(self, chunk: Chunk, rows: DecodedRows, under_way: int) -> None:
         running = self._running[chunk.sequence]
         try:
             running.turn.note_decoded(chunk)
             if chunk.wanted:
                 with running.share.measure():
-                    running.turn.advance(slot, rows, defers=self._defers)
+                    running.turn.advance(rows, defers=self._defers)
                 running.share.charge(self._decode_seconds, under_way)
         except Exception as error:  # likewise
             self._fail(chunk.sequence, error)

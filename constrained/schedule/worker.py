@@ -191,9 +191,9 @@ class _Outbox:
             return
         with self._lock:
             self._posted.append(action)
-            if not self._is_due:
-                self._is_due = True
-                loop.call_soon_threadsafe(self._deliver)
+            is_awake, self._is_due = self._is_due, True
+        if not is_awake:  # outside of the lock, which the loop asks for as soon as it wakes up
+            loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ from grammars.byte_cache import MIB, keep_results
 
 _SCALARS = ((0, 0xD7FF), (0xE000, sys.maxunicode))
 """All characters: the code points without the surrogates, which no text in UTF-8 has."""
+_BLOCK = 4_096  # characters; a divisor of the number of all
 _PLEASANT = "a0A-_ .:/" + "".join(map(chr, range(0x21, 0x7F))) + "\n\t\r"
 """Which character stands for a set, the plainest first."""
 _LONG_NAMES = {
@@ -93,13 +94,16 @@ def find_category(name: str) -> Characters | None:
 
 @lru_cache(maxsize=1)
 def _categories() -> list[tuple[str, tuple[int, int]]]:
-    """All characters, cut where the category changes (150 ms)."""
+    """All characters, cut where the category changes (150 ms), and at the ends of blocks: to look
+    through a million characters of one category at once would keep all other threads waiting."""
     runs: list[tuple[str, tuple[int, int]]] = []
-    first = 0
-    for category, run in groupby(map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))):
-        length = len(list(run))
-        runs.append((category, (first, first + length - 1)))
-        first += length
+    for begin in range(0, sys.maxunicode + 1, _BLOCK):
+        first = begin
+        block = map(chr, range(begin, begin + _BLOCK))
+        for category, run in groupby(map(unicodedata.category, block)):
+            behind = first + len(list(run))
+            runs.append((category, (first, behind - 1)))
+            first = behind
     return runs
 
 

@@ -49,7 +49,7 @@ class HeaderEngine:
     def fingerprint(self) -> str:
         return self.header.vocabulary.fingerprint
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         _refuse()
 
     def sampler(self, sampling: Sampling) -> Sampler:

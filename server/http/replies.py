@@ -4,7 +4,9 @@ A dialect only writes the chunks of a stream. A whole reply is the fold of the s
 the two cannot differ.
 """
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from fastapi import Request
@@ -18,6 +20,7 @@ from server.turns.active_request import TurnEvent, TurnEvents
 from server.turns.compiled_request import CompiledRequest
 
 Json = dict[str, Any]
+LIST_PIECE = 1_000  # items of a long list that are made and written at once
 
 
 class Underway(Protocol):
@@ -86,6 +89,22 @@ def answer_json(value: Json) -> Response:
     """A whole reply that may be long; to be made beside the event loop."""
     pieces = [piece.encode("utf-8", "replace") for piece in write_pieces(value)]
     return Response(b"".join(pieces), media_type="application/json")
+
+
+def answer_list(name: str, items: Iterator[Any]) -> Response:
+    """A whole reply of one list, which may be long: its items are made as they are written, so that
+    a million of them do not lie in memory, nor keep other threads waiting when they are freed.
+
+    Args:
+        name: of the list, in letters.
+        items: of it, each of which is short.
+    """
+    pieces = list[bytes]()
+    while batch := [*islice(items, LIST_PIECE)]:
+        text = json.dumps(batch, ensure_ascii=False)
+        pieces.append(text[1:-1].encode("utf-8", "replace"))
+    written = b'{"%b": [%b]}' % (name.encode(), b", ".join(pieces))
+    return Response(written, media_type="application/json")
 
 
 async def answer(

@@ -29,6 +29,15 @@ def test_it_is_the_same_json(value: Any, ensure_ascii: bool) -> None:
     assert max(map(len, pieces)) <= 12 * len("\\ud83d\\ude00") + 2
 
 
+def test_short_items_are_written_together() -> None:
+    """A call and a text for each of a million tokens would take a second."""
+    assert write_pieces({"a": [1, 2, 3, 4, "a long text", 5, 6]}) == [
+        *("{", '"', "a", '"', ": "),
+        *("[", "1, 2", ", ", "3, 4", ", ", '"', "a long text", '"', ", ", "5, 6", "]"),
+        "}",
+    ]
+
+
 def test_depth_takes_no_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each value is looked at once, however deep it is nested."""
     looks = 0

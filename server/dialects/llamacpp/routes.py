@@ -29,7 +29,7 @@ from server.http.disconnects import wait_for_client
 from server.http.model_routes import describe_file
 from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_errors, describe_reply
 from server.http.reading import read_request, run_off_loop
-from server.http.replies import answer, answer_json
+from server.http.replies import answer, answer_json, answer_list
 from server.http.serving import find_service
 from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
@@ -135,9 +135,9 @@ def _tokenize(body: TokenizeRequest, service: Service) -> Response:
     if body.add_special and vocabulary.bos is not None:
         tokens = [vocabulary.bos, *tokens]
     if not body.with_pieces:
-        return answer_json({"tokens": tokens})
-    pieces = [{"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens]
-    return answer_json({"tokens": pieces})
+        return answer_list("tokens", iter(tokens))
+    shown = ({"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens)
+    return answer_list("tokens", shown)
 
 
 def _show_piece(piece: bytes) -> str | list[int]:

@@ -64,7 +64,7 @@ class Engine(ScriptedEngine):
 
         super().__init__(VOCABULARY, logits)
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         drafts = [c.position + len(c.tokens) - c.wanted + 1 for c in chunks if c.wanted > 1]
         self.first_draft = min([self.first_draft, *drafts])
         return super().decode(chunks)

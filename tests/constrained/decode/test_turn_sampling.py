@@ -107,7 +107,7 @@ class Timed(ScriptedEngine):
 
     now = 500.0
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self.now += 1 + sum(len(chunk.tokens) for chunk in chunks)
         return super().decode(chunks)
 

@@ -161,7 +161,7 @@ class Watched:
         self._engine = engine
         self.sizes: list[int] = []
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self.sizes.append(sum(len(chunk.tokens) for chunk in chunks))
         return self._engine.decode(chunks)
 

@@ -22,7 +22,7 @@ from constrained.decode.drafts.draft_options import DraftOptions
 from constrained.decode.endless_values import EndlessValues
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Generation, Request
-from constrained.decode.turn_decoder import TurnDecoder
+from constrained.decode.turn_decoder import DecodedRows, TurnDecoder
 from constrained.decode.turn_part import TurnView
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
@@ -30,6 +30,7 @@ from constrained.errors import ContextError, Error, GrammarError, ModelError
 from constrained.job import Job
 from constrained.model.model import Model
 from constrained.reply import Reply
+from constrained.schedule.decode_overlap import DecodeOverlap
 from constrained.schedule.scheduler import Schedule, Seat
 from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES as FORMAT
@@ -85,15 +86,52 @@ def test_masks_are_there_when_the_model_has_decoded(
     ready = Counter[bool]()
     take_next = TurnDecoder._take_next
 
-    def watch(turn: TurnDecoder, slot: int, logits: np.ndarray) -> None:
+    def watch(turn: TurnDecoder, rows: DecodedRows, row: int) -> None:
         assert turn._state.matcher is not None
         ready[turn._state.matcher._packed is not None] += 1
-        take_next(turn, slot, logits)
+        take_next(turn, rows, row)
 
     monkeypatch.setattr(TurnDecoder, "_take_next", watch)
     write_eight(offloads=offloads, draft=False)
     assert ready[offloads] > 100
     assert ready[not offloads] <= (0 if offloads else 8)  # the first one comes with the grammar
+
+
+ODD_VALUES = np.array([0, 1, 1.5, -1, np.nan, np.inf, -np.inf], np.float32)
+
+
+@pytest.mark.parametrize("is_on", [False, True])
+@pytest.mark.parametrize(("rows", "wanted"), [(0, 0), (1, 1), (4, 4), (9, 2), (9, 5), (32, 32)])
+def test_the_likeliest_of_each_row(is_on: bool, rows: int, wanted: int) -> None:
+    """The first one of several, the first NaN, the first where all are forbidden."""
+    logits = np.random.default_rng(rows).choice(ODD_VALUES, (rows, 11))
+    if rows:
+        logits[-1] = -np.inf
+    overlap = DecodeOverlap(is_on)
+    with overlap.finding_likeliest(logits, wanted) as likeliest:
+        found = [likeliest.find(row) for row in range(rows)]
+    assert found == [int(row.argmax()) for row in logits]
+    assert bool(names()) == (is_on and wanted >= max(4, rows / 2))
+    overlap.close()
+
+
+def test_the_next_decode_waits_for_the_look_at_the_logits() -> None:
+    """They lie in memory that it may move, and nobody may have asked about a row."""
+    begin, is_done = threading.Event(), threading.Event()
+
+    class Slow(np.ndarray):
+        def argmax(self, *args: Any, **options: Any) -> Any:
+            if threading.current_thread().name.startswith("overlap"):
+                begin.wait(5)
+                is_done.set()
+            return super().argmax(*args, **options)
+
+    overlap = DecodeOverlap(True)
+    with overlap.finding_likeliest(np.zeros((8, 4), np.float32).view(Slow), 8):
+        assert not is_done.is_set()
+        begin.set()
+    assert is_done.is_set()
+    overlap.close()
 
 
 def test_a_matcher_that_fails_takes_no_other_turn_with_it() -> None:
@@ -285,10 +323,10 @@ def test_parts_prepare_where_they_are_asked_later(monkeypatch: pytest.MonkeyPatc
     asked = Counter[bool]()
     take_obvious = TurnDecoder._take_obvious
 
-    def count(turn: TurnDecoder, logits: np.ndarray) -> bool:
+    def count(turn: TurnDecoder, rows: DecodedRows, row: int) -> bool:
         assert turn._state.matcher is not None
         asked[turn._state.matcher.find_only() is None] += 1
-        return take_obvious(turn, logits)
+        return take_obvious(turn, rows, row)
 
     monkeypatch.setattr(TurnDecoder, "_take_obvious", count)
     write_cases([Case(6, {}, {"force": False})], offloads=True, draft=False)
@@ -305,7 +343,7 @@ class Hooked(ScriptedEngine):
         self._hook = hook
         self._count = 0
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self._count += 1
         self._hook(self._count)
         return super().decode(chunks)

@@ -25,7 +25,7 @@ class TimedEngine(ScriptedEngine):
         super().__init__(BYTES, random_logits(BYTES), max_sequences=max_sequences)
         self.now = 0.0
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self.now += DECODE
         return super().decode(chunks)
 

@@ -50,7 +50,7 @@ class Watched(ScriptedEngine):
         self.chunks: list[list[Chunk]] = []
         self._room = room
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         size = sum(len(tokens) for tokens in self._tokens) + sum(len(c.tokens) for c in chunks)
         if self._room is not None and size > self._room:
             raise ContextError("the context that the sequences share is full")

@@ -199,6 +199,10 @@ def test_other_paths() -> None:
         assert tokens == [*"añ".encode()]
         pieces = client.post("/tokenize", json={"content": "añ", "with_pieces": True}).json()
         assert pieces["tokens"][1] == {"id": 195, "piece": [195]}
+        long = client.post("/tokenize", json={"content": "ab" * 1_250, "with_pieces": True}).json()
+        shown = [{"id": 97, "piece": "a"}, {"id": 98, "piece": "b"}]
+        assert long == {"tokens": shown * 1_250}
+        assert client.post("/tokenize", json={"content": ""}).json() == {"tokens": []}
         assert client.post("/detokenize", json={"tokens": tokens}).json() == {"content": "añ"}
         response = client.post("/detokenize", json={"tokens": [1, 999_999]})
         assert response.json()["error"]["param"] == "/tokens/1"

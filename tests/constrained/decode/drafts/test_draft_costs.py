@@ -50,7 +50,7 @@ class Metered(ScriptedEngine):
         rest = self._whole[len(tokens) :]
         return np.eye(1, len(BYTES.tokens), rest[0] if rest else BYTES.end[0])[0] * 9
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         size = sum(len(chunk.tokens) for chunk in chunks)
         if chunks[0].position >= self._length:
             self.cost = self.cost + 1 + find_cost(size - 1)

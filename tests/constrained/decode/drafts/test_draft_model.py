@@ -54,7 +54,7 @@ class Sized(Wishes):
         self.decodes = 0
         self.failure: Exception | None = None
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self.decodes += 1
         if self.failure is not None:
             raise self.failure

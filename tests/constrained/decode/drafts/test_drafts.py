@@ -151,7 +151,7 @@ class Copyist(ScriptedEngine):
             row[text[random.integers(len(text))]] += 12
         return row
 
-    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         size = sum(map(len, self._tokens)) + sum(len(chunk.tokens) for chunk in chunks)
         if self._room is not None and size > self._room:
             self.refused += 1

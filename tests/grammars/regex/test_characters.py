@@ -1,0 +1,29 @@
+"""Sets of characters."""
+
+import sys
+import unicodedata
+from collections import Counter
+
+from grammars.regex import characters
+from grammars.regex.characters import find_category
+
+
+def test_categories_are_found_block_by_block() -> None:
+    """So that no look at a million characters keeps all other threads waiting."""
+    behind = 0
+    for _, (first, last) in characters._categories():
+        assert first == behind
+        behind = last + 1
+        assert behind - first <= characters._BLOCK
+    assert behind == sys.maxunicode + 1
+
+
+def test_a_category_has_all_of_its_characters() -> None:
+    counts = Counter(map(unicodedata.category, map(chr, range(sys.maxunicode + 1))))
+    for name in ("Lu", "Nd", "Zs", "Cc", "Co"):
+        found = find_category(name)
+        assert found is not None
+        for first, last in found.ranges:
+            assert unicodedata.category(chr(first)) == unicodedata.category(chr(last)) == name
+        count = sum(last - first + 1 for first, last in found.ranges)
+        assert count == counts[name]
