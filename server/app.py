@@ -16,6 +16,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 import constrained
 from constrained.errors import RequestError
@@ -71,6 +72,12 @@ DIALECTS = (
     Dialect(llamacpp.router),
     Dialect(ollama.router, prefix="/api/", encode_error=encode_ollama_error),
 )
+ROUTERS = (
+    *(dialect.router for dialect in DIALECTS),
+    embeddings.router,
+    ollama_embeddings.router,
+)
+"""The paths that clients of an API ask for."""
 
 
 def make_app(
@@ -235,10 +242,8 @@ def make_routes(state: State) -> FastAPI:
 
 
 def _add_dialects(app: FastAPI) -> None:
-    for dialect in DIALECTS:
-        app.include_router(dialect.router)
-    app.include_router(embeddings.router)
-    app.include_router(ollama_embeddings.router)
+    for router in ROUTERS:
+        app.include_router(router)
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -259,6 +264,9 @@ def _add_errors(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         code = CODES.get(error.status_code, "invalid_value")
         message = f"{request.method} {request.url.path}: {error.detail}"
+        if error.status_code == 404 and (known := _find_path(request.url.path)):
+            rest = request.url.path.removesuffix(known)
+            message += f". There is {known}: take {rest!r} out of the base URL of the client"
         response = _answer(request, HttpError(error.status_code, message, code))
         response.headers.update(error.headers or {})
         return response
@@ -267,6 +275,17 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, refuse_query)
     app.add_exception_handler(HTTPException, refuse_path)
     app.add_exception_handler(Exception, refuse)
+
+
+def _find_path(path: str) -> str | None:
+    """The longest path of a dialect that this one ends with: clients add theirs to a base URL,
+    which may have a `/v1` too many."""
+    found: list[str] = []
+    for router in ROUTERS:
+        for route in router.routes:
+            if isinstance(route, Route) and path.endswith(route.path):
+                found.append(route.path)
+    return max(found, key=len, default=None)
 
 
 def _answer(request: Request, fault: HttpError) -> Response:

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 LOG = logging.getLogger(__name__)
 MOST_PAGES = 100  # of a list
+MOST_ENTRIES = 10_000  # of a list
 LONGEST_LOG = 500  # characters of what a server has printed, in a message
 LISTEN_AGAIN = (1.0, 60.0)  # seconds until notifications are asked for again: first, at most
 
@@ -75,7 +76,8 @@ class McpConnection:
         self._lock = asyncio.Lock()
         self._may_reopen = True
         self._deadlines: set[asyncio.Timeout] = set()
-        self._refreshing: set[asyncio.Task[None]] = set()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._changes = 0  # notifications that the tools have changed
         self.tools: list[types.Tool] = []
 
     @property
@@ -217,9 +219,17 @@ class McpConnection:
         """A notification of the server. What follows must not be waited for here: answers come the
         same way."""
         if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
-            task = asyncio.create_task(self._refresh(self._client))
-            self._refreshing.add(task)
-            task.add_done_callback(self._refreshing.discard)
+            self._changes += 1
+            if self._refreshing is None or self._refreshing.done():
+                self._refreshing = asyncio.create_task(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        """Lists the tools until none have changed meanwhile: once for any number of notifications
+        that have come, for a server may send them without end."""
+        listed = 0
+        while listed != self._changes and self._client is not None:
+            listed = self._changes
+            await self._refresh(self._client)
 
     async def _refresh(self, client: Client) -> None:
         try:
@@ -383,6 +393,8 @@ async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> lis
     for _ in range(MOST_PAGES):
         page = await list_page(cursor=cursor)
         entries += getattr(page, name)
+        if len(entries) > MOST_ENTRIES:
+            raise McpError(f"the list of {name} has more than {MOST_ENTRIES:,} entries")
         cursor = page.next_cursor
         if cursor is None:
             return entries

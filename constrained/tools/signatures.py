@@ -1,24 +1,24 @@
 """Python signatures as JSON Schema, and JSON arguments as the types that a signature names.
 
-Both by pydantic: what it can describe and convert, a tool can take. Descriptions come from
-docstrings in Google's style (https://google.github.io/styleguide/pyguide.html, section 3.8.3).
+Both by pydantic: what it can describe and convert, a tool can take. Descriptions of parameters come
+from their annotations (a `Field`, or a `Doc`), or else from the docstring.
 """
 
 import functools
 import inspect
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
-from itertools import takewhile
 from typing import Annotated, Any, TypeAlias, TypeGuard, get_args, get_origin
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import Doc
 
 from constrained.errors import CallError
+from constrained.tools.docstrings import read_docstring
 from grammars.errors import ToolError
 from grammars.schema.nodes import Json, escape
 
@@ -28,9 +28,6 @@ Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
 _VALUES = ("default", "const", "enum", "examples")
 _RANKS = {"type": -2, "description": -1, "default": 1, "$defs": 2}  # of keywords; others: 0
-# Of docstrings. An entry is `name: text` or `name (type): text`; several names may share a text.
-_HEADER = re.compile(r"(Args|Arguments|Parameters):\s*")
-_ENTRY = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?:\(.*?\))?\s*:\s*(.*)")
 
 
 @dataclass(frozen=True)
@@ -156,14 +153,23 @@ def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -
 
 
 def _alias(parameter: Parameter) -> Any:
-    """The annotation, with the parameter's name as alias unless it says another."""
+    """The annotation, with the parameter's name as alias unless it says another, and what a `Doc`
+    in it says (PEP 727) as the description."""
     kind: Any = parameter.annotation
     if kind is Parameter.empty:
         kind = Any
     metadata: list[Any] = []
     if get_origin(kind) is Annotated:
         kind, *metadata = get_args(kind)
-    return Annotated[kind, Field(alias=parameter.name), *metadata]  # a later Field wins
+    known = Field(alias=parameter.name, description=_find_description(metadata))
+    return Annotated[kind, known, *metadata]  # a later Field wins
+
+
+def _find_description(metadata: Sequence[Any]) -> str | None:
+    for item in metadata:
+        if isinstance(item, Doc):
+            return item.documentation
+    return None
 
 
 def _make_schema(kind: Any) -> dict[str, Any]:
@@ -282,41 +288,3 @@ def read_model(kind: type) -> Signature:
         return [_validate(adapter, arguments)], {}
 
     return Signature(schema, description, bind)
-
-
-def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """The first paragraph of a docstring as one line, and the description of each parameter."""
-    lines = inspect.cleandoc(text or "").splitlines()
-    first = takewhile(lambda line: line.strip() and not _HEADER.fullmatch(line), lines)
-    return " ".join(map(str.strip, first)), _read_entries(_find_section(lines))
-
-
-def _find_section(lines: Sequence[str]) -> list[str]:
-    """The lines below the header, as long as they are indented."""
-    for number, line in enumerate(lines):
-        if _HEADER.fullmatch(line):
-            indented = takewhile(lambda line: not line[:1].strip(), lines[number + 1 :])
-            return list(filter(str.strip, indented))
-    return []
-
-
-def _read_entries(lines: Sequence[str]) -> dict[str, str]:
-    texts: dict[str, list[str]] = {}
-    names: list[str] = []
-    for line in lines:
-        # A line that is indented deeper than the first one goes on with the text of its entry.
-        is_deeper = _measure_indentation(line) > _measure_indentation(lines[0])
-        text = line.strip()
-        entry = _ENTRY.fullmatch(text)
-        if entry and not is_deeper:
-            names = [name.strip() for name in entry[1].split(",")]
-            text = entry[2]
-            for name in names:
-                texts[name] = []
-        for name in names:
-            texts[name].append(text)
-    return {name: " ".join(filter(None, parts)) for name, parts in texts.items()}
-
-
-def _measure_indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())

@@ -12,6 +12,7 @@ from pydantic import Field
 from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.dialects.chat.functions import read_function_messages, translate_function_call
+from server.dialects.chat.reasoning_parts import separate_reasoning
 from server.errors import HttpError
 from server.settings import ReasoningField
 from server.turns.fields.common_fields import ReplyChoiceFields
@@ -221,13 +222,21 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
 
 
 def _read_message(message: Json, number: int) -> Json:
-    """A message whose content is text, and whose calls are those of functions.
+    """A message whose content is text, whose reasoning stands beside it, and whose calls are those
+    of functions.
 
     Raises:
-        HttpError: a part of it is not text.
+        HttpError: a part of it is neither text nor reasoning.
     """
-    content = read_text_parts(message.get("content"), f"/messages/{number}/content")
-    read = {**message, "content": content}
+    read = dict(message)
+    content = message.get("content")
+    where = f"/messages/{number}/content"
+    if message.get("role") == "assistant" and isinstance(content, list):
+        read["content"], reasoning = separate_reasoning(content, where)
+        if reasoning and read.get("reasoning_content") is None:
+            read["reasoning_content"] = reasoning
+    else:
+        read["content"] = read_text_parts(content, where)
     calls = message.get("tool_calls")
     if isinstance(calls, list):
         read["tool_calls"] = [_read_call(call) for call in calls]

@@ -14,6 +14,7 @@ from typing import Any
 
 from constrained.tools.execution import format_result
 from server.dialects.messages.deferred_tools import SEARCHES
+from server.dialects.messages.documents import read_documents
 from server.errors import HttpError
 from server.turns.offered_tools import OfferedTools, join_name
 from server.turns.request_checks import UNREADABLE, list_texts, read_text_parts
@@ -156,6 +157,8 @@ def _read_content(content: Any, where: str, *, role: str, source: int | None) ->
         return
     if not isinstance(content, list):
         raise _refuse("content has to be a text or a list of blocks", where)
+    if role == "user":
+        content = read_documents(content, where)
     for number, body in enumerate(content):
         _check_block(body, f"{where}/{number}", role)
         yield make_block(body, f"{where}/{number}")
@@ -282,7 +285,8 @@ class _ResultWriter:
 
 
 def _read_result(block: _Block) -> Any:
-    content = read_text_parts(block.body.get("content"), f"{block.where}/content") or ""
+    where = f"{block.where}/content"
+    content = read_text_parts(read_documents(block.body.get("content"), where), where) or ""
     if block.body.get("is_error") is True:
         return format_result({"error": "\n".join(list_texts(content))})
     if isinstance(content, list) and len(content) == 1:

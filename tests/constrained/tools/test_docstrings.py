@@ -1,6 +1,6 @@
 import pytest
 
-from constrained.tools.signatures import read_docstring
+from constrained.tools.docstrings import read_docstring
 
 WHOLE = """The weather
     of a city.
@@ -53,4 +53,90 @@ def test_a_whole_docstring():
     ],
 )
 def test_parts_that_are_not_there(text: str | None, expected: tuple[str, dict[str, str]]):
+    assert read_docstring(text) == expected
+
+
+NUMPY = """The weather.
+
+    Parameters
+    ----------
+    city : str
+        Where;
+
+        "Paris: France" is fine.
+    north, south : float, optional
+        Corners.
+    unit
+        Celsius or not.
+    *rest : int
+    Other Parameters
+    ----------------
+    **more
+        The rest.
+
+    Returns
+    -------
+    result : str
+        Not this one.
+    """
+FIELDS = """The weather.
+
+    :param city: where; "Paris: France" is fine
+        on a line of its own
+    :type city: str
+    :param float north: a corner
+    :param dict[str, int] south: another one
+    goes on without an indent
+    :keyword unit:
+        celsius or not
+    :param **rest: the rest
+
+    Not of a field.
+
+    :returns: city: not this one
+    :raises ValueError: neither
+    """
+
+
+def test_a_docstring_of_numpy() -> None:
+    assert read_docstring(NUMPY) == (
+        "The weather.",
+        {
+            "city": 'Where; "Paris: France" is fine.',
+            "north": "Corners.",
+            "south": "Corners.",
+            "unit": "Celsius or not.",
+            "rest": "",
+            "more": "The rest.",
+        },
+    )
+
+
+@pytest.mark.parametrize("sign", [":", "@"])
+def test_a_docstring_of_fields(sign: str) -> None:
+    text = FIELDS.replace("    :", f"    {sign}")
+    assert read_docstring(text) == (
+        "The weather.",
+        {
+            "city": 'where; "Paris: France" is fine on a line of its own',
+            "north": "a corner",
+            "south": "another one goes on without an indent",
+            "unit": "celsius or not",
+            "rest": "the rest",
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One.\n:param x: an x", ("One.", {"x": "an x"})),
+        (":param x: an x", ("", {"x": "an x"})),
+        ("One.\nParameters\n---\nx\n  an x", ("One.", {"x": "an x"})),
+        ("One: two.\n---", ("One: two. ---", {})),
+        (":class:`Weather` of a city.", (":class:`Weather` of a city.", {})),
+        ("Parameters\nof it.", ("Parameters of it.", {})),
+    ],
+)
+def test_where_the_first_paragraph_ends(text: str, expected: tuple[str, dict[str, str]]) -> None:
     assert read_docstring(text) == expected

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import mcp
 import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
-from typing_extensions import TypedDict
+from typing_extensions import Doc, TypedDict
 
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.functions import FunctionTool, as_json, as_tool, find_tool, tool
@@ -100,6 +100,7 @@ NUMBERED = {"type": "integer", "minimum": 0, "description": "how many"}
         (int | str, {"anyOf": [INTEGER, STRING]}, {}),
         (Literal["a", 1], {"enum": ["a", 1]}, {}),
         (Annotated[int, Field(ge=0, description="how many")], NUMBERED, {}),
+        (Annotated[int, Doc("how many"), Field(ge=0)], NUMBERED, {}),
         (list[int], {"type": "array", "items": INTEGER}, {}),
         (dict[str, int], {"type": "object", "additionalProperties": INTEGER}, {}),
         (date, {"type": "string", "format": "date"}, {}),

@@ -94,6 +94,10 @@ def test_options_and_unknown_paths() -> None:
         response = client.get("/v1/nothing")
         assert response.status_code == 404
         assert "/v1/nothing" in response.json()["error"]["message"]
+        assert "base URL" not in response.json()["error"]["message"]
+        for base, path in (("/v1", "/v1/messages"), ("/openai/deployments/x", "/v1/completions")):
+            message = client.post(base + path).json()["error"]["message"]
+            assert f"There is {path}: take '{base}' out of the base URL" in message
         assert client.get(CHAT).status_code == 405
 
 

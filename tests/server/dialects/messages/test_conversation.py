@@ -141,6 +141,26 @@ def test_a_last_turn_of_the_assistant_goes_on() -> None:
     assert read_conversation(None, [user(text("a")), assistant(text("b"))]).prefill
 
 
+PAGE = {"type": "document", "title": "Paris", "context": "of 1900", "citations": None}
+FOUND = {"type": "search_result", "source": "https://a.example/", "title": "Rome"}
+DOCUMENTS: list[tuple[Json, str]] = [
+    ({**PAGE, "source": {"type": "text", "data": "A city."}}, "Title: Paris\nContext: of 1900\n"),
+    ({"type": "document", "source": {"type": "content", "content": "A city."}}, ""),
+    ({"type": "document", "source": {"type": "content", "content": [text("A city.")]}}, ""),
+    ({**FOUND, "content": [text("A city.")]}, "Title: Rome\nSource: https://a.example/\n"),
+]
+
+
+@pytest.mark.parametrize(("document", "head"), DOCUMENTS)
+def test_documents_that_are_text_are_read(document: Json, head: str) -> None:
+    shown = f"{head}A city.\n\n"
+    asked = read_conversation(None, [user({**document, **MARK}, text("What is it?"))])
+    assert asked.messages == [{"role": "user", "content": [text(shown), text("What is it?")]}]
+    assert asked.marks == (1,)
+    (answer,) = told(user(result([document])))
+    assert answer["content"] == shown
+
+
 REFUSED: list[tuple[Json, str, str]] = [
     ({"content": "Hi"}, "/role", "no role"),
     ({"role": "tool", "content": "Hi"}, "/role", "'tool'"),
@@ -148,6 +168,12 @@ REFUSED: list[tuple[Json, str, str]] = [
     (user("Hi"), "/content/0", "None"),
     (user(text("a"), {"type": "image", "source": {}}), "/content/1", "'image'"),
     (user({"type": "document", "source": {}}), "/content/0", "'document'"),
+    (user({**PAGE, "source": {"type": "base64"}}), "/content/0", "no text"),
+    (user({**PAGE, "title": 1}), "/content/0/title", "text"),
+    (user({**FOUND, "content": [{"type": "image"}]}), "/content/0/content/0", "'image'"),
+    (user({**PAGE, "source": {"type": "base64"}}), "/content/0", "no text"),
+    (user({**PAGE, "title": 1}), "/content/0/title", "text"),
+    (user({**FOUND, "content": [{"type": "image"}]}), "/content/0/content/0", "'image'"),
     (user(result([{"type": "image"}])), "/content/0/content/0", "'image'"),
     (user(result(7)), "/content/0/content", "text or a list"),
     (user({"type": "tool_result"}), "/content/0/tool_use_id", "text"),

@@ -1,0 +1,48 @@
+"""Reasoning among the parts of a message of the assistant, as Mistral's API has it, and as proxies
+write it that translate from Anthropic's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from server.turns.request_checks import list_texts, read_text_parts
+
+NO_TEXT = {"type": "text", "text": ""}
+
+
+def separate_reasoning(content: list[Any], where: str) -> tuple[Any, str]:
+    """The parts that are text, as `read_text_parts` gives them, and the reasoning.
+
+    Args:
+        content: the parts of a message.
+        where: the JSON pointer to them.
+
+    Raises:
+        HttpError: a part is neither; says which.
+    """
+    reasoning: dict[int, str] = {}
+    others: list[Any] = []
+    for number, part in enumerate(content):
+        text = _read_reasoning(part, f"{where}/{number}")
+        if text is not None:
+            reasoning[number] = text
+            part = NO_TEXT  # so that errors have the places of the client's own parts
+        others.append(part)
+    read = read_text_parts(others, where)
+    texts = [part for number, part in enumerate(read) if number not in reasoning]
+    return texts or "", "".join(reasoning.values())
+
+
+def _read_reasoning(part: Any, where: str) -> str | None:
+    """The reasoning in a part; "" where it is encrypted, None where the part is another one."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    match part, kind:
+        case {"thinking": str(text)}, "thinking":
+            return text
+        case {"thinking": list(parts)}, "thinking":
+            return "".join(list_texts(read_text_parts(parts, f"{where}/thinking")))
+        case {"text": str(text)}, "reasoning":
+            return text
+        case _, "redacted_thinking":
+            return ""
+        case _:
+            return None

@@ -1,0 +1,65 @@
+"""Messages: documents and search results, as far as they are text, as what the model reads."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from server.errors import HttpError
+from server.turns.request_checks import UNREADABLE, list_texts, read_text_parts
+
+Json = dict[str, Any]
+KINDS = ("document", "search_result")
+
+
+def read_documents(content: Any, where: str) -> Any:
+    """Content in which documents and search results are blocks of text. Their titles, their
+    sources and what they say of their context stand in front of what they hold.
+
+    Args:
+        content: as the client sends it; what is no list of blocks stays as it is.
+        where: the JSON pointer to it.
+
+    Raises:
+        HttpError: a document is a file, or not as the API has it; says where.
+    """
+    if not isinstance(content, list):
+        return content
+    read: list[Any] = []
+    for number, block in enumerate(content):
+        if isinstance(block, Mapping) and block.get("type") in KINDS:
+            block = _read_document(block, f"{where}/{number}")
+        read.append(block)
+    return read
+
+
+def _read_document(block: Mapping[str, Any], where: str) -> Json:
+    lines: list[str] = []
+    # Their order is that of the API's own description: what it is, where it is from, what of it.
+    names = ("title", "context") if block["type"] == "document" else ("title", "source")
+    for name in names:
+        said = block.get(name)
+        if said is None:
+            continue
+        if not isinstance(said, str):
+            raise HttpError(
+                400, f"{name} has to be a text", "invalid_value", where=f"{where}/{name}"
+            )
+        lines.append(f"{name.capitalize()}: {said}")
+    lines += _read_texts(block, where)
+    written: Json = {"type": "text", "text": "\n".join(lines) + "\n\n"}
+    if "cache_control" in block:
+        written["cache_control"] = block["cache_control"]
+    return written
+
+
+def _read_texts(block: Mapping[str, Any], where: str) -> Sequence[str]:
+    """What a document, or a search result, holds."""
+    if block["type"] == "search_result":
+        return list_texts(read_text_parts(block.get("content"), f"{where}/content") or "")
+    match block.get("source"):
+        case {"type": "text", "data": str(text)}:
+            return [text]
+        case {"type": "content", "content": content}:
+            return list_texts(read_text_parts(content, f"{where}/source/content") or "")
+        case _:
+            message = f"a block of type 'document' that is no text {UNREADABLE}"
+            raise HttpError(400, message, "unsupported_content", where=where)

@@ -1,0 +1,49 @@
+"""Reasoning among the parts of a message of the assistant."""
+
+from typing import Any
+
+import pytest
+
+from server.dialects.chat.reasoning_parts import separate_reasoning
+from server.errors import HttpError
+from tests.server.running_server import Json
+
+WHERE = "/messages/1/content"
+TEXT = {"type": "text", "text": "Hello"}
+HIDDEN = {"type": "redacted_thinking", "data": "x"}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "thinking", "thinking": "Hm.", "signature": "x"},
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}], "closed": True},
+        {"type": "reasoning", "text": "Hm."},
+    ],
+)
+def test_reasoning_is_no_text(part: Json) -> None:
+    assert separate_reasoning([part, TEXT, HIDDEN], WHERE) == ([TEXT], "Hm.")
+    assert separate_reasoning([TEXT, part, part], WHERE) == ([TEXT], "Hm.Hm.")
+    assert separate_reasoning([part], WHERE) == ("", "Hm.")
+
+
+@pytest.mark.parametrize("content", [[], [TEXT], ["Hello"], [{"type": "text", "text": ""}]])
+def test_without_reasoning_the_text_stays(content: list[Any]) -> None:
+    texts = [part if isinstance(part, dict) else TEXT for part in content]
+    assert separate_reasoning(content, WHERE) == (texts or "", "")
+
+
+@pytest.mark.parametrize(
+    ("part", "place"),
+    [
+        ({"type": "image_url"}, "/1"),
+        ({"type": "thinking", "thinking": None}, "/1"),
+        ({"type": "thinking", "thinking": [TEXT, {"type": "image"}]}, "/1/thinking/1"),
+        ({"type": ["thinking"], "thinking": "x"}, "/1"),
+        (None, "/1"),
+    ],
+)
+def test_what_is_neither_is_refused_at_its_place(part: Any, place: str) -> None:
+    with pytest.raises(HttpError) as caught:
+        separate_reasoning([{"type": "reasoning", "text": "Hm."}, part], WHERE)
+    assert caught.value.where == WHERE + place
