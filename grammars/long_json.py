@@ -75,7 +75,7 @@ class _PieceWriter:
 
     def measure(self, value: Any) -> int:
         """As `measure_json`, without a bound; notes what is long, and where to cut it."""
-        size, cuts, identity = 4, _Cuts(), id(value)
+        size, cuts, identity = 4, _PieceCuts(), id(value)
         if isinstance(value, str):
             size = len(value) + 2
         elif isinstance(value, dict):
@@ -130,7 +130,7 @@ class _PieceWriter:
         self.pieces.append('"')
 
 
-class _Cuts:
+class _PieceCuts:
     """Where a list or an object is cut into pieces: short items are together, a long one is by
     itself."""
 

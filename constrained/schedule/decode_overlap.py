@@ -1,7 +1,7 @@
 """A second thread beside the one that decodes, where another device does the work of that."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import numpy as np
@@ -28,6 +28,8 @@ class LikeliestTokens:
         """The one behind a row. Waits until it is known."""
         if row < len(self._first):
             return int(self._first[row])
+        if self._rest is not None and self._rest.cancel():  # no core was free for the other thread
+            self._rest = None
         if self._rest is None:
             return int(self._logits[row].argmax())
         return int(self._rest.result()[row - len(self._first)])
@@ -84,8 +86,8 @@ class DecodeOverlap:
         try:
             yield LikeliestTokens(logits, logits[:own].argmax(axis=1), rest)
         finally:
-            if rest is not None:  # the next decode may move the logits
-                rest.exception()
+            if rest is not None and not rest.cancel():
+                wait([rest])  # the next decode may move the logits
 
     def _start_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:

@@ -115,19 +115,36 @@ def test_the_likeliest_of_each_row(is_on: bool, rows: int, wanted: int) -> None:
     overlap.close()
 
 
+def test_a_thread_that_has_no_core_is_not_waited_for() -> None:
+    begin = threading.Event()
+    logits = np.eye(8, dtype=np.float32)
+    overlap = DecodeOverlap(True)
+    with overlap.working(lambda: None):
+        pass
+    assert overlap._pool is not None
+    busy = overlap._pool.submit(begin.wait)  # it cannot begin
+    with overlap.finding_likeliest(logits, 8) as likeliest:
+        assert [likeliest.find(row) for row in range(8)] == [*range(8)]
+    begin.set()
+    busy.result()
+    overlap.close()
+
+
 def test_the_next_decode_waits_for_the_look_at_the_logits() -> None:
     """They lie in memory that it may move, and nobody may have asked about a row."""
-    begin, is_done = threading.Event(), threading.Event()
+    has_begun, begin, is_done = threading.Event(), threading.Event(), threading.Event()
 
     class Slow(np.ndarray):
         def argmax(self, *args: Any, **options: Any) -> Any:
             if threading.current_thread().name.startswith("overlap"):
-                begin.wait(5)
+                has_begun.set()
+                begin.wait()
                 is_done.set()
             return super().argmax(*args, **options)
 
     overlap = DecodeOverlap(True)
     with overlap.finding_likeliest(np.zeros((8, 4), np.float32).view(Slow), 8):
+        has_begun.wait()
         assert not is_done.is_set()
         begin.set()
     assert is_done.is_set()
