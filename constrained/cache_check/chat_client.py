@@ -153,7 +153,7 @@ class ChatClient:
         request = Request(url, data, self._headers)
         try:
             with self._opener.open(request, timeout=_PATIENCE) as response:
-                text = response.read(_MOST_BYTES)
+                text = _read_in_time(response)
         except HTTPError as e:
             raise _explain(e, url) from e
         except TimeoutError as e:
@@ -171,6 +171,21 @@ class ChatClient:
         if not isinstance(answer, dict):
             raise RequestError(f"{url} does not answer with a JSON object")
         return answer
+
+
+def _read_in_time(response: Any) -> bytes:
+    """The body of a reply.
+
+    Raises:
+        TimeoutError: it does not end in time; a socket bounds the time between two pieces alone.
+    """
+    end = time.monotonic() + _PATIENCE
+    received = bytearray()
+    while len(received) < _MOST_BYTES and (piece := response.read1(_MOST_BYTES - len(received))):
+        received += piece
+        if time.monotonic() > end:
+            raise TimeoutError
+    return bytes(received)
 
 
 def _explain(error: HTTPError, url: str) -> RequestError:

@@ -1,6 +1,7 @@
 """Asks a server that speaks Chat Completions, and gives its answers back as they came."""
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -120,10 +121,13 @@ class ChatServer:
             raise RequestError(f"{url} lists no models", hint=hint) from e
 
     def _send(self, method: str, url: str, body: Json | None = None) -> HttpAnswer:
+        end = time.monotonic() + TIMEOUT
         try:
             with self._client.stream(method, url, json=body) as response:
                 received = bytearray()
                 for piece in response.iter_bytes():
+                    if time.monotonic() > end:  # httpx bounds the time between two pieces alone
+                        raise httpx.ReadTimeout("the reply does not end")
                     received += piece
                     if len(received) > _MOST_BYTES:
                         raise RequestError(f"{url} answers with more than {_MOST_BYTES} bytes")
