@@ -139,18 +139,21 @@ def test_a_body_whose_length_is_said_in_two_ways_is_refused(length: bytes) -> No
 
 
 def test_others_are_answered_while_a_body_comes_in_chunks() -> None:
-    """None of its slices keeps the event loop for long, so a short request is done before."""
+    """None of its slices keeps the event loop for long, so a short request is done before. On a
+    busy machine the client may not get a core in that time, so it may try again."""
     with listen(application=count_bytes) as address, ThreadPoolExecutor() as pool:
-        large = pool.submit(send_chunks, address, b"x" * LEAST_CHUNK, 100_000)
-        while not large.done():
-            answered = not large.done()
-            with socket.create_connection(address) as client:
-                client.sendall(HEAD)
-                client.recv(4096)
-            if answered and not large.done():
+        is_answered = False
+        for _ in range(20):
+            large = pool.submit(send_chunks, address, b"x" * LEAST_CHUNK, 100_000)
+            while not large.done() and not is_answered:
+                with socket.create_connection(address) as client:
+                    client.sendall(HEAD)
+                    client.recv(4096)
+                is_answered = not large.done()
+            assert b"\r\n6400000\r\n" in large.result()
+            if is_answered:
                 break
-        assert not large.done()
-        assert b"\r\n6400000\r\n" in large.result()
+        assert is_answered
 
 
 def test_a_connection_too_many_is_refused_at_once() -> None:
