@@ -9,7 +9,7 @@ from typing import Literal as OneOf
 
 from grammars.errors import DetectError, RenderError, ToolError
 from grammars.infer.arguments import Tagged, infer_tagged
-from grammars.infer.keyword_arguments import KeywordCall, infer_keyword_arguments
+from grammars.infer.keyword_arguments import PART_OF_VALUE, KeywordCall, infer_keyword_arguments
 from grammars.infer.probes import (
     AGAIN,
     KEYS,
@@ -610,7 +610,22 @@ def _read_written_out(sample: CallSample, gap: int) -> Tagged | KeywordCall:
         (call,) = sample.chat.calls(arguments)
         return frame.cut(sample.chat, call)
 
-    return infer_keyword_arguments(write_call) or infer_tagged(write_call, sample.suffix)
+    keywords = infer_keyword_arguments(write_call)
+    if keywords is None:
+        return infer_tagged(write_call, sample.suffix)
+    if not (keywords.hole.last or keywords.rest):
+        _refuse_growing_value(sample)
+    return keywords
+
+
+def _refuse_growing_value(sample: CallSample) -> None:
+    """Refuses calls that end with a value, where the text behind could be a part of that: the
+    end of a YAML document, `...`, behind a number."""
+    layout = sample.layout
+    for behind in (layout.between + layout.prefix, layout.rest):
+        if PART_OF_VALUE.match(behind):
+            message = f"behind the last argument stands {behind[:20]!r}, which could go on with it"
+            raise DetectError(message)
 
 
 def find_counting(chat: ProbedTemplate, format: Format) -> Format:

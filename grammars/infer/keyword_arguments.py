@@ -20,7 +20,7 @@ _CALL = re.compile(
 )
 _AFTER_KEY = re.compile(r"\s*[=:]\s*")
 _ITEM = re.compile(r"\s*[,;]\s*|\s*\n\s*")
-_PART_OF_VALUE = re.compile(r"[\w.+-]")  # of a number or a word, which could go on with it
+PART_OF_VALUE = re.compile(r"[\w.+-]")  # of a number or a word, which could go on with it
 _HARD = """it's "so" \\ `x`"""
 _WORDS: tuple[Json, ...] = (True, False, None)
 
@@ -52,7 +52,7 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
     first, second = (f"{after_key}{quote}{value}{quote}" for value in VALUES[:2])
     item = two.removeprefix(before + KEYS[0] + first).partition(KEYS[1])[0]
     is_list = two == before + KEYS[0] + first + item + KEYS[1] + second + rest
-    if not is_list or not item or _PART_OF_VALUE.match(item) or _PART_OF_VALUE.match(rest):
+    if not is_list or not item or PART_OF_VALUE.match(item) or PART_OF_VALUE.match(rest):
         return None
 
     def spell_argument(value: Json) -> str:

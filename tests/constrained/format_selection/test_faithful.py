@@ -90,6 +90,7 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         ("trims_strings", "with a text with white space around it"),
         ("two_thoughts", "with reasoning and a call it writes"),
         ("counted_brackets", "one call is not written as the first, or the last, of two calls"),
+        ("yaml_document", "behind the last argument stands '- call: ', which could go on with it"),
         ("s_expression", "no tag opens a call: it begins with '(call '"),  # as an answer may
     ],
 )
