@@ -92,12 +92,12 @@ def test_conversations_are_read_beside_the_event_loop(
         watch(module, name)
     id = ask(plain)["id"]
     assert seen == list(places)
-    watch(store, "_unpack")
+    watch(store, "unpack")
     for method, end in (("GET", ""), ("GET", "/input_items"), ("POST", "/cancel")):
         seen.clear()
         response = plain.request(method, f"{RESPONSES}/{id}{end}")
         assert response.status_code == (400 if end == "/cancel" else 200)
-        assert seen == ["_unpack"] * 2, end
+        assert seen == ["unpack"] * 2, end
 
 
 def test_only_so_many_responses_are_kept() -> None:
