@@ -25,7 +25,7 @@ _ARGUMENTS = ({KEYS[0]: "Rome"}, {KEYS[0]: "two words", KEYS[1]: "Oslo"})
 
 
 def try_behind_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
-    """Writes turns bfter the generation prompt, and reads them back.
+    """Writes turns after the generation prompt, and reads them back.
 
     Args:
         chat: the template.
@@ -53,7 +53,7 @@ def try_behind_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence
 
 
 def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str) -> None:
-    """Refuses a turn that the history has, but not bfter the generation prompt.
+    """Refuses a turn that the history has, but not after the generation prompt.
 
     Args:
         chat: the template.
@@ -113,10 +113,10 @@ class _Rehearsal:
         try:
             text = render(turn, self.format, _lower_tools(), self.state)
         except RenderError as error:
-            message = f"bfter the generation prompt, a turn cannot be written: {error.message}"
+            message = f"after the generation prompt, a turn cannot be written: {error.message}"
             raise DetectError(message) from error
         if self._complete(text, choice) != "":
-            raise DetectError(f"bfter the generation prompt, the grammar refuses {text!r}")
+            raise DetectError(f"after the generation prompt, the grammar refuses {text!r}")
         self._read(text, turn)
         return text
 
@@ -142,7 +142,7 @@ class _Rehearsal:
         try:
             return Completer(build_turn(self.format, _lower_tools(), Policy(choice), self.state))
         except Error as error:
-            message = f"bfter the generation prompt, there is no grammar: {error.message}"
+            message = f"after the generation prompt, there is no grammar: {error.message}"
             raise DetectError(message) from error
 
     def _read(self, text: str, turn: Turn) -> None:
@@ -150,7 +150,7 @@ class _Rehearsal:
         read = parse(text, self.format, _lower_tools(), self.state)
         is_alike = _list_calls(read) == _list_calls(turn) and not read.unfinished
         if not is_alike or read.content.strip() != turn.content:
-            message = f"bfter the generation prompt, {text!r} is read as"
+            message = f"after the generation prompt, {text!r} is read as"
             calls = [name for name, _ in _list_calls(read)]
             raise DetectError(f"{message} the content {read.content!r} and calls of {calls!r}")
 

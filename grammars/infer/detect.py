@@ -64,7 +64,7 @@ def _find_well_formed(render_chat: Render, slip: SlipError) -> Detection:
     writes exactly, or else the one that is meant.
 
     Raises:
-        DetectError: the prompt shows none, or it does not hold bfter the generation prompt.
+        DetectError: the prompt shows none, or it does not hold after the generation prompt.
     """
     try:
         return _find_registered(render_chat, slip)
@@ -92,7 +92,7 @@ def _find_registered(render_chat: Render, refusal: DetectError) -> Detection:
         refusal: why no format is inferred.
 
     Raises:
-        DetectError: none is known, or it does not hold bfter the generation prompt; tells the
+        DetectError: none is known, or it does not hold after the generation prompt; tells the
             refusal as well.
     """
     try:

@@ -61,7 +61,7 @@ def find_stated(render_chat: Render) -> ShownFormat:
 
     Raises:
         DetectError: there is no example, there are several that differ, or turns of the format
-            cannot be read back bfter the generation prompt.
+            cannot be read back after the generation prompt.
     """
     shown, plain = render_tools(render_chat)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}

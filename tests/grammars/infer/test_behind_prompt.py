@@ -1,4 +1,4 @@
-"""An inferred format has to hold bfter the generation prompt of its template."""
+"""An inferred format has to hold after the generation prompt of its template."""
 
 from dataclasses import replace
 
@@ -129,7 +129,7 @@ def test_a_format_that_is_read_as_something_else_is_refused() -> None:
     assert list(try_behind_prompt(chat, format))
     for wrong in HERMES, QWEN3_CODER:
         ending = replace(wrong, contents=(Content("<from>me\n<to>all\n<text>"),))
-        with pytest.raises(DetectError, match="bfter the generation prompt"):
+        with pytest.raises(DetectError, match="after the generation prompt"):
             list(try_behind_prompt(chat, ending))
 
 
