@@ -38,7 +38,7 @@ from server.time_left import TimeLeft
 
 MOST_REPLICAS = 4
 """That take one turn, and end or are too busy: a turn that ends its replicas ends no more."""
-REACH_SECONDS = 60.0
+REACH_SECONDS = 180.0
 """So long a replica is looked for where none takes a turn: one that has ended is reported as there
 for a while, and another one in its place takes so long to start."""
 LOOK_AGAIN_SECONDS = 0.5
