@@ -200,7 +200,11 @@ class _Outbox:
             posted, self._posted = self._posted, []
             self._is_due = False
         for action in posted:
-            action()
+            try:
+                action()
+            except Exception as error:  # the others are of other requests
+                loop = asyncio.get_running_loop()
+                loop.call_exception_handler({"message": "what a thread posted", "exception": error})
 
 
 _outboxes = WeakKeyDictionary[asyncio.AbstractEventLoop, _Outbox]()

@@ -3,7 +3,8 @@
 import argparse
 import copy
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from constrained.commands import options as shared
 from constrained.engine.options import read_options
@@ -119,7 +120,7 @@ def read_cluster(options: argparse.Namespace) -> ClusterOptions:
             raise RequestError(f"--{name} is {getattr(options, name)}, must be 1 or more")
     return ClusterOptions(
         options,
-        models=tuple(map(_read_model, _find_offers(options))),
+        models=_read_models(options),
         fronts=options.fronts,
         front_cpus=options.front_cpus,
         index_mib=options.index,
@@ -141,6 +142,27 @@ def _find_offers(options: argparse.Namespace) -> list[OfferedModel]:
     return [first, *(offer for offer in others if offer.name != first.name)]
 
 
+def _read_models(options: argparse.Namespace) -> tuple[ClusterModel, ...]:
+    """The models of a cluster.
+
+    Raises:
+        RequestError: an option of one cannot be, or two have a name in common; says which.
+    """
+    models: list[ClusterModel] = []
+    names: set[str] = set()
+    for offer in _find_offers(options):
+        place = f"{offer.place}: " if offer.place else ""
+        try:
+            models.append(_read_model(offer))
+        except RequestError as error:
+            raise RequestError(f"{place}{error.message}", hint=error.hint) from error
+        for name in (offer.name, *offer.aliases):
+            if name in names:
+                raise RequestError(f"{place}{name} names two models", hint="Give one another name")
+            names.add(name)
+    return tuple(models)
+
+
 def _read_model(offer: OfferedModel) -> ClusterModel:
     """A model with what its own options, or else those of the cluster, say of its replicas."""
     options = offer.options
@@ -149,15 +171,20 @@ def _read_model(offer: OfferedModel) -> ClusterModel:
         raise RequestError(f"{options.model} is no file of a model", hint=hint)
     shared.choose_sequences(options, SEQUENCES)
     engine = read_options(shared.read_engine_options(options))
+    most = options.replicas if options.max_replicas is None else options.max_replicas
     if options.replicas < 1:
         raise RequestError(f"--replicas is {options.replicas}, must be 1 or more")
-    most = options.max_replicas or options.replicas
     if most < options.replicas:
         message = f"--max-replicas is {most}, --replicas is {options.replicas}"
         raise RequestError(message, hint="Raise --max-replicas, or leave it out")
+    for name in ("replica_cpus", "replica_gpus"):
+        given: float | None = getattr(options, name)
+        if given is not None and not 0 <= given < inf:
+            option = f"--{name.replace('_', '-')}"
+            raise RequestError(f"{option} is {given}, must be a number from 0 on")
     cpus = float(engine.threads or 1) if options.replica_cpus is None else options.replica_cpus
     return ClusterModel(
-        OfferedModel(offer.name, _without_process(options), offer.aliases),
+        replace(offer, options=_without_process(options)),
         slots=engine.sequences,
         replicas=options.replicas,
         max_replicas=most,

@@ -163,6 +163,12 @@ class FollowedTurn:
     resumed: list[int] = field(default_factory=list[int], init=False)
     busy: BusyError | None = field(default=None, init=False)
     replica: str | None = field(default=None, init=False)
+    sought_since: float = field(default=0.0, init=False)
+    """When the last replica took the turn, or the turn began, on the clock of the event loop."""
+
+    def __post_init__(self) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._time_left = TimeLeft(self.order.seconds)
 
     async def run(self) -> Generation:
         """Follows it to its end.
@@ -173,9 +179,7 @@ class FollowedTurn:
             AbandonedError: nobody waits for it.
         """
         order, reason = self.order, "there is none"
-        time_left = TimeLeft(self.order.seconds)
-        clock = asyncio.get_running_loop().time
-        taken, taken_at = 0, clock()
+        taken, self.sought_since = 0, self._clock()
         while taken < MOST_REPLICAS:
             self.replica = None
             try:
@@ -187,16 +191,17 @@ class FollowedTurn:
                     return self._complete(generation)
                 reason = "it has too many requests"
             if self.replica is not None or self.busy is not None:
-                taken, taken_at = taken + 1, clock()
-            elif clock() - taken_at > REACH_SECONDS:
+                taken, self.sought_since = taken + 1, self._clock()
+            elif self._is_out_of_reach():
                 break
             else:
-                await self._wait_for_replica(time_left)
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                self._check_wanted()
             avoid = order.avoid | {self.replica} if self.replica else order.avoid
             written = self.point.resume()
             if written and self.replica is not None:
                 self.resumed.append(len(written))
-            order = order.resume(written, frozenset(avoid), time_left.measure())
+            order = order.resume(written, frozenset(avoid), self._time_left.measure())
         if self.busy is not None:
             raise self.busy
         message = f"no replica could finish the turn; the last one: {reason}"
@@ -237,6 +242,8 @@ class FollowedTurn:
                 if done:
                     break
                 silent += LOOK_SECONDS
+                if self.replica is None and self._is_out_of_reach():
+                    raise ReplicaLostError("none has taken it")
                 if self.replica is not None and silent > SILENT_SECONDS:
                     raise ReplicaLostError(f"it was silent for {SILENT_SECONDS:.0f} seconds")
             return waiting.result()
@@ -247,19 +254,17 @@ class FollowedTurn:
                 waiting.cancel()
                 await asyncio.gather(waiting, return_exceptions=True)
 
-    async def _wait_for_replica(self, time_left: TimeLeft) -> None:
-        """Waits before the next look for a replica that is there.
+    def _is_out_of_reach(self) -> bool:
+        """True if no replica has taken the turn for too long.
 
         Raises:
-            DeadlineError: the time of the turn is over before.
-            AbandonedError: nobody waits for it.
+            DeadlineError: the time of the turn is over.
         """
-        seconds = time_left.measure()
-        if seconds is not None and seconds <= LOOK_AGAIN_SECONDS:
+        seconds = self._time_left.measure()
+        if seconds is not None and seconds <= LOOK_SECONDS:
             hint = "Allow more time (timeout), or try again when a replica is there"
             raise DeadlineError("no replica was there before its time was over", hint=hint)
-        await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        self._check_wanted()
+        return self._clock() - self.sought_since > REACH_SECONDS
 
     def _check_wanted(self) -> None:
         if not self.is_wanted():

@@ -6,10 +6,10 @@ model.
 # pyright: reportMissingImports=false
 
 import argparse
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +163,12 @@ class FrontDeployment:
 
 
 async def _make_source(model: ClusterModel, engines: DeploymentHandle) -> ModelSource:
-    """A model as a front has it."""
+    """A model as a front has it: loaded, since Ray sends a front requests once it is made."""
     facts: ReplicaFacts = await engines.facts.remote()
+    front = await asyncio.to_thread(_load_front, model, RayFleet(engines), facts)
     return ModelSource(
         model.offer.name,
-        partial(_load_front, model, RayFleet(engines), facts),
+        lambda: front,
         aliases=model.offer.aliases,
         path=_find_path(model.offer.options),
         preloaded=True,

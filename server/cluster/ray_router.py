@@ -60,12 +60,18 @@ class PrefixRequestRouter(RequestRouter):
         candidate_replicas: list[RunningReplica],
         pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
-        """The replicas for a request, the best one first."""
+        """The replicas for a request, the best one first.
+
+        Where a request avoids all that there are, it gets one of them nevertheless: if this returns
+        none, Ray Serve asks again without a pause, and the front does nothing else.
+        """
         order = _find_order(pending_request)
-        if order is None:
+        if pending_request is None or order is None:
             return [candidate_replicas]
+        # Ray pauses between rounds only if the router says so; its own mixins do.
+        pending_request.routing_context.should_backoff = True
         by_name = {replica.replica_id.unique_id: replica for replica in candidate_replicas}
-        among = by_name.keys() - order.avoid
+        among = by_name.keys() - order.avoid or by_name.keys()
         with self._lock:
             ranked = [choice.name for choice in self._router.rank(order.chain, among=among)]
         ranks = [[by_name[name]] for name in ranked[:RANKS]]

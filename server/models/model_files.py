@@ -46,11 +46,13 @@ class OfferedModel:
         name: what clients call it.
         options: completed, its own.
         aliases: further names, as of `ModelSource`.
+        place: where its options stand, for errors; empty: on the command line.
     """
 
     name: str
     options: argparse.Namespace
     aliases: tuple[str, ...] = ()
+    place: str = ""
 
     def make_source(self) -> ModelSource:
         """The model, to be loaded on demand, or at the start if its options say so."""
@@ -93,6 +95,9 @@ def find_offers(
             of_file = _with_model(options, str(path))
             name = name_model(path)
             found.setdefault(name, _make_offer(name, of_file))
+    if found and options.alias and not options.model and not options.hf_repo:
+        hint = "Name a model with -m or -hf, or write alias = NAME into its section"
+        raise RequestError("--alias is the name of no model", hint=hint)
     return list(found.values())
 
 
@@ -185,7 +190,7 @@ def _read_preset(
     # The file of presets may be somebody else's, and an engine gets the conversations.
     if {"model", "backend"} & given.keys() and is_address(read.model):
         raise RequestError(f"{place}: a preset names no engine", hint="Give it with --backend")
-    return _make_offer(name, read)
+    return _make_offer(name, read, place=place)
 
 
 def _make_parser() -> argparse.ArgumentParser:
@@ -224,10 +229,10 @@ def _with_model(options: argparse.Namespace, path: str | None) -> argparse.Names
     return changed
 
 
-def _make_offer(name: str, options: argparse.Namespace) -> OfferedModel:
+def _make_offer(name: str, options: argparse.Namespace, *, place: str = "") -> OfferedModel:
     shared.read_sampling(options, Sampling())  # what is wrong shows when the server starts
     aliases = [alias.strip() for alias in (options.alias or "").split(",")]
-    return OfferedModel(name, options, tuple(filter(None, aliases)))
+    return OfferedModel(name, options, tuple(filter(None, aliases)), place)
 
 
 def find_file(path: str | None) -> Path | None:

@@ -30,7 +30,12 @@ class SharedWork:
         self._space = space
 
     async def do(
-        self, key: str, work: Callable[[], Awaitable[bytes]], *, lost: Callable[[], bytes]
+        self,
+        key: str,
+        work: Callable[[], Awaitable[bytes]],
+        *,
+        lost: Callable[[], bytes],
+        patience: float,
     ) -> bytes:
         """Does work that no server has done, or waits until the one that has begun it is done.
 
@@ -38,60 +43,87 @@ class SharedWork:
             key: names the work.
             work: does it. If it raises, it counts as not done; if it is cancelled, as lost.
             lost: makes the result where the server that has begun it has gone in the middle.
+            patience: seconds to wait for another server.
 
         Returns:
-            The result.
+            The result, which is the same for all.
 
         Raises:
-            StoreError: the store cannot be reached, and the work has not begun.
+            TimeoutError: another server is still at work.
+            StoreError: the store cannot be reached; this server has not begun.
         """
         own = uuid.uuid4().hex.encode()
-        claimed = await asyncio.to_thread(self._store.claim, self._entry(key, CLAIM, own))
-        if claimed != own:
-            return await self._wait(key, lost)
-        beats = asyncio.create_task(self._say_alive(key))
+        async with asyncio.timeout(patience):
+            result = await self._claim(key, own, lost)
+        if result is not None:
+            return result
+        beats = asyncio.create_task(self._say_alive(key, own))
         try:
             result = await work()
         except Exception:
-            await asyncio.to_thread(self._store.delete, self._space, key)
+            await self._give_back(key)
             raise
         finally:
             beats.cancel()
-        await self._keep(key, result)
-        return result
+        return await self._keep(key, result)
 
-    def _entry(self, key: str, field: str, value: bytes) -> StoreEntry:
-        return StoreEntry(self._space, key, value, field=field)
-
-    async def _keep(self, key: str, result: bytes) -> None:
-        """Tells the others the result. The work is done, so that this one returns it whatever
-        becomes of the store."""
-        try:
-            await asyncio.to_thread(self._store.write, self._entry(key, RESULT, result))
-        except StoreError as error:
-            LOG.error("other servers do not know what has become of a call: %s", error)
-
-    async def _say_alive(self, key: str) -> None:
-        count = 0
+    async def _claim(self, key: str, own: bytes, lost: Callable[[], bytes]) -> bytes | None:
+        """Waits until there is a result, and returns it, or until the work is this server's (None).
+        A server whose work has failed gives its claim back."""
         while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            count += 1
-            entry = self._entry(key, ALIVE, str(count).encode())
-            with suppress(StoreError):
-                await asyncio.to_thread(self._store.write, entry)
+            entry = StoreEntry(self._space, key, own, field=CLAIM)
+            claimed = await asyncio.to_thread(self._store.claim, entry)
+            found = await asyncio.to_thread(self._store.read, self._space, key)
+            # The store may have forgotten the claim, which is older than the result.
+            if RESULT in found:
+                return found[RESULT]
+            if claimed == own:
+                return None
+            result = await self._wait(key, claimed, lost)
+            if result is not None:
+                return result
 
-    async def _wait(self, key: str, lost: Callable[[], bytes]) -> bytes:
+    async def _wait(self, key: str, claimed: bytes, lost: Callable[[], bytes]) -> bytes | None:
+        """Waits for the server that has claimed the work; None: it has given the claim back."""
         clock = asyncio.get_running_loop().time
         alive, heard_at = b"", clock()
         while True:
             found = await asyncio.to_thread(self._store.read, self._space, key)
             if RESULT in found:
                 return found[RESULT]
-            if found.get(ALIVE, b"") != alive:
-                alive, heard_at = found[ALIVE], clock()
+            if found.get(CLAIM) != claimed:
+                return None
+            beat = found.get(ALIVE, b"")
+            if beat != alive:
+                alive, heard_at = beat, clock()
             # By this clock alone: those of two machines may differ.
             if clock() - heard_at > SILENT_SECONDS:
-                result = lost()
-                await self._keep(key, result)
-                return result
+                return await self._keep(key, lost())
             await asyncio.sleep(POLL_SECONDS)
+
+    async def _keep(self, key: str, result: bytes) -> bytes:
+        """Tells the others the result; returns the one that was told first. The work is done, so
+        this returns a result whatever becomes of the store."""
+        entry = StoreEntry(self._space, key, result, field=RESULT)
+        try:
+            return await asyncio.to_thread(self._store.claim, entry)
+        except StoreError as error:
+            LOG.error("other servers do not know what has become of a call: %s", error)
+            return result
+
+    async def _give_back(self, key: str) -> None:
+        try:
+            await asyncio.to_thread(self._store.delete, self._space, key)
+        except StoreError as error:
+            LOG.error("other servers take a call for lost that was not made: %s", error)
+
+    async def _say_alive(self, key: str, own: bytes) -> None:
+        count = 0
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            count += 1
+            # The claim is written anew, so that it is not what the store forgets first.
+            claim = StoreEntry(self._space, key, own, field=CLAIM)
+            beat = StoreEntry(self._space, key, str(count).encode(), field=ALIVE)
+            with suppress(StoreError):
+                await asyncio.to_thread(self._store.write, claim, beat)

@@ -30,8 +30,6 @@ from server.store.shared_work import SharedWork
 Json = dict[str, Any]
 MOST_AT_ONCE = 16  # calls of one request
 UNKNOWN = "{}; the outcome is not known"
-GRACE_SECONDS = 5.0
-"""A call ends by itself when its time is over, and is not cut off before it has said so."""
 CALLS = "approved"
 """The space of a shared store that has them."""
 Borrow: TypeAlias = Callable[[str], Awaitable[BorrowedServer]]
@@ -92,6 +90,10 @@ def _read_approved(item: Json, offer: HostedOffer) -> ApprovedCall:
             found, tool = [], None
         errors = [Unfit(f"/arguments{error.pointer}", error.message) for error in found]
     return ApprovedCall(item, ToolCall(item["name"], arguments, errors=tuple(errors)), tool)
+
+
+class _NotExecutedError(Exception):
+    """A call was not carried out, and may be by a later request. The text says why."""
 
 
 @dataclass(frozen=True)
@@ -160,14 +162,25 @@ class ExecutedCalls:
                     if asyncio.get_running_loop().time() >= end:
                         return _give_up(call, f"not executed: {seconds:g} seconds are over")
                     self._begin(key, self._carry_out_once(key, end, call, borrow))
-                return await asyncio.shield(self._kept[key])
+                # What is not the outcome of the call is not kept, here and there alike.
+                try:
+                    return await asyncio.shield(self._kept[key])
+                except _NotExecutedError as reason:
+                    return _give_up(call, f"not executed: {reason}")
+                except TimeoutError:
+                    return _give_up(call, UNKNOWN.format("another server is still at it"))
 
         return await do_together(map(take, approved))
 
     async def _carry_out_once(
         self, key: _ApprovedCallKey, end: float, call: ApprovedCall, borrow: Borrow
     ) -> Json:
-        """Carries a call out, but where another server does so or has done so."""
+        """Carries a call out, but where another server does so or has done so.
+
+        Raises:
+            _NotExecutedError: it was not carried out.
+            TimeoutError: another server is still at it.
+        """
         if self._shared is None:
             return await _carry_out_until(end, call, borrow)
 
@@ -177,11 +190,8 @@ class ExecutedCalls:
         def lost() -> bytes:
             return pack(_give_up(call, UNKNOWN.format("the server that carried it out has gone")))
 
-        try:
-            async with asyncio.timeout_at(end + GRACE_SECONDS):
-                return unpack(await self._shared.do(key.digest, work, lost=lost))
-        except TimeoutError:
-            return _give_up(call, UNKNOWN.format("another server is still at it"))
+        patience = max(0.0, end - asyncio.get_running_loop().time())
+        return unpack(await self._shared.do(key.digest, work, lost=lost, patience=patience))
 
     def _begin(self, key: _ApprovedCallKey, work: Coroutine[Any, Any, Json]) -> None:
         task = self._kept[key] = asyncio.create_task(work)
@@ -200,8 +210,16 @@ class ExecutedCalls:
 
 
 async def _carry_out_until(end: float, approved: ApprovedCall, borrow: Borrow) -> Json:
-    """Carries a call out, with its server held by the call itself: the request may be over."""
-    borrowed = await borrow(approved.item["server_label"])
+    """Carries a call out, with its server held by the call itself: the request may be over.
+
+    Raises:
+        _NotExecutedError: its server is not connected before the time is over.
+    """
+    try:
+        async with asyncio.timeout_at(end):
+            borrowed = await borrow(approved.item["server_label"])
+    except TimeoutError:
+        raise _NotExecutedError("its server was not connected in time") from None
     try:
         async with asyncio.timeout_at(end):
             return await _carry_out(approved)

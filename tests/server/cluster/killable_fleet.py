@@ -29,12 +29,16 @@ class KillableFleet:
         """So many answers of a replica come through, each of one step, and then it is dead."""
         self.hangs = False
         """It says nothing any more, in place of being dead."""
+        self.waits = False
+        """Where there is no replica, opening waits for one, as in Ray Serve."""
         for name, replica in self.replicas.items():
             self.router.report(name, replica.report())
 
     async def open(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
         among = set(self.router.names) - order.avoid
         choice = self.router.choose(order.chain, among=among)
+        if choice is None and self.waits:
+            await asyncio.sleep(3600)
         if choice is None:
             raise ReplicaLostError("there is none")
         self.orders.append((choice.name, order))

@@ -26,10 +26,34 @@ def test_each_model_has_replicas_of_its_own(tmp_path: Path) -> None:
     assert (small.offer.name, small.offer.aliases) == ("small", ("tiny",))
     assert (small.slots, small.replicas, small.max_replicas) == (8, 3, 3)
     assert (large.slots, large.replicas, large.max_replicas, large.cpus) == (2, 2, 4, 6.0)
-    first, *_ = read_words(f"--models-preset {presets} --alias demo").models
-    assert first.offer.name == "small"
     three = read_words(f"--models-preset {presets} -m first.gguf").models
     assert [model.offer.name for model in three] == ["first", "small", "large"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("replicas = 0", r"models\.ini, \[small\]: --replicas is 0"),
+        ("max-replicas = 1", r"models\.ini, \[small\]: --max-replicas is 1, --replicas is 2"),
+        ("max-replicas = 0", r"\[small\]: --max-replicas is 0"),
+        ("replica-gpus = -1", r"\[small\]: --replica-gpus is -1"),
+        ("replica-cpus = nan", r"\[small\]: --replica-cpus is nan"),
+        ("parallel = 0", r"\[small\]: sequences is 0"),
+        ("alias = a, a", r"\[small\]: a names two models"),
+    ],
+)
+def test_the_section_is_told(tmp_path: Path, lines: str, message: str) -> None:
+    presets = tmp_path / "models.ini"
+    presets.write_text(f"[small]\nmodel = small.gguf\n{lines}\n")
+    with pytest.raises(RequestError, match=message):
+        read_words(f"--models-preset {presets}")
+
+
+def test_an_alias_of_no_model_is_refused(tmp_path: Path) -> None:
+    presets = tmp_path / "models.ini"
+    presets.write_text("[small]\nmodel = small.gguf\n")
+    with pytest.raises(RequestError, match="--alias is the name of no model"):
+        read_words(f"--models-preset {presets} --alias demo")
 
 
 def test_what_is_sent_to_other_processes_can_be_pickled(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def replicas() -> Iterator[KillableFleet]:
 
 def bring_back(fleet: KillableFleet) -> None:
     """All replicas are there, and nothing is planned for them."""
-    fleet.kill_after, fleet.hangs = None, False
+    fleet.kill_after, fleet.hangs, fleet.waits = None, False, False
     fleet.orders.clear()
     for name, replica in fleet.replicas.items():
         fleet.router.report(name, replica.report())
@@ -153,12 +153,14 @@ def test_another_replica_has_the_time_that_is_left(replicas: KillableFleet) -> N
     assert 0 < second < first <= 60
 
 
+@pytest.mark.parametrize("waits", [False, True])
 def test_where_no_replica_is_left_the_request_fails(
-    replicas: KillableFleet, monkeypatch: pytest.MonkeyPatch
+    replicas: KillableFleet, monkeypatch: pytest.MonkeyPatch, waits: bool
 ) -> None:
     monkeypatch.setattr(front_model, "REACH_SECONDS", 0.1)
     monkeypatch.setattr(front_model, "LOOK_AGAIN_SECONDS", 0.01)
     bring_back(replicas)
+    replicas.waits = waits
     for name in replicas.replicas:
         replicas.router.remove(name)
 

@@ -128,6 +128,28 @@ def test_the_oldest_are_forgotten(most: int, most_bytes: int) -> None:
     asyncio.run(check())
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_call_whose_server_is_not_connected_in_time_can_be_made_later(
+    tmp_path: Path, is_shared: bool
+) -> None:
+    async def connect(label: str) -> BorrowedServer:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async def check() -> None:
+        shop = Shop()
+        shop.open.set()
+        store = SqliteStore(tmp_path / "shared.db")
+        calls = ExecutedCalls(10, 10_000, SharedWork(store, CALLS) if is_shared else None)
+        (item,) = await calls.carry_out(shop.approve(1), "ann", seconds=0.2, borrow=connect)
+        assert item["status"] == "failed"
+        assert "not executed: its server was not connected" in str(item["error"])
+        (item,) = await shop.carry_out(calls, shop.approve(1))
+        assert (item["output"], shop.begun) == ("bought 1", [1])
+
+    asyncio.run(check())
+
+
 def test_servers_with_a_store_in_common_carry_a_call_out_once(tmp_path: Path) -> None:
     def open_calls() -> ExecutedCalls:
         shared = SharedWork(SqliteStore(tmp_path / "shared.db"), CALLS)
