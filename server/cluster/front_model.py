@@ -37,7 +37,8 @@ from server.cluster.turn_order import (
 from server.time_left import TimeLeft
 
 MOST_REPLICAS = 4
-"""That take one turn, and end or are too busy: a turn that ends its replicas ends no more."""
+"""That take one turn and are too busy, or end without a further token: a turn that ends its
+replicas ends no more."""
 REACH_SECONDS = 180.0
 """So long a replica is looked for where none takes a turn: one that has ended is reported as there
 for a while, and another one in its place takes so long to start."""
@@ -190,6 +191,9 @@ class FollowedTurn:
                 if generation is not None:
                     return self._complete(generation)
                 reason = "it has too many requests"
+            is_further = len(self.point.tokens) > len(order.options.written)
+            if is_further:
+                taken = 0
             if self.replica is not None or self.busy is not None:
                 taken, self.sought_since = taken + 1, self._clock()
             elif self._is_out_of_reach():

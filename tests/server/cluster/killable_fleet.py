@@ -27,6 +27,8 @@ class KillableFleet:
         self.orders: list[tuple[str, TurnOrder]] = []
         self.kill_after: int | None = None
         """So many answers of a replica come through, each of one step, and then it is dead."""
+        self.kills = 1
+        """So many replicas die, one after the other."""
         self.hangs = False
         """It says nothing any more, in place of being dead."""
         self.waits = False
@@ -35,7 +37,7 @@ class KillableFleet:
             self.router.report(name, replica.report())
 
     async def open(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
-        among = set(self.router.names) - order.avoid
+        among = set(self.router.names) - order.avoid or set(self.router.names)
         choice = self.router.choose(order.chain, among=among)
         if choice is None and self.waits:
             await asyncio.sleep(3600)
@@ -58,10 +60,13 @@ class KillableFleet:
             await answers.aclose()
 
     async def _die(self, name: str) -> None:
-        self.kill_after = None
+        self.kills -= 1
+        if not self.kills:
+            self.kill_after = None
         if self.hangs:
             await asyncio.sleep(3600)
-        self.router.remove(name)
+        if not self.kills:
+            self.router.remove(name)
         raise ReplicaLostError(f"{name} was killed")
 
     def close(self) -> None:

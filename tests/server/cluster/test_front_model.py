@@ -20,7 +20,7 @@ from constrained.job import Job
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
 from server.cluster import engine_replica, front_model
-from server.cluster.front_model import FrontModel
+from server.cluster.front_model import MOST_REPLICAS, FrontModel
 from server.cluster.header_engine import HeaderEngine
 from tests.scripted_model import BYTES
 from tests.server.cluster.killable_fleet import KillableFleet
@@ -70,7 +70,8 @@ def replicas() -> Iterator[KillableFleet]:
 
 def bring_back(fleet: KillableFleet) -> None:
     """All replicas are there, and nothing is planned for them."""
-    fleet.kill_after, fleet.hangs, fleet.waits = None, False, False
+    fleet.kill_after, fleet.kills = None, 1
+    fleet.hangs = fleet.waits = False
     fleet.orders.clear()
     for name, replica in fleet.replicas.items():
         fleet.router.report(name, replica.report())
@@ -136,6 +137,33 @@ def test_a_replica_that_says_nothing_is_left(
     turn = local.compile(Job(MESSAGES, [TOOL]))
     assert reply.text == local.complete([turn], **OPTIONS)[0].text
     assert replicas.orders[0][0] in replicas.orders[1][1].avoid
+
+
+def test_a_turn_goes_on_as_long_as_it_gets_further(local: Model, replicas: KillableFleet) -> None:
+    bring_back(replicas)
+    replicas.kill_after, replicas.kills = 5, 2 * MOST_REPLICAS
+
+    async def ask() -> Reply:
+        front = make_front(replicas)
+        return (await stream(front, front.compile(Job(MESSAGES, [TOOL]))))[1]
+
+    reply = asyncio.run(ask())
+    turn = local.compile(Job(MESSAGES, [TOOL]))
+    assert reply.text == local.complete([turn], **OPTIONS)[0].text
+    assert len(reply.resumed) == 2 * MOST_REPLICAS
+
+
+def test_a_turn_that_ends_its_replicas_ends_few(replicas: KillableFleet) -> None:
+    bring_back(replicas)
+    replicas.kill_after, replicas.kills = 1, 100
+
+    async def ask() -> None:
+        front = make_front(replicas)
+        await stream(front, front.compile(Job(MESSAGES, [TOOL])))
+
+    with pytest.raises(ModelError, match="no replica could finish the turn"):
+        asyncio.run(ask())
+    assert len(replicas.orders) == MOST_REPLICAS
 
 
 def test_another_replica_has_the_time_that_is_left(replicas: KillableFleet) -> None:
