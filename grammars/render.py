@@ -368,7 +368,7 @@ def _mark_as_text(value: Json, raw: str, tags: TaggedArguments) -> Raw:
 def _spell_keyword_value(value: Json, hole: KeywordArguments) -> str:
     match value:
         case str():
-            return hole.quote + value + hole.quote if hole.quote else spell(value, hole.style)
+            return hole.quote + value + hole.quote if hole.quote else spell(value, hole.escaped)
         case dict():
             return spell(value, hole.objects)
         case _:

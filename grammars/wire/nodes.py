@@ -207,7 +207,8 @@ class KeywordArguments:
     Args:
         style: how values inside a list are spelled, and all others but strings and objects.
         objects: how an object is spelled.
-        quote: what stands around raw text; "" where every string has escapes, as `style` has it.
+        strings: how a string with escapes is spelled; None: as `style` has it.
+        quote: what stands around raw text; "" where every string has escapes.
         first, last: what stands in front of the first argument, and behind the last one.
         empty: what stands there where there are no arguments.
     """
@@ -216,6 +217,7 @@ class KeywordArguments:
     after_key: str = "="
     style: JsonStyle = PYTHON
     objects: JsonStyle = JsonStyle()
+    strings: JsonStyle | None = None
     quote: str = "'"
     first: str = ""
     last: str = ""
@@ -228,10 +230,11 @@ class KeywordArguments:
     @property
     def escaped(self) -> JsonStyle:
         """The style of strings with escapes."""
+        style = self.strings or self.style
         if not self.quote:
-            return self.style
+            return style
         others = tuple(quote for quote in PYTHON.quotes if quote != self.quote)
-        return replace(self.style, quotes=others)
+        return replace(style, quotes=others)
 
 
 @dataclass(frozen=True)
