@@ -273,11 +273,11 @@ def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -
             places = list(re.compile(re.escape(written)).finditer(text, arguments.end))[:1]
         for match in places:
             yield _Hole(kind, match.start(), match.end())
-    closer = f"</{call.name}>"
-    closed = text.find(closer, arguments.end)
+    closer = rf"</[^<>{{\s]*?(?P<name>{re.escape(call.name)})>"
+    closed = re.compile(closer).search(text, arguments.end)
     following = text.find("{", arguments.end)  # another call
-    if arguments.kind in _WHOLE and closed >= 0 and not 0 <= following < closed:
-        yield _Hole("name", closed + len("</"), closed + len(closer) - len(">"))
+    if arguments.kind in _WHOLE and closed and not 0 <= following < closed.start():
+        yield _Hole("name", closed.start("name"), closed.end("name"))
 
 
 @dataclass(frozen=True)

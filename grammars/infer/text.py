@@ -17,8 +17,8 @@ _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # `<call_` up to the name; a word such as `functools` (Firefunction) or `Action:` (Command R+), long
 # enough to stand for itself; the recipient of a message, `to=functions.`; a run such as `>>>`
 # (Functionary 3.2), with the word behind it, for "```" opens other text as well; a word between
-# signs, `[[call]]`; words that fill a line, `BEGIN CALLS`. A word that a blank alone closes, `Call `
-# or `(call `, could stand in any answer.
+# signs, `[[call]]`; words that fill a line, `BEGIN CALLS`. A word that a blank alone closes, `Call`
+# or `(call`, could stand in any answer.
 _OPENERS = (
     r"<[^<>\s=:]+(?:[=:_]|\s(?:[\w-]+=[\"']?)?)$",
     r"[^\W\d_]\w{3,}(?:\s?[:：]|(?![\w\s=.]))",

@@ -134,7 +134,8 @@ CALLS: dict[str, Format] = {
         closing=(Literal("\n]"),),
         between=",\n  ",
     ),
-    "a word": Format("inferred", (Marker("invoke"), Literal(" "), JsonCall())),
+    "a word": Format("inferred", (Marker("invoke"), Literal("|"), JsonCall())),
+    "words on a line": Format("inferred", (Marker("Calls to make\n"), JsonCall()), between="\n"),
     "Python": Format("inferred", (Marker("<a>"), Name(), Literal(" "), JsonArguments(PYTHON))),
     "marked texts": Format(
         "inferred",
@@ -203,6 +204,13 @@ CALLS: dict[str, Format] = {
         closing=(Marker("</calls>"),),
         between="; ",
     ),
+    "strings of JSON in calls in Python": Format(
+        "inferred",
+        (Name(), Literal("("), KeywordArguments(strings=JsonStyle(), quote=""), Literal(")")),
+        opening=(Marker("<calls>"),),
+        closing=(Marker("</calls>"),),
+        between="; ",
+    ),
     "a bare list": Format(
         "inferred",
         (JsonCall("tool", "input"),),
@@ -229,6 +237,13 @@ def test_a_format_that_no_template_has(name: str) -> None:
 
     found = infer(chat(format, refuses=refuses)).format
     assert found == replace(format, ends=("<|im_end|>",))
+
+
+def test_a_word_that_a_blank_ends_opens_no_call() -> None:
+    """An answer may hold it."""
+    format = Format("inferred", (Marker("Invoke"), Literal(" "), JsonCall()))
+    with pytest.raises(DetectError, match="no tag opens a call: it begins with 'Invoke '"):
+        infer(chat(format))
 
 
 def test_the_id_is_all_that_is_written() -> None:
