@@ -32,6 +32,7 @@ TOOLS: list[dict[str, Any]] = [
         },
     }
 ]
+_MOST_OF_HEAD = 20  # characters by which the end of a prompt is found
 _CALLS = [
     {
         "id": f"abcdefgh{i}",
@@ -177,9 +178,18 @@ def align(
         text = whole.removeprefix(head)
     else:  # some write instructions in front of the prompt, and behind the history
         end = count_common(whole[::-1], behind[::-1])
-        text = whole[: len(whole) - end].rpartition(head[-20:])[2]
+        text = _cut_head(whole[: len(whole) - end].rpartition(question)[2], head)
     for tag in tags:
         text = text.lstrip().removeprefix(tag)
+    return text
+
+
+def _cut_head(text: str, head: str) -> str:
+    """What stands behind the end of the prompt, as much of it as the history writes, too."""
+    for length in range(min(_MOST_OF_HEAD, len(head)), 0, -1):
+        _, found, behind = text.partition(head[-length:])
+        if found:
+            return behind
     return text
 
 
