@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from grammars.errors import DetectError
-from grammars.infer.arguments import ARRAY, OBJECT, WriteCall
+from grammars.infer.arguments import ARRAY, OBJECT, WriteCall, are_sorted
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import common_prefix, common_suffix
@@ -87,6 +87,7 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
         first=before.removeprefix(opener),
         last=rest.removesuffix(behind),
         empty=empty[len(opener) : len(empty) - len(behind)],
+        sorted_keys=are_sorted(write_call),
     )
     return KeywordCall(opener, hole, behind)
 

@@ -156,6 +156,7 @@ class TaggedArguments:
             () where none is.
         after_kind: what stands behind that name.
         wrapper: what stands around some strings; None: they are written as they are.
+        sorted_keys: arguments stand in the order of jinja's `dictsort`.
     """
 
     open: str
@@ -171,6 +172,7 @@ class TaggedArguments:
     after_kind: str = ""
     wrapper: TextWrapper | None = None
     close_key: str | None = None
+    sorted_keys: bool = False
 
     def of(self, key: str) -> "TaggedArguments":
         """The tags of one argument: what closes it is a fixed text."""
@@ -211,6 +213,7 @@ class KeywordArguments:
         quote: what stands around raw text; "" where every string has escapes.
         first, last: what stands in front of the first argument, and behind the last one.
         empty: what stands there where there are no arguments.
+        sorted_keys: arguments stand in the order of jinja's `dictsort`.
     """
 
     item: str = ", "
@@ -222,6 +225,7 @@ class KeywordArguments:
     first: str = ""
     last: str = ""
     empty: str = ""
+    sorted_keys: bool = False
 
     def __post_init__(self) -> None:
         if not {*self.style.quotes, self.quote} <= {*PYTHON.quotes, ""} or not self.style.escapes:

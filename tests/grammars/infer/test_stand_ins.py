@@ -211,6 +211,26 @@ CALLS: dict[str, Format] = {
         closing=(Marker("</calls>"),),
         between="; ",
     ),
+    "tags in the order of their keys": Format(
+        "inferred", (Marker("<call>"), Name(), Literal("\n"), tagged(sorted_keys=True))
+    ),
+    "lines in the order of their keys": Format(
+        "inferred",
+        (
+            Marker("<call>"),
+            Name(),
+            KeywordArguments(
+                "\n.",
+                " = ",
+                style=JsonStyle(),
+                quote="",
+                first="\n.",
+                sorted_keys=True,
+            ),
+            Literal("\n"),
+            Marker("</call>"),
+        ),
+    ),
     "a bare list": Format(
         "inferred",
         (JsonCall("tool", "input"),),
