@@ -134,7 +134,7 @@ CALLS: dict[str, Format] = {
         closing=(Literal("\n]"),),
         between=",\n  ",
     ),
-    "a word": Format("inferred", (Marker("invoke"), Literal("|"), JsonCall())),
+    "a word": Format("inferred", (Marker("invoke|"), JsonCall())),
     "words on a line": Format("inferred", (Marker("Calls to make\n"), JsonCall()), between="\n"),
     "Python": Format("inferred", (Marker("<a>"), Name(), Literal(" "), JsonArguments(PYTHON))),
     "marked texts": Format(
@@ -259,10 +259,11 @@ def test_a_format_that_no_template_has(name: str) -> None:
     assert found == replace(format, ends=("<|im_end|>",))
 
 
-def test_a_word_that_a_blank_ends_opens_no_call() -> None:
+@pytest.mark.parametrize("sign", [" ", "(", "-", ""])
+def test_a_word_as_in_prose_opens_no_call(sign: str) -> None:
     """An answer may hold it."""
-    format = Format("inferred", (Marker("Invoke"), Literal(" "), JsonCall()))
-    with pytest.raises(DetectError, match="no tag opens a call: it begins with 'Invoke '"):
+    format = Format("inferred", (Marker("Invoke"), Literal(sign), JsonCall(), Literal(")")))
+    with pytest.raises(DetectError, match="no tag opens a call: it begins with 'Invoke"):
         infer(chat(format))
 
 
