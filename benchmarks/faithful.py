@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.inputs.rendered import SWITCHES, align
+from benchmarks.inputs.rendered import SWITCHES, align, find_behind
 from benchmarks.inputs.stage import DRAW, Adversary
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.scripted import ScriptedEngine
@@ -233,7 +233,9 @@ class Bench:
             return None
         is_plain = turn.state.start is Start.PLAIN
         block = None if is_plain else turn.format.reasoning
-        text = align(whole, turn.prompt.text, plain, block, question=_find_last(trial.before))
+        behind = find_behind(self.teaching, trial.before, TOOLS, plain, **trial.kwargs)
+        question = _find_last(trial.before)
+        text = align(whole, turn.prompt.text, block, behind=behind, question=question)
         ends = turn.format.ends or (self._find_end(),)
         # Some templates write one more at the end of a conversation, whatever it ends with.
         shown = [end for end in ends if end and end in text]

@@ -24,7 +24,7 @@ from grammars.spelling.keyword_arguments import find_ends, spell_fixed
 from grammars.spelling.keyword_arguments import is_key as is_keyword
 from grammars.spelling.nested import Tree, TreeReader, is_text
 from grammars.spelling.nested import is_key as is_nested_key
-from grammars.spelling.styles import holds, spell
+from grammars.spelling.styles import holds, sort_keys, spell
 from grammars.spelling.tagged import (
     excludes_containers,
     is_key,
@@ -254,7 +254,8 @@ class _CallWriter:
         if self._tool:
             read = coerce_members(typed_raws, self._tool.schema, tags.style)[0]
         text = ""
-        for key, value in arguments.items():
+        for key in sort_keys(arguments, tags):
+            value = arguments[key]
             self._refuse_undeclared(key, tags)
             self._refuse_tagged(key, raws[key], read[key], tags.of(key))
             text += tags.open + key + tags.after_key
@@ -295,7 +296,8 @@ class _CallWriter:
         schema = self._tool.schema if self._tool else None
         ends = find_ends(self._format, self._tools, schema)
         items: list[str] = []
-        for key, value in self._call.arguments.items():
+        for key in sort_keys(self._call.arguments, hole):
+            value = self._call.arguments[key]
             if not is_keyword(key, hole):
                 message = f"the key {key!r} cannot be written in such a call"
                 raise RenderError(message, where=self._at(key))
@@ -368,7 +370,7 @@ def _mark_as_text(value: Json, raw: str, tags: TaggedArguments) -> Raw:
 def _spell_keyword_value(value: Json, hole: KeywordArguments) -> str:
     match value:
         case str():
-            return hole.quote + value + hole.quote if hole.quote else spell(value, hole.style)
+            return hole.quote + value + hole.quote if hole.quote else spell(value, hole.escaped)
         case dict():
             return spell(value, hole.objects)
         case _:

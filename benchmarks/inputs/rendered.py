@@ -1,7 +1,7 @@
 """Turns as chat templates write them, behind their own prompts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ TOOLS: list[dict[str, Any]] = [
         },
     }
 ]
+_MOST_OF_HEAD = 20  # characters by which the end of a prompt is found
 _CALLS = [
     {
         "id": f"abcdefgh{i}",
@@ -115,18 +116,46 @@ def _render(teaching: SelectedFormat, state: State, message: Message) -> str | N
     except Error:
         return None
     plain = template.render(USER, TOOLS, add_generation_prompt=False)
-    text = align(whole, prompt, plain, block if state.start is not Start.PLAIN else None)
+    behind = find_behind(teaching, USER, TOOLS, plain)
+    opened = block if state.start is not Start.PLAIN else None
+    text = align(whole, prompt, opened, behind=behind)
     if block is None or state.start is not Start.OPEN or block.closer.text in text:
         return text
     return f"ok{block.closer.text}{text}"
 
 
+def find_behind(
+    teaching: SelectedFormat,
+    messages: Sequence[Message],
+    tools: Sequence[dict[str, Any]],
+    plain: str,
+    **kwargs: Any,
+) -> str:
+    """What a template writes at the end of every history, whatever it ends with: behind an answer,
+    since calls may end as the tools do that a question shows.
+
+    Args:
+        teaching: its format.
+        messages: a conversation.
+        tools: what may be called.
+        plain: that conversation, without a generation prompt.
+        kwargs: the template's own.
+    """
+    answered = [*messages, TURNS["content"]]
+    try:
+        whole = teaching.template.render(answered, tools, add_generation_prompt=False, **kwargs)
+    except Error:
+        return ""
+    common = count_common(whole[::-1], plain[::-1])
+    return whole[len(whole) - common :]
+
+
 def align(
     whole: str,
     prompt: str,
-    plain: str,
     block: Reasoning | None,
     *,
+    behind: str,
     question: str = USER[0]["content"],
 ) -> str:
     """The turn in a history, without the block that the prompt opens where the history writes
@@ -135,8 +164,8 @@ def align(
     Args:
         whole: the conversation with the turn.
         prompt: the conversation with the generation prompt.
-        plain: the conversation alone.
         block: the reasoning block, if the prompt has opened or closed it.
+        behind: what stands at the end of every history.
         question: the text of the last message in front of the turn.
     """
     if whole.startswith(prompt):
@@ -148,10 +177,19 @@ def align(
     if whole.startswith(head):
         text = whole.removeprefix(head)
     else:  # some write instructions in front of the prompt, and behind the history
-        end = count_common(whole[::-1], plain[::-1])
-        text = whole[: len(whole) - end].rpartition(head[-20:])[2]
+        end = count_common(whole[::-1], behind[::-1])
+        text = _cut_head(whole[: len(whole) - end].rpartition(question)[2], head)
     for tag in tags:
         text = text.lstrip().removeprefix(tag)
+    return text
+
+
+def _cut_head(text: str, head: str) -> str:
+    """What stands behind the end of the prompt, as much of it as the history writes, too."""
+    for length in range(min(_MOST_OF_HEAD, len(head)), 0, -1):
+        _, found, behind = text.partition(head[-length:])
+        if found:
+            return behind
     return text
 
 

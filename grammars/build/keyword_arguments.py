@@ -38,6 +38,7 @@ from grammars.spelling.keyword_arguments import (
     is_key,
     spell_fixed,
 )
+from grammars.spelling.parts import sort_properties
 from grammars.spelling.python_values import sort_kinds
 from grammars.spelling.quoted import find_strings
 from grammars.turn import Tool
@@ -170,7 +171,8 @@ class _Arguments:
         return choice([self._object(node) for node in self._schema.objects])
 
     def _object(self, node: Object) -> Expression:
-        properties = [declared for declared in node.properties if self._can_write(declared)]
+        ordered = sort_properties(node, self._hole)
+        properties = [declared for declared in ordered if self._can_write(declared)]
         extras = self._find_extras(node)
         order = self._calls.values.order
         members = arrange(properties, bool(extras), node.presence, order)

@@ -51,6 +51,7 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.schema.text_members import TextMembers, find_texts
+from grammars.spelling.parts import sort_properties
 from grammars.spelling.tagged import (
     CONTAINER,
     admits_any_text,
@@ -118,7 +119,8 @@ class TaggedRules:
 
     def _find_start(self, node: Object, definitions: Definitions) -> Follow:
         """What may stand at the start of the arguments."""
-        properties = tuple([p for p in node.properties if self._can_write(p, definitions)])
+        ordered = sort_properties(node, self._tags)
+        properties = tuple([p for p in ordered if self._can_write(p, definitions)])
         extras = self._find_extras(node, definitions)
         members = arrange(properties, bool(extras), node.presence, self._order)
         node = replace(node, properties=properties, additional=None, patterned=extras)

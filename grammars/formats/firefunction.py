@@ -7,7 +7,7 @@ from grammars.wire.format import Format, JsonCall, Literal, Marker
 
 FIREFUNCTION = Format(
     name="firefunction",
-    opening=(Marker("functools"), Literal("[")),
+    opening=(Marker("functools["),),
     call=(JsonCall(),),
     closing=(Literal("]"),),
     before=" ",

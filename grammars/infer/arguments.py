@@ -42,6 +42,12 @@ class Tagged:
     rest: str
 
 
+def are_sorted(write_call: WriteCall) -> bool:
+    """Are arguments written in the order of their keys, whatever order they have?"""
+    text = write_call({KEYS[1]: VALUES[1], KEYS[0]: VALUES[0]})
+    return text.find(VALUES[0]) < text.find(VALUES[1])
+
+
 def infer_tagged(write_call: WriteCall, suffix: str) -> Tagged:
     """The tags around arguments.
 
@@ -98,6 +104,7 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
         kinds=kinds,
         after_kind=after_kind,
         close_key=behind_key if found else None,
+        sorted_keys=are_sorted(write_call),
     )
     empty = _read_empty(write_call({}), before=before, rest=rest)
     if empty != end:

@@ -93,15 +93,17 @@ class Cut:
         return start, start + len(self.arguments.text)
 
 
-def cut_call(text: str, call: ToolCall, start: int = 0) -> Cut | None:
+def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
     """Finds a call behind `start`; None if its name or its argument is not written there.
 
     Args:
         text: what the template writes.
         call: a call with one argument, a text.
         start: an offset.
+        one_by_one: the braces of an object that is not JSON stand around arguments that are read
+            one by one.
     """
-    arguments = _find_arguments(text, call, start)
+    arguments = _find_arguments(text, call, start, one_by_one=one_by_one)
     if arguments is None:
         return None
     holes = [arguments]
@@ -216,7 +218,7 @@ class _Hole:
     end: int
 
 
-def _find_arguments(text: str, call: ToolCall, start: int) -> _Hole | None:
+def _find_arguments(text: str, call: ToolCall, start: int, *, one_by_one: bool) -> _Hole | None:
     for written, begin, end in find_encoded(text, start):
         if written == call.arguments:
             return _Hole("encoded", begin, end)
@@ -229,7 +231,8 @@ def _find_arguments(text: str, call: ToolCall, start: int) -> _Hole | None:
         if written == call.arguments:
             return _Hole("arguments", begin, end)
     [(key, value)] = call.arguments.items()
-    if member := find_member(text, key, str(value), start=start):
+    member = None if one_by_one else find_member(text, key, str(value), start=start)
+    if member:
         return _Hole("arguments", member.start(), member.end())
     name_start = text.find(call.name, start)
     key_start = text.find(key, name_start + len(call.name))
@@ -273,11 +276,11 @@ def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -
             places = list(re.compile(re.escape(written)).finditer(text, arguments.end))[:1]
         for match in places:
             yield _Hole(kind, match.start(), match.end())
-    closer = f"</{call.name}>"
-    closed = text.find(closer, arguments.end)
+    closer = rf"</[^<>{{\s]*?(?P<name>{re.escape(call.name)})>"
+    closed = re.compile(closer).search(text, arguments.end)
     following = text.find("{", arguments.end)  # another call
-    if arguments.kind in _WHOLE and closed >= 0 and not 0 <= following < closed:
-        yield _Hole("name", closed + len("</"), closed + len(closer) - len(">"))
+    if arguments.kind in _WHOLE and closed and not 0 <= following < closed.start():
+        yield _Hole("name", closed.start("name"), closed.end("name"))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ of turns as the template does, byte for byte; if it does not, there is no answer
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
@@ -34,6 +35,7 @@ from grammars.infer.probes import (
     telling_id,
 )
 from grammars.infer.reasoning import find_reasoning
+from grammars.infer.styles import find_member
 from grammars.infer.text import find_tag, leading_space, make_nodes
 from grammars.infer.turn import (
     Mixed,
@@ -113,12 +115,33 @@ def infer(render_chat: Render) -> Inference:
     if call.name not in text:  # Kimi K2 writes the id alone, which holds the name
         chat = replace(chat, scheme=telling_id)
     try:
-        return _TemplateReader(chat).infer()
+        return _read(chat, text)
     except SlipError:
         raise
     except DetectError as error:
         message = f"the calls of this chat template follow no known pattern: {error.message}"
         raise DetectError(message) from error
+
+
+def _read(chat: ProbedTemplate, text: str) -> Inference:
+    """What the template writes.
+
+    Args:
+        chat: the template.
+        text: a call.
+    """
+    reader = _TemplateReader(chat)
+    try:
+        return reader.infer()
+    except SlipError:
+        raise
+    except DetectError as refusal:
+        # JavaScript has bare keys around JSON, `f({key: {"a": 1}})`: no style of one object.
+        if not find_member(text, KEYS[0], VALUES[0], start=0):
+            raise
+        with suppress(DetectError):
+            return replace(reader, one_by_one=True).infer()
+        raise refusal
 
 
 @dataclass(frozen=True)
@@ -139,7 +162,15 @@ class _ProbedCalls:
 
 @dataclass(frozen=True)
 class _TemplateReader:
+    """Reads the format off a template.
+
+    Args:
+        chat: the template.
+        one_by_one: arguments are read one by one, though braces stand around them.
+    """
+
     chat: ProbedTemplate
+    one_by_one: bool = False
 
     def infer(self) -> Inference:
         calls = self._read_calls()
@@ -225,15 +256,18 @@ class _TemplateReader:
     def _calls(self) -> tuple[ToolCall, ...]:
         return self.chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
 
+    def _cut(self, text: str, call: ToolCall, start: int = 0) -> Cut | None:
+        return cut_call(text, call, start, one_by_one=self.one_by_one)
+
     def _read_calls(self) -> _ProbedCalls:
         first, second = self._calls
         one = self.chat.read(Turn(calls=(first,)))
-        only = cut_call(one, first)
+        only = self._cut(one, first)
         if only is None:
             raise DetectError(f"neither JSON nor tags with values in {one!r}")
         two = self.chat.strip(self.chat.body(Turn(calls=(first, second))) or "")
-        first_cut = cut_call(two, first)
-        second_cut = cut_call(two, second, first_cut.end) if first_cut else None
+        first_cut = self._cut(two, first)
+        second_cut = self._cut(two, second, first_cut.end) if first_cut else None
         if first_cut is None or second_cut is None:
             return _ProbedCalls(one, only, two, pair=None)
         pair = CallPair(two, first_cut, second_cut)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from grammars.errors import DetectError
-from grammars.infer.arguments import ARRAY, OBJECT, WriteCall
+from grammars.infer.arguments import ARRAY, OBJECT, WriteCall, are_sorted
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
 from grammars.infer.text import common_prefix, common_suffix
 from grammars.schema.nodes import Json
+from grammars.spelling.styles import spell
 from grammars.wire.format import JsonStyle, KeywordArguments
 
 _KEY, _VALUE = re.escape(KEYS[0]), re.escape(VALUES[0])
@@ -22,6 +23,7 @@ _AFTER_KEY = re.compile(r"\s*[=:]\s*")
 _ITEM = re.compile(r"\s*[,;]\s*|\s*\n\s*")
 PART_OF_VALUE = re.compile(r"[\w.+-]")  # of a number or a word, which could go on with it
 _HARD = """it's "so" \\ `x`"""
+_TEXTS = (VALUES[0], _HARD, "ü\n")
 _WORDS: tuple[Json, ...] = (True, False, None)
 
 
@@ -80,26 +82,33 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
         after_key=after_key,
         style=spelled.style,
         objects=spelled.objects,
+        strings=None if is_raw else spelled.strings,
         quote=quote if is_raw else "",
         first=before.removeprefix(opener),
         last=rest.removesuffix(behind),
         empty=empty[len(opener) : len(empty) - len(behind)],
+        sorted_keys=are_sorted(write_call),
     )
     return KeywordCall(opener, hole, behind)
 
 
 @dataclass(frozen=True)
 class _Styles:
-    """How values are spelled, and how objects are."""
+    """How values are spelled, and how objects and strings are, where that differs."""
 
     style: JsonStyle
     objects: JsonStyle
+    strings: JsonStyle | None
 
 
 def _read_values(spell_argument: Callable[[Json], str]) -> _Styles:
     words = [(word, spell_argument(word)) for word in _WORDS]
     style = _require_style((ARRAY, spell_argument(ARRAY)), *words)
-    return _Styles(style, _require_style((OBJECT, spell_argument(OBJECT))))
+    objects = _require_style((OBJECT, spell_argument(OBJECT)))
+    texts = [(text, spell_argument(text)) for text in _TEXTS]
+    strings = find_style(*texts)
+    is_alike = all(spell(text, style) == spelled for text, spelled in texts)
+    return _Styles(style, objects, None if is_alike else strings)
 
 
 def _require_style(*pairs: tuple[Json, str]) -> JsonStyle:

@@ -156,16 +156,25 @@ class ProbedTemplate:
         prompt = self.ask(opening=True) or ""
         header = common_prefix(written, prompt)
         # Some write instructions in front of the prompt, and not in the history.
-        if header not in (written, prompt) and common_suffix(written, prompt):
-            header = written
+        if header not in (written, prompt):
+            before, found, _ = written.rpartition(self._opening or written)
+            if common_suffix(written, prompt):
+                header = written
+            elif found:  # behind it, the history has a block of reasoning that is empty
+                header = before + found
         return header.removesuffix(self.lead)
 
     @property
     def prompted(self) -> str:
         """What of the header the generation prompt writes: all of it where that is not known."""
-        opened, plain = self.ask(opening=True), self.ask(opening=False)
-        prompt = "" if opened is None or plain is None else opened[count_common(opened, plain) :]
+        prompt = self._opening
         return prompt if prompt and self.header.endswith(prompt) else self.header
+
+    @property
+    def _opening(self) -> str:
+        """The generation prompt; "" if it is not known."""
+        opened, plain = self.ask(opening=True), self.ask(opening=False)
+        return "" if opened is None or plain is None else opened[count_common(opened, plain) :]
 
     def answer(self, turn: Turn) -> str | None:
         """The text behind the user's text for this turn; None if the template refuses it."""

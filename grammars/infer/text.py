@@ -14,13 +14,15 @@ TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
 _TOKEN = re.compile(rf"{TAG}|\w+|.", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="`, `<call ` or
-# `<call_` up to the name; a word such as `functools` (Firefunction) or `Action:` (Command R+), long
-# enough to stand for itself; the recipient of a message, `to=functions.`; a run such as `>>>`
-# (Functionary 3.2), with the word behind it, for "```" opens other text as well; a word between
-# signs, `[[call]]`. A word that a blank alone closes, `(call `, could stand in any answer.
+# `<call_` up to the name; a word with a sign, such as `functools[` (Firefunction) or `Action:`
+# (Command R+), long enough to stand for itself; words that fill a line, `BEGIN CALLS`; the
+# recipient of a message, `to=functions.`; a run such as `>>>` (Functionary 3.2), with the word
+# behind it, for "```" opens other text as well; a word between signs, `[[call]]`. A word that but a
+# blank or a sign of prose closes, `Call` or `tool(`, could stand in any answer.
 _OPENERS = (
     r"<[^<>\s=:]+(?:[=:_]|\s(?:[\w-]+=[\"']?)?)$",
-    r"[^\W\d_]\w{3,}(?:\s?[:：]|(?![\w=.]))",
+    r"[^\W\d_]\w{3,}(?:\s?[:：]|[^\w\s=.,;!?'\"(){}/-])",
+    r"[^\W\d_]\w{3,}(?: \w+)+\n",
     r"[^\W\d_]\w+=(?:\w+[.:/])?$",
     r"([^\w\s\"'{}\[\]()])\1{2,}\w*",
     r"[^\w\s\"'{}]{1,4}[^\W\d_]\w+[^\w\s\"'{}]{1,4}",

@@ -3,11 +3,10 @@
 from typing import cast
 
 from grammars.schema.nodes import Array, Constant, Json, Node, Object, Property
-from grammars.spelling.styles import sort_keys
-from grammars.wire.format import JsonStyle
+from grammars.spelling.styles import Sorting, sort_keys
 
 
-def sort_properties(node: Object, style: JsonStyle) -> tuple[Property, ...]:
+def sort_properties(node: Object, style: Sorting) -> tuple[Property, ...]:
     """The properties in the order in which they are written."""
     by_key = {p.key: p for p in node.properties}
     return tuple(by_key[key] for key in sort_keys(by_key, style))

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import cast
 
 from grammars.schema.nodes import Json
-from grammars.wire.format import JsonStyle
+from grammars.wire.format import JsonStyle, KeywordArguments, TaggedArguments
 
 EXACT_LEVELS = 6
 """So many levels below the value the white space is the template's own; a grammar without context
@@ -105,7 +105,11 @@ def _write(value: Json, style: JsonStyle, level: int) -> str:
     return opener + breaks.open + breaks.item.join(items) + breaks.close + closer
 
 
-def sort_keys(keys: Iterable[str], style: JsonStyle) -> list[str]:
+Sorting = JsonStyle | TaggedArguments | KeywordArguments
+"""What says in which order keys stand."""
+
+
+def sort_keys(keys: Iterable[str], style: Sorting) -> list[str]:
     """The keys in the order in which the style writes them."""
     return sorted(keys, key=str.lower) if style.sorted_keys else list(keys)
 

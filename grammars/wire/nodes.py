@@ -156,6 +156,7 @@ class TaggedArguments:
             () where none is.
         after_kind: what stands behind that name.
         wrapper: what stands around some strings; None: they are written as they are.
+        sorted_keys: arguments stand in the order of jinja's `dictsort`.
     """
 
     open: str
@@ -171,6 +172,7 @@ class TaggedArguments:
     after_kind: str = ""
     wrapper: TextWrapper | None = None
     close_key: str | None = None
+    sorted_keys: bool = False
 
     def of(self, key: str) -> "TaggedArguments":
         """The tags of one argument: what closes it is a fixed text."""
@@ -207,19 +209,23 @@ class KeywordArguments:
     Args:
         style: how values inside a list are spelled, and all others but strings and objects.
         objects: how an object is spelled.
-        quote: what stands around raw text; "" where every string has escapes, as `style` has it.
+        strings: how a string with escapes is spelled; None: as `style` has it.
+        quote: what stands around raw text; "" where every string has escapes.
         first, last: what stands in front of the first argument, and behind the last one.
         empty: what stands there where there are no arguments.
+        sorted_keys: arguments stand in the order of jinja's `dictsort`.
     """
 
     item: str = ", "
     after_key: str = "="
     style: JsonStyle = PYTHON
     objects: JsonStyle = JsonStyle()
+    strings: JsonStyle | None = None
     quote: str = "'"
     first: str = ""
     last: str = ""
     empty: str = ""
+    sorted_keys: bool = False
 
     def __post_init__(self) -> None:
         if not {*self.style.quotes, self.quote} <= {*PYTHON.quotes, ""} or not self.style.escapes:
@@ -228,10 +234,11 @@ class KeywordArguments:
     @property
     def escaped(self) -> JsonStyle:
         """The style of strings with escapes."""
+        style = self.strings or self.style
         if not self.quote:
-            return self.style
+            return style
         others = tuple(quote for quote in PYTHON.quotes if quote != self.quote)
-        return replace(self.style, quotes=others)
+        return replace(style, quotes=others)
 
 
 @dataclass(frozen=True)

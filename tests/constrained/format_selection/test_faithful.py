@@ -71,6 +71,13 @@ def open_bench(name: str) -> Bench:
         "key_tags",  # arguments in tags of their names
         "toml_block",  # thoughts that cannot be read
         "thought_in_call",
+        "function_role",  # tools behind the last question, which end as calls do
+        "python_block",  # strings of JSON among lists and words of Python
+        "tool_tags_json",  # a tag that ends with the name of the call
+        "mapped_calls",  # calls by number, behind an empty thought
+        "js_call",  # bare keys around values of JSON
+        "dotted_lines",  # arguments in the order of their keys
+        "sorted_tags",
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
@@ -91,6 +98,8 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         ("two_thoughts", "with reasoning and a call it writes"),
         ("counted_brackets", "one call is not written as the first, or the last, of two calls"),
         ("yaml_document", "behind the last argument stands '- call: ', which could go on with it"),
+        ("ends_differ", "one call is not written as the first, or the last, of two calls"),
+        ("word_call", "no tag opens a call: it begins with 'Call '"),
         ("s_expression", "no tag opens a call: it begins with '(call '"),  # as an answer may
     ],
 )

@@ -134,7 +134,8 @@ CALLS: dict[str, Format] = {
         closing=(Literal("\n]"),),
         between=",\n  ",
     ),
-    "a word": Format("inferred", (Marker("invoke"), Literal(" "), JsonCall())),
+    "a word": Format("inferred", (Marker("invoke|"), JsonCall())),
+    "words on a line": Format("inferred", (Marker("Calls to make\n"), JsonCall()), between="\n"),
     "Python": Format("inferred", (Marker("<a>"), Name(), Literal(" "), JsonArguments(PYTHON))),
     "marked texts": Format(
         "inferred",
@@ -203,6 +204,33 @@ CALLS: dict[str, Format] = {
         closing=(Marker("</calls>"),),
         between="; ",
     ),
+    "strings of JSON in calls in Python": Format(
+        "inferred",
+        (Name(), Literal("("), KeywordArguments(strings=JsonStyle(), quote=""), Literal(")")),
+        opening=(Marker("<calls>"),),
+        closing=(Marker("</calls>"),),
+        between="; ",
+    ),
+    "tags in the order of their keys": Format(
+        "inferred", (Marker("<call>"), Name(), Literal("\n"), tagged(sorted_keys=True))
+    ),
+    "lines in the order of their keys": Format(
+        "inferred",
+        (
+            Marker("<call>"),
+            Name(),
+            KeywordArguments(
+                "\n.",
+                " = ",
+                style=JsonStyle(),
+                quote="",
+                first="\n.",
+                sorted_keys=True,
+            ),
+            Literal("\n"),
+            Marker("</call>"),
+        ),
+    ),
     "a bare list": Format(
         "inferred",
         (JsonCall("tool", "input"),),
@@ -229,6 +257,14 @@ def test_a_format_that_no_template_has(name: str) -> None:
 
     found = infer(chat(format, refuses=refuses)).format
     assert found == replace(format, ends=("<|im_end|>",))
+
+
+@pytest.mark.parametrize("sign", [" ", "(", "-", ""])
+def test_a_word_as_in_prose_opens_no_call(sign: str) -> None:
+    """An answer may hold it."""
+    format = Format("inferred", (Marker("Invoke"), Literal(sign), JsonCall(), Literal(")")))
+    with pytest.raises(DetectError, match="no tag opens a call: it begins with 'Invoke"):
+        infer(chat(format))
 
 
 def test_the_id_is_all_that_is_written() -> None:
