@@ -299,8 +299,8 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """True for a class whose fields are arguments: a pydantic model or a dataclass. Those of pydantic
-    1 are among them, so that `read_model` refuses them by name."""
+    """True for a class whose fields are arguments: a pydantic model or a dataclass. A model of
+    pydantic 1 is one, too: `read_model` refuses it by name."""
     if not isinstance(kind, type):
         return False
     has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
