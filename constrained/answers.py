@@ -11,6 +11,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from constrained.errors import ReplyError, RequestError
 from constrained.mask import read_gbnf
+from constrained.tools.signatures import explain_kinds
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
 from grammars.schema.numbers import settle
@@ -117,7 +118,8 @@ def _read_type(kind: Any) -> Target:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         answer = _lower(adapter.json_schema(), "")
     except (PydanticSchemaGenerationError, PydanticUserError) as e:
-        raise RequestError(f"{kind!r} has no JSON schema", where="/schema", hint=hint) from e
+        message = f"{kind!r} has no JSON schema: {explain_kinds([kind], e)}"
+        raise RequestError(message, where="/schema", hint=hint) from e
 
     def read(text: str) -> Any:
         try:

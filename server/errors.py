@@ -54,7 +54,8 @@ class HttpError(Error):
         message: what is wrong and what to do; the middle of a long one is left out.
         code: the kind of error, for programs.
         where: a JSON pointer into the request, or None; likewise.
-        retry_after: seconds after which to try again, where the status is 503.
+        retry_after: seconds after which to try again, where the status is 503; None: that would
+            not help.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class HttpError(Error):
         code: str,
         *,
         where: str | None = None,
-        retry_after: float = RETRY_AFTER,
+        retry_after: float | None = RETRY_AFTER,
     ):
         if where is not None:
             where = cut_middle(where)
@@ -82,7 +83,7 @@ class HttpError(Error):
             return {"Connection": "close"}
         if self.code == UNSUPPORTED_ENCODING:  # RFC 9110, 15.5.16: it says what would be read
             return {"Accept-Encoding": "identity"}
-        if self.status == 503:
+        if self.status == 503 and self.retry_after is not None:
             return {"Retry-After": str(max(RETRY_AFTER, ceil(self.retry_after)))}
         return {}
 

@@ -111,7 +111,7 @@ class ChatClient:
 
         Raises:
             RefusedError: the server does not take it.
-            RequestError, DeadlineError: the server cannot be asked.
+            RequestError, DeadlineError: the server cannot be asked, or its answer is no reply.
         """
         body: dict[str, Any] = {"model": self.model, "messages": messages}
         body |= {"max_tokens": 1, "temperature": 0, "stream": False}
@@ -121,6 +121,8 @@ class ChatClient:
         started = self._clock()
         answer = self._send("/v1/chat/completions", body)
         seconds = self._clock() - started
+        if not _has_message(answer):
+            raise RequestError(f"{self.base} answers without a message (at /choices/0/message)")
         return read_reply(answer, seconds)
 
     def find_template(self) -> Json | None:
@@ -222,6 +224,13 @@ def read_reply(answer: Json, seconds: float) -> ChatReply:
     elif computed is not None and total is not None and total >= computed:
         cached[PROMPT_N] = total - computed
     return ChatReply(total, cached, seconds)
+
+
+def _has_message(answer: Json) -> bool:
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return False
+    return isinstance(choices[0], dict) and isinstance(choices[0].get("message"), dict)
 
 
 def _read_object(answer: Json, key: str) -> Json:

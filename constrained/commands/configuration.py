@@ -227,7 +227,7 @@ def find_config(given: str | None) -> Config | None:
     user's own; None if there is none.
 
     Raises:
-        RequestError: it cannot be read, or is not TOML.
+        RequestError: it cannot be read, is not TOML, or is nested too deep.
     """
     is_named = given is not None
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
@@ -243,6 +243,8 @@ def find_config(given: str | None) -> Config | None:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         hint = 'Write lines of option = value; text goes into quotes: host = "127.0.0.1"'
         raise RequestError(f"{given} is not TOML: {error}", hint=hint) from error
+    except RecursionError as error:
+        raise RequestError(f"{given} is nested too deep", hint="Options are not nested") from error
     except OSError as error:
         hint = "Check the path (--config)"
         raise RequestError(f"{given} cannot be read: {error.strerror}", hint=hint) from error

@@ -7,7 +7,7 @@ from their annotations (a `Field`, or a `Doc`), or else from the docstring.
 import functools
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, TypeAlias, TypeGuard, get_args, get_origin
@@ -26,6 +26,8 @@ Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 """Positional and keyword arguments of a call."""
 
 _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
+OLD_PYDANTIC = "pydantic.v1.main"
+"""The module of the models of pydantic 1 that come with pydantic 2."""
 _VALUES = ("default", "const", "enum", "examples")
 _RANKS = {"type": -2, "description": -1, "default": 1, "$defs": 2}  # of keywords; others: 0
 
@@ -195,11 +197,45 @@ def _blame(
             culprit, error = f"parameter {parameter.name!r} of {culprit}", e
             break
     hint = "Annotate with types that pydantic can write as JSON Schema"
-    return ToolError(f"{culprit} cannot be described: {_first_line(error)}", hint=hint)
+    kinds = [parameter.annotation for parameter in parameters]
+    return ToolError(f"{culprit} cannot be described: {explain_kinds(kinds, error)}", hint=hint)
 
 
-def _first_line(error: Exception) -> str:
+def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
+    """Why pydantic cannot describe one of these types, in a line.
+
+    Args:
+        kinds: the types.
+        error: what pydantic has raised.
+    """
+    if (old := _find_old_model([*kinds])) is not None:
+        return (
+            f"{old.__qualname__} is a model of pydantic 1. "
+            "Derive it from pydantic.BaseModel of pydantic 2"
+        )
     return f"{error}".partition("\n")[0].rstrip(".")
+
+
+def _find_old_model(kinds: list[Any]) -> type | None:
+    """The first model of pydantic 1 among types, their arguments and the fields of classes."""
+    seen: set[int] = set()
+    while kinds:
+        kind = kinds.pop()
+        if id(kind) in seen:
+            continue
+        seen.add(id(kind))
+        if not isinstance(kind, type):
+            kinds += get_args(kind)
+        elif _is_old_model(kind):
+            return kind
+        else:
+            kinds += get_args(kind)  # of list[int]
+            kinds += vars(kind).get("__annotations__", {}).values()
+    return None
+
+
+def _is_old_model(kind: type) -> bool:
+    return any(base.__module__ == OLD_PYDANTIC for base in kind.__mro__)
 
 
 def _documented(function: Any) -> Any:
@@ -263,10 +299,12 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """True for a class whose fields can be arguments: a pydantic model or a dataclass."""
+    """True for a class whose fields are arguments: a pydantic model or a dataclass. A model of
+    pydantic 1 is one, too: `read_model` refuses it by name."""
     if not isinstance(kind, type):
         return False
-    return issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
+    has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
+    return has_fields or _is_old_model(kind)
 
 
 def read_model(kind: type) -> Signature:
@@ -280,7 +318,7 @@ def read_model(kind: type) -> Signature:
         schema = _make_schema(kind)
     except Exception as e:  # annotations and hooks are code of the user's
         hint = "Use types that pydantic can write as JSON Schema"
-        message = f"class {kind.__qualname__} cannot be described: {_first_line(e)}"
+        message = f"class {kind.__qualname__} cannot be described: {explain_kinds([kind], e)}"
         raise ToolError(message, hint=hint) from e
     description = str(schema.pop("description", ""))
 

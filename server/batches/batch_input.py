@@ -220,6 +220,7 @@ class LineResult:
         body: of the reply, or of its error.
         error: with `code` and `message`, or None.
         request_id: as in the log.
+        may_retry: the server has done nothing, and may be able to later.
     """
 
     custom_id: str
@@ -227,6 +228,7 @@ class LineResult:
     body: Any = None
     error: Json | None = None
     request_id: str = field(default_factory=lambda: make_id("req_"))
+    may_retry: bool = False
 
     @property
     def is_complete(self) -> bool:

@@ -15,7 +15,6 @@ from server.batches.batch_folder import BatchFolder
 from server.batches.batch_input import (
     ENDPOINTS,
     BatchInput,
-    BatchLine,
     LineFault,
     LineResult,
     fail_line,
@@ -32,7 +31,6 @@ from server.turns.request_checks import check_echoed
 LOG = logging.getLogger("constrained.server")
 LOOK_SECONDS = 0.05  # between two looks whether live requests still wait
 BUSY_SECONDS = 1.0  # until a line is tried again that the server had no room for
-UNAVAILABLE = 503
 EXPIRED = HttpError(
     504,
     "This request could not be executed before the completion window expired.",
@@ -303,14 +301,18 @@ class BatchRunner:
                     return
                 line = batch.waiting.pop()
                 try:
-                    result = await self._run_line(batch, line)
+                    result = await run_line(self._app, line, batch.key)
                 except asyncio.CancelledError:
                     batch.waiting.append(line)
                     raise
-                if result is None:
-                    batch.waiting.append(line)
+                if not result.may_retry:
+                    self._note(batch, result)
+                    continue
+                batch.waiting.append(line)
+                if self._is_draining:
                     return
-                self._note(batch, result)
+            # Without its place: lines of other batches may be for a model that has room.
+            await asyncio.sleep(BUSY_SECONDS)
 
     async def _wait_for_live_requests(self) -> None:
         """Waits until no request waits for a sequence."""
@@ -318,16 +320,6 @@ class BatchRunner:
             if not self._models.measure().waiting:
                 return
             await asyncio.sleep(LOOK_SECONDS)
-
-    async def _run_line(self, batch: RequestBatch, line: BatchLine) -> LineResult | None:
-        """The result of a line; None: the server stops, and the line has none."""
-        while True:
-            result = await run_line(self._app, line, batch.key)
-            if result.status != UNAVAILABLE:
-                return result
-            if self._is_draining:
-                return None
-            await asyncio.sleep(BUSY_SECONDS)
 
     def _note(self, batch: RequestBatch, result: LineResult) -> None:
         """Writes the result of a line to the output, or to the error file.

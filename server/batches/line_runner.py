@@ -15,6 +15,7 @@ from server.ids import make_id
 
 LOG = logging.getLogger("constrained.server")
 LEAST_ERROR = 400  # of the statuses of HTTP
+UNAVAILABLE = 503
 OWNER = "batches"
 """All batches are one caller: together they get the share of one client, live requests the rest."""
 
@@ -46,7 +47,13 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
             return LineResult(line.custom_id, fault.status, body, request_id=request_id)
         # The route has failed. Its error is answered and in the log; the server gets it once more.
     body = _read_body(exchange.body)
-    return LineResult(line.custom_id, exchange.status, body, request_id=request_id)
+    return LineResult(
+        line.custom_id,
+        exchange.status,
+        body,
+        request_id=request_id,
+        may_retry=exchange.may_retry,
+    )
 
 
 def _find_cause(error: Exception) -> Exception:
@@ -92,6 +99,7 @@ class _Exchange:
         self._request = body
         self._is_read = False
         self.status: int | None = None
+        self.may_retry = False
         self.body = b""
 
     async def receive(self) -> Message:
@@ -103,5 +111,7 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            self.may_retry = self.status == UNAVAILABLE and b"retry-after" in names
         else:
             self.body += message.get("body", b"")

@@ -342,7 +342,7 @@ class ServedModels:
             await asyncio.shield(model.loading)
         except Exception as error:
             message = f"the model {model.name!r} cannot be loaded: {error}"
-            raise HttpError(503, message, "model_unavailable") from error
+            raise HttpError(503, message, "model_unavailable", retry_after=None) from error
 
     async def _make_room(self, model: ServedModel) -> None:
         """Unloads others until there is room for a model; waits where all are in use.
@@ -356,7 +356,7 @@ class ServedModels:
                 f"the model {model.name!r} takes {model.memory_bytes >> 20:,} MiB, all models "
                 f"together may take {most >> 20:,}: raise --models-memory"
             )
-            raise HttpError(503, message, "model_unavailable")
+            raise HttpError(503, message, "model_unavailable", retry_after=None)
         while not self._has_room(model):
             self._freed.clear()
             idle = [other for other in self._models if other.service and not other.users]
@@ -495,7 +495,7 @@ def _check_start(model: ServedModel) -> None:
         raise HttpError(503, "Loading model", "loading_model")
     if model.start_failure is not None:
         message = f"the model cannot be loaded: {model.start_failure}"
-        raise HttpError(503, message, "model_unavailable")
+        raise HttpError(503, message, "model_unavailable", retry_after=None)
 
 
 async def _load_in_thread(source: ModelSource) -> Model:

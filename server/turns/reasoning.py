@@ -7,7 +7,9 @@ that it reads; the engine enforces the budget by counting tokens.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from grammars.turn import Think
 
@@ -24,6 +26,13 @@ class Effort(StrEnum):
     MAX = "max"
 
 
+def _read_effort(given: Any) -> Any:
+    return None if given in ("", "default") else given
+
+
+EffortField = Annotated[Effort | None, BeforeValidator(_read_effort)]
+"""The effort in a request. Clients send "default" (Groq's word), or an empty text, where their user
+has chosen none."""
 BUDGETS: dict[Effort, int | None] = {
     Effort.NONE: 0,
     Effort.MINIMAL: 256,

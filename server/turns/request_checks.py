@@ -22,6 +22,9 @@ def read_text_parts(content: Any, where: str) -> Any:
     """
     if content is None or isinstance(content, str):
         return content
+    if isinstance(content, Mapping):
+        message = "content is an object: write it as a text of JSON, or a part as a list of one"
+        raise HttpError(400, message, "invalid_value", where=where)
     if not isinstance(content, list):
         raise HttpError(
             400, "content has to be a text or a list of parts", "invalid_value", where=where

@@ -25,7 +25,7 @@ from server.turns.fields.openai_fields import (
 )
 from server.turns.fields.request_lists import Objects
 from server.turns.offered_tools import OfferedTools, pack_input, read_offered_tools
-from server.turns.reasoning import Effort
+from server.turns.reasoning import EffortField
 from server.turns.request_checks import read_text_parts
 from server.turns.request_completion import complete_request
 from server.turns.service import Service
@@ -74,7 +74,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     """The reply has the log probability of each token."""
     top_logprobs: int | None = Field(None, ge=0, le=20)
     """So many of the likeliest tokens come with each."""
-    reasoning_effort: Effort | None = None
+    reasoning_effort: EffortField = None
     """How hard to think."""
     reasoning: ReasoningOptions | None = None
     """OpenRouter's form of the effort."""

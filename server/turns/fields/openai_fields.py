@@ -19,7 +19,7 @@ from server.settings import Settings
 from server.turns.fields.common_fields import CacheFields, RepetitionFields
 from server.turns.fields.request_lists import Texts, stop_at_first
 from server.turns.progress import NO_WISHES, ProgressWishes
-from server.turns.reasoning import Effort, ReasoningRequest
+from server.turns.reasoning import Effort, EffortField, ReasoningRequest
 from server.turns.request_checks import check_size
 
 Json = dict[str, Any]
@@ -64,7 +64,7 @@ class ReasoningOptions(BaseModel):
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
-    effort: Effort | None = None
+    effort: EffortField = None
     """How hard to think."""
     max_tokens: int | None = Field(None, ge=0)
     """Tokens of reasoning, at most; goes before the effort."""
@@ -151,10 +151,12 @@ class SamplingFields(BaseModel):
         )
 
     def read_stop(self) -> tuple[str, ...]:
-        """The stop texts."""
+        """The stop texts; an empty text in place of a list is none, as for llama-server."""
+        if not self.stop:
+            return ()
         if isinstance(self.stop, str):
             return (self.stop,)
-        return tuple(self.stop or ())
+        return tuple(self.stop)
 
 
 class GenerationFields(SamplingFields, CacheFields, RepetitionFields):

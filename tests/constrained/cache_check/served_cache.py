@@ -75,7 +75,8 @@ class ServedCache:
         computed = len(prompt) - cached
         self.clock += _OVERHEAD + _PER_TOKEN * computed
         usage: Json = {"prompt_tokens": total, "completion_tokens": 1}
-        reply: Json = {"choices": [], "usage": usage}
+        message = {"role": "assistant", "content": "Hi"}
+        reply: Json = {"choices": [{"message": message}], "usage": usage}
         match self.style:
             case Style.OPENAI:
                 usage["prompt_tokens_details"] = {"cached_tokens": cached}

@@ -84,3 +84,13 @@ def test_no_redirect_is_followed():
     with serving(cache) as url, pytest.raises(RequestError, match="status 307"):
         ChatClient(url, model="elsewhere").ask(QUESTION, ())
     assert cache.prompts == []
+
+
+@pytest.mark.parametrize(
+    "choices", [None, [], [None], [{}], [{"message": None}], {"message": {"content": "Hi"}}]
+)
+def test_an_answer_without_a_message_is_no_reply(choices: object, monkeypatch: pytest.MonkeyPatch):
+    client = ChatClient("http://127.0.0.1:1", model="m")
+    monkeypatch.setattr(client, "_send", lambda *_: {"choices": choices, "usage": {}})
+    with pytest.raises(RequestError, match="without a message"):
+        client.ask(QUESTION, ())

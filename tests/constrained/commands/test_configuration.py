@@ -131,6 +131,7 @@ def test_what_a_command_needs_may_be_in_the_file(run: Run, folder: Path):
         ('flash-attn = "maybe"', "[default]: -fa/--flash-attn: there is no 'maybe'"),
         ('gpu-layers = "many"', "[default]: gpu-layers is 'many', not a number, auto or all"),
         ("seed = 1\n[default]\nseed = 2", "seed is set twice, at the top and in [default]"),
+        ("seed = " + "[" * 100_000, "constrained.toml is nested too deep"),
         ("seed = \n", "constrained.toml is not TOML: Invalid value (at line 1"),
         ('config = "x"', "there is no option 'config'"),
     ],

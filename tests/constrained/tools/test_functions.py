@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import mcp
 import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
+from pydantic.v1 import BaseModel as BaseModel1
 from typing_extensions import Doc, TypedDict
 
 from constrained.template.chat_template import ChatTemplate
@@ -466,6 +467,13 @@ class Holder(BaseModel):
     store: Store
 
 
+class Old(BaseModel1):
+    x: int
+
+
+def takes_old(x: int, old: list[Old] | None = None) -> None: ...
+
+
 class Numbers(RootModel[list[int]]):
     pass
 
@@ -486,6 +494,7 @@ class Numbers(RootModel[list[int]]):
         (Store, "class Store has no fields"),
         (int, "class int has no fields"),
         (Holder, "class Holder cannot be described"),
+        (Old, "class Old cannot be described: Old is a model of pydantic 1"),
         (max, "the signature of max cannot be read: no signature found"),
         (object(), "a tool is not JSON: .*object"),
     ],

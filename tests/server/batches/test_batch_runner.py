@@ -32,11 +32,11 @@ async def running_batches(model: Any, settings: Settings) -> AsyncIterator[Batch
     await asyncio.to_thread(model.close)
 
 
-def begin(runner: BatchRunner, content: bytes) -> RequestBatch:
-    file = StoredFile("", "in", "batch", content=bytearray(content))
+def begin(runner: BatchRunner, content: bytes, owner: str = "") -> RequestBatch:
+    file = StoredFile(owner, "in", "batch", content=bytearray(content))
     runner.files.add(file)
     request = BatchRequest(input_file_id=file.id, endpoint=CHAT, completion_window="1h")
-    return runner.create("", b"", request)
+    return runner.create(owner, b"", request)
 
 
 async def wait_until(is_so: Any) -> None:
@@ -126,6 +126,58 @@ def test_a_line_that_finds_the_queue_full_is_tried_again(monkeypatch: pytest.Mon
         batch = begin(runner, write_lines({"messages": HELLO}))
         await wait_until(lambda: batch.is_finished)
         assert (batch.status, batch.completed, asked) == ("completed", 1, 3)
+        await asyncio.to_thread(model.close)
+
+    asyncio.run(run())
+
+
+def test_a_line_whose_model_cannot_be_loaded_has_failed() -> None:
+    async def run() -> None:
+        settings = Settings()
+        model = scripted("Hello")
+        state = State({"models": ServedModels.of(Service(model, settings)), "settings": settings})
+        (served,) = state.models
+        served.start_failure = ValueError("the file is damaged")
+        runner = BatchRunner(make_routes(state), state.models, settings)
+        batch = begin(runner, write_lines({"messages": HELLO}))
+        await wait_until(lambda: batch.is_finished)
+        assert (batch.status, batch.completed, batch.failed) == ("completed", 0, 1)
+        assert batch.errors is not None
+        assert b"the file is damaged" in batch.errors.content
+        await asyncio.to_thread(model.close)
+
+    asyncio.run(run())
+
+
+def test_a_line_that_is_tried_again_leaves_its_place_to_other_batches() -> None:
+    async def run() -> None:
+        model = scripted("Hello")
+        settings = Settings()
+        state = State({"models": ServedModels.of(Service(model, settings)), "settings": settings})
+        routes = make_routes(state)
+
+        async def refuse_some(scope: Any, receive: Any, send: Any) -> None:
+            unread = [await receive()]
+            if b"busy" not in unread[0]["body"]:
+
+                async def receive_again() -> Any:
+                    return unread.pop() if unread else await receive()
+
+                await routes(scope, receive_again, send)
+                return
+            headers = [(b"retry-after", b"1")]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": b"{}"})
+
+        runner = BatchRunner(refuse_some, state.models, settings)
+        busy = begin(runner, write_lines({"messages": HELLO, "user": "busy"}), owner="a")
+        served = begin(runner, write_lines({"messages": HELLO}), owner="b")
+        await wait_until(lambda: served.is_finished)
+        assert (served.status, served.completed) == ("completed", 1)
+        assert not busy.is_finished
+        runner.cancel(busy)
+        await wait_until(lambda: busy.is_finished)
+        assert busy.status == "cancelled"
         await asyncio.to_thread(model.close)
 
     asyncio.run(run())

@@ -151,6 +151,15 @@ def test_forms_of_reasoning(form: str, thinking: bool | None, is_streamed: bool)
         assert message["content"] == "Hello."
 
 
+def test_what_clients_send_where_nothing_is_chosen() -> None:
+    with running(scripted("Hm.\n</think>\n\nHello.", source=OPEN, turn=OPENED)) as client:
+        plain = lasting(ask(client, temperature=0))
+        for effort in ("default", ""):
+            assert lasting(ask(client, temperature=0, reasoning_effort=effort)) == plain
+            assert lasting(ask(client, temperature=0, reasoning={"effort": effort})) == plain
+        assert lasting(ask(client, temperature=0, stop="")) == plain
+
+
 def test_a_flag_names_the_field_of_reasoning() -> None:
     settings = Settings(reasoning_field=ReasoningField.BOTH)
     with running(scripted("Hm.\n</think>\n\nHello.", source=OPEN, turn=OPENED), settings) as client:
@@ -197,6 +206,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"temperature": -1}, "/temperature", "0"),
     ({"n": 1000}, "/n", "--max-choices"),
     ({"stop": [""]}, "/stop", ""),
+    ({"messages": [{"role": "user", "content": {"a": 1}}]}, "/messages/0/content", "as a text"),
     ({"logit_bias": {"": 1}}, "/logit_bias/", "token"),
     ({"logit_bias": [[65]]}, "/logit_bias/0", "pair"),
     ({"logit_bias": [[65, 1], [True, 1]]}, "/logit_bias/1", "pair"),
