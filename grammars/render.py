@@ -12,7 +12,7 @@ from grammars.errors import RenderError
 from grammars.names import check_name
 from grammars.schema.nodes import Constant, Json, Object, escape, flatten
 from grammars.schema.numbers import are_equal
-from grammars.spelling.coerce import Raw, Told, coerce_members
+from grammars.spelling.coerce import Raw, TypedText, coerce_members
 from grammars.spelling.json_call import (
     begin_call,
     close_json_call,
@@ -363,7 +363,7 @@ def _spell_raw(value: Json, tags: TaggedArguments) -> str:
 def _mark_as_text(value: Json, raw: str, tags: TaggedArguments) -> Raw:
     """The raw text of a value as it is read: in a wrapper, it is told to be text."""
     if isinstance(value, str) and raw != value:
-        return Told(value, is_text=True, style=tags.style)
+        return TypedText(value, is_text=True, style=tags.style)
     return raw
 
 

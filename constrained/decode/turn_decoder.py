@@ -205,7 +205,7 @@ class TurnDecoder(TurnWriter):
         Raises:
             GrammarError: the matcher fails, or a part finds no token that it allows.
         """
-        self._state.watch.note_read()
+        self._state.stopwatch.note_read()
         is_plain = len(rows.logits) == 1 and self._state.transcript.fault is None
         self._defers = defers and is_plain
         try:

@@ -77,7 +77,7 @@ class TurnState:
         clock: for the timings of the turn.
 
     Attributes:
-        watch: the running stopwatch of the turn.
+        stopwatch: the running stopwatch of the turn.
         limit: the maximum number of tokens of the turn.
         reserve: keeps an ending that fits into the limit; None: the turn is cut at the limit.
         finish: why the turn is over; None: it is not over.
@@ -101,7 +101,7 @@ class TurnState:
         make_sampler: Callable[[Sampling], Sampler | None],
         clock: Clock,
     ):
-        self.watch = Stopwatch(clock)
+        self.stopwatch = Stopwatch(clock)
         self.request = request
         self.vocabulary = vocabulary
         self.matcher = request.turn.matcher
@@ -227,7 +227,7 @@ class TurnState:
             cached_tokens=self.input.cached,
             read_tokens=size - self.input.unread,
             completion_tokens=self.generated,
-            timings=self.watch.read(),
+            timings=self.stopwatch.read(),
             tokens=tuple(self.tokens[told:]),
             position=told,
         )

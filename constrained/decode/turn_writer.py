@@ -277,7 +277,7 @@ class TurnWriter:
             logprobs=tuple(transcript.logprobs),
             barred_calls=tuple(self._barred),
             ended_values=self._endless.ended if self._endless else (),
-            timings=state.watch.read(),
+            timings=state.stopwatch.read(),
             trace=() if state.trace is None else tuple(state.trace.tokens),
         )
 

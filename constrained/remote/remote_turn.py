@@ -131,7 +131,7 @@ class RemoteTurn(TurnWriter):
 
     def _take_token(self, sampled: SampledToken) -> None:
         state, token = self._state, sampled.token
-        state.watch.note_read()
+        state.stopwatch.note_read()
         self.input.unread = 0
         if not 0 <= token < len(state.vocabulary.tokens):
             raise self._fail(f"there is no token {token}")

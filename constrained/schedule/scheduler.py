@@ -135,7 +135,7 @@ class Schedule:
         self._drop_late()
         self._admit()
         if self._draft_model is not None:  # which is about to be asked
-            self._tell_all()
+            self._deliver_all()
         chunks = self._choose_chunks()
         while chunks:
             try:
@@ -219,7 +219,7 @@ class Schedule:
             seat = self._choose_seat()
             if seat is None:
                 return
-            self._tell_all()  # it may have a snapshot to restore
+            self._deliver_all()  # it may have a snapshot to restore
             self._waiting.remove(seat)
             self._order.note_admission(seat, self._waiting)
             self._begin(seat, self._find_idle())
@@ -347,22 +347,22 @@ class Schedule:
         Args:
             asked: the sequences whose turns get logits from it.
         """
-        self._tell()
+        self._deliver()
         for number in asked - self._errors.keys():
             self._work_for(number, self._running[number].turn.prepare)
 
-    def _tell(self) -> None:
-        """Hands over the results of turns that are over, and writes the text of the others."""
+    def _deliver(self) -> None:
+        """Hands over the results of finished turns, and writes the text of the others."""
         self._hand_over()
         for number, running in self._running.items():
             self._work_for(number, running.turn.write_text)
 
-    def _tell_all(self) -> None:
-        """Does that in front of work that takes long, rather than behind it, and ends or changes
-        the turns whose text asks for it."""
-        if not self._defers:  # there is nothing left to tell
+    def _deliver_all(self) -> None:
+        """Delivers before long work rather than after it, and ends or changes the turns whose
+        text asks for it."""
+        if not self._defers:  # everything is delivered already
             return
-        self._tell()
+        self._deliver()
         self._settle_changed()
         self._hand_over()
 

@@ -15,7 +15,7 @@ from grammars.parse.buffer import Sign, make_scanner
 from grammars.parse.settled_numbers import NumberSettler
 from grammars.schema.nodes import AnyValue, Constant, Json, Schema, String, flatten
 from grammars.schema.numbers import settle
-from grammars.spelling.coerce import Told, coerce
+from grammars.spelling.coerce import TypedText, coerce
 from grammars.spelling.reading import find_words, read_json
 from grammars.spelling.styles import speaks_json
 from grammars.turn import ArgumentEnd, ArgumentStart, Boundary
@@ -390,7 +390,7 @@ class TaggedWriter:
     def _read(self, raw: str) -> Json:
         """The value; the text as it stands where it does not fit."""
         if self._kind is False:
-            value = Told(raw, is_text=False, style=self._style).value
+            value = TypedText(raw, is_text=False, style=self._style).value
             return value if self._member is None else settle(value, self._member)
         if self._member is None:
             return raw

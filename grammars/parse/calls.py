@@ -20,7 +20,7 @@ from grammars.parse.keyword_arguments import KeywordArgumentsReader
 from grammars.parse.nested import NestedArgumentsReader
 from grammars.schema.nodes import Json, Object, Unfit
 from grammars.schema.numbers import settle
-from grammars.spelling.coerce import Raw, Told, coerce_members, untell
+from grammars.spelling.coerce import Raw, TypedText, coerce_members, read_undeclared
 from grammars.spelling.keyword_arguments import find_ends
 from grammars.spelling.nested import TreeReader
 from grammars.spelling.reading import DeepJsonError, read_json, read_value
@@ -323,7 +323,7 @@ class CallReader:
                 raise CutError
             raw: Raw = writer.close()
             if is_text is not None:
-                raw = Told(raw, is_text, tags.style)
+                raw = TypedText(raw, is_text, tags.style)
             raws[key] = raws.get(key) or raw
             has_more = found.rstrip().endswith(opener)
             if has_more and tags.rest_of_end:
@@ -372,7 +372,7 @@ class CallReader:
     ) -> None:
         """Reads raw arguments as the types that the tool wants."""
         if tool is None:
-            parts.arguments = untell(raws)
+            parts.arguments = read_undeclared(raws)
         else:
             parts.arguments, parts.errors = coerce_members(raws, tool.schema, style)
 

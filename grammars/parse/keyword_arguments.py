@@ -2,7 +2,7 @@
 
 from grammars.parse.arguments import TaggedWriter
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
-from grammars.spelling.coerce import Raw, Told
+from grammars.spelling.coerce import Raw, TypedText
 from grammars.spelling.keyword_arguments import Ends
 from grammars.spelling.reading import read_value
 from grammars.wire.format import KeywordArguments
@@ -92,7 +92,7 @@ class KeywordArgumentsReader:
             self._buffer.take(1)
             self._writer.open(key, is_text=True)
             yield from self._buffer.string(self._ends, own, self._writer.feed)
-            return Told(self._writer.close(), is_text=True, style=self._hole.style)
+            return TypedText(self._writer.close(), is_text=True, style=self._hole.style)
         is_text = first in escaped.quotes
         self._writer.open(key, is_text)
         if is_text:
@@ -100,7 +100,7 @@ class KeywordArgumentsReader:
         else:
             text = yield from self._other(first)
         self._writer.feed(text)
-        return Told(self._writer.close(), is_text, self._hole.style)
+        return TypedText(self._writer.close(), is_text, self._hole.style)
 
     def _string(self) -> Steps[str]:
         """A string of Python; its text as it stands where that has other escapes."""

@@ -96,8 +96,8 @@ def _read_all(raw: str, is_listed: bool, style: JsonStyle | None) -> Iterator[Js
 
 
 @dataclass(frozen=True)
-class Told:
-    """Raw text of which it is told whether it is text or JSON."""
+class TypedText:
+    """Raw text whose spelling shows whether it is a string or JSON."""
 
     raw: str
     is_text: bool
@@ -108,19 +108,19 @@ class Told:
 
     @property
     def value(self) -> Json:
-        """What it says it is; the text itself, if it is not that."""
+        """The value; the raw text where it should be JSON but is not."""
         if self.is_text:
             return self.raw
         readings = list(read_words(self.raw, self.style))
         return readings[0] if readings else self.raw
 
 
-Raw: TypeAlias = str | Told
+Raw: TypeAlias = str | TypedText
 
 
-def untell(raws: Mapping[str, Raw]) -> dict[str, Json]:
-    """The members of an object of which no schema is known."""
-    return {key: raw.value if isinstance(raw, Told) else raw for key, raw in raws.items()}
+def read_undeclared(raws: Mapping[str, Raw]) -> dict[str, Json]:
+    """Returns the members of an object that has no schema."""
+    return {key: raw.value if isinstance(raw, TypedText) else raw for key, raw in raws.items()}
 
 
 def coerce_members(
@@ -144,15 +144,15 @@ def _read_members(
     values: dict[str, Json] = {}
     errors: list[Unfit] = []
     for (key, raw), member in zip(raws.items(), members, strict=True):
-        values[key] = raw.value if isinstance(raw, Told) else raw
+        values[key] = raw.value if isinstance(raw, TypedText) else raw
         if member is None:
             errors.append(Unfit(f"/{escape(key)}", f"{key!r} is not declared"))
             continue
-        if isinstance(raw, Told):
+        if isinstance(raw, TypedText):
             if member.admits(values[key]):
                 values[key] = settle(values[key], member)
                 continue
-            raw = raw.raw  # models tell the wrong type
+            raw = raw.raw  # models write the wrong type
         try:
             values[key] = coerce(raw, member, style)
         except CoerceError as e:

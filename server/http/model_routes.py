@@ -170,9 +170,8 @@ def _make_entry(
 
 
 def describe_file(facts: ModelFacts) -> FileFacts:
-    """What a model's file says of it, as far as it does: in llama-server's words, where it has
-    some."""
-    told: FileFacts = {
+    """The facts that a model's file states, under llama-server's names where it has them."""
+    stated: FileFacts = {
         "general_name": facts.name,
         "architecture": facts.architecture,
         "quantization": facts.quantisation,
@@ -180,7 +179,7 @@ def describe_file(facts: ModelFacts) -> FileFacts:
         "n_ctx_train": facts.context_length,
         "n_embd": facts.embedding_length,
     }
-    return cast(FileFacts, {name: value for name, value in told.items() if value})
+    return cast(FileFacts, {name: value for name, value in stated.items() if value})
 
 
 BODY = describe_body(ModelRequest, {"model": "demo"})
