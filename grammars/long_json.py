@@ -43,6 +43,7 @@ def write_pieces(value: Any, *, ensure_ascii: bool = False) -> list[str]:
     """The JSON of a value, as `json.dumps` writes it, in pieces; what is no JSON as its `str`.
 
     Args:
+        value: JSON data: the names of members are text. Others may be written as their `str`.
         ensure_ascii: escapes what is not ASCII.
 
     Raises:

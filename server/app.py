@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
@@ -59,6 +59,7 @@ CODES = {
     408: "request_timeout",
     413: "request_too_large",
 }
+MOST_SEGMENTS = 8  # of a path that is looked for in another one
 DIALECTS = (
     Dialect(chat.router),
     Dialect(
@@ -78,6 +79,9 @@ ROUTERS = (
     ollama_embeddings.router,
 )
 """The paths that clients of an API ask for."""
+OWN_ROUTERS = (batches.router, model_routes.router, status.router, playground.router)
+"""The paths that only requests from outside ask for."""
+ALL_ROUTERS = (*ROUTERS, *OWN_ROUTERS)
 
 
 def make_app(
@@ -152,10 +156,8 @@ def make_app(
         app.state.responses = SharedResponses(store, settings.max_stored_bytes)
     app.state.batches = BatchRunner(make_routes(app.state), models, settings)
     _add_dialects(app)
-    app.include_router(batches.router)
-    app.include_router(model_routes.router)
-    app.include_router(status.router)
-    app.include_router(playground.router)
+    for router in OWN_ROUTERS:
+        app.include_router(router)
     _add_errors(app)
     complete_document(app, settings, OPEN)
     app.add_middleware(Leases)
@@ -278,14 +280,18 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _find_path(path: str) -> str | None:
-    """The longest path of a dialect that this one ends with: clients add theirs to a base URL,
+    """The longest end of a path that is one of the application's: clients add theirs to a base URL,
     which may have a `/v1` too many."""
-    found: list[str] = []
-    for router in ROUTERS:
-        for route in router.routes:
-            if isinstance(route, Route) and path.endswith(route.path):
-                found.append(route.path)
-    return max(found, key=len, default=None)
+    _, *segments = path.rsplit("/", MOST_SEGMENTS)
+    for number in range(len(segments)):
+        end = "/" + "/".join(segments[number:])
+        if end not in ("/", path) and any(_is_path_of(router, end) for router in ALL_ROUTERS):
+            return end
+    return None
+
+
+def _is_path_of(router: APIRouter, path: str) -> bool:
+    return any(isinstance(route, Route) and route.path_regex.match(path) for route in router.routes)
 
 
 def _answer(request: Request, fault: HttpError) -> Response:

@@ -2,6 +2,6 @@
 the usage and the times of some 40 requests.
 
 Needs `doctor` and `template`. Start with `report`; `experiments` are the conversations that are
-sent, `chat_client` sends them, `meters` tell how much of a prompt was cached, `blame` finds the
-clause of the template.
+sent, `chat_client` sends them by `timed_http`, `meters` tell how much of a prompt was cached,
+`blame` finds the clause of the template.
 """

@@ -1,25 +1,20 @@
-"""Asks a server that speaks OpenAI Chat Completions, and reads what its replies say of the cache.
-
-The standard library sends the requests: the HTTP client that huggingface-hub brings along is httpx
-in one major version and httpx2 in the next.
-"""
+"""Asks a server that speaks OpenAI Chat Completions; reads what its replies say of the cache."""
 
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPMessage
-from typing import IO, Any
-from urllib.error import HTTPError, URLError
+from typing import Any
 from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from constrained.errors import DeadlineError, RequestError
+import httpx
+
+from constrained.cache_check.timed_http import ReceivedReply, send_in_time
+from constrained.errors import RequestError
 
 CACHED_TOKENS = "usage.prompt_tokens_details.cached_tokens"
 CACHE_N = "timings.cache_n"
 PROMPT_N = "timings.prompt_n"
-_MOST_BYTES = 16 * 2**20  # of a reply
 _MOST_SHOWN = 300  # characters of an error
 _PATIENCE = 300  # seconds
 _ENDINGS = ("/chat/completions", "/v1")
@@ -44,15 +39,6 @@ class ChatReply:
     prompt_tokens: int | None
     cached: Mapping[str, int] = field(default_factory=dict[str, int])
     seconds: float = 0.0
-
-
-class _KeepHere(HTTPRedirectHandler):
-    """Follows no redirect: the key is for this server alone."""
-
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> None:
-        return None
 
 
 def read_base_url(url: str) -> str:
@@ -100,10 +86,11 @@ class ChatClient:
         self.asked = 0
         """Chat completions that were asked for."""
         self._clock = clock
-        self._headers = {"Content-Type": "application/json"}
+        # A connection each: a server may close one that is kept just when it is used again.
+        headers = {"Connection": "close"}
         if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key}"
-        self._opener = build_opener(_KeepHere)
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._client = httpx.Client(headers=headers)  # without redirects: the key is for this one
         self.model = model or self._find_model()
 
     def ask(self, messages: Sequence[Json], tools: Sequence[Json]) -> ChatReply:
@@ -151,23 +138,11 @@ class ChatClient:
 
     def _send(self, path: str, body: Json | None = None) -> Json:
         url = self.base + path
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(url, data, self._headers)
+        reply = send_in_time(self._client, url, body, seconds=_PATIENCE)
+        if reply.status != httpx.codes.OK:
+            raise _explain(reply, url)
         try:
-            with self._opener.open(request, timeout=_PATIENCE) as response:
-                text = _read_in_time(response)
-        except HTTPError as e:
-            raise _explain(e, url) from e
-        except TimeoutError as e:
-            raise DeadlineError(f"{url} took more than {_PATIENCE} s") from e
-        except (URLError, HTTPException, OSError) as e:
-            reason = e.reason if isinstance(e, URLError) else e
-            if isinstance(reason, TimeoutError):
-                raise DeadlineError(f"{url} took more than {_PATIENCE} s") from e
-            hint = "Start the server, and check host and port"
-            raise RequestError(f"{url} cannot be reached: {reason}", hint=hint) from e
-        try:
-            answer = json.loads(text)
+            answer = json.loads(reply.text)
         except (ValueError, RecursionError) as e:
             raise RequestError(f"{url} does not answer with JSON: {e}") from e
         if not isinstance(answer, dict):
@@ -175,28 +150,12 @@ class ChatClient:
         return answer
 
 
-def _read_in_time(response: Any) -> bytes:
-    """The body of a reply.
-
-    Raises:
-        TimeoutError: it does not end in time; a socket bounds the time between two pieces alone.
-    """
-    end = time.monotonic() + _PATIENCE
-    received = bytearray()
-    while len(received) < _MOST_BYTES and (piece := response.read1(_MOST_BYTES - len(received))):
-        received += piece
-        if time.monotonic() > end:
-            raise TimeoutError
-    return bytes(received)
-
-
-def _explain(error: HTTPError, url: str) -> RequestError:
-    with error:
-        text = error.read(_MOST_BYTES).decode("utf-8", "replace").strip()
-    message = f"{url}: status {error.code}: {text[:_MOST_SHOWN] or error.reason}"
-    if error.code in (401, 403):
+def _explain(reply: ReceivedReply, url: str) -> RequestError:
+    said = reply.text.strip()[:_MOST_SHOWN] or httpx.codes.get_reason_phrase(reply.status)
+    message = f"{url}: status {reply.status}: {said}"
+    if reply.status in (401, 403):
         return RequestError(message, hint="Give the key by --api-key or LLAMA_API_KEY")
-    if error.code in _UNUSABLE:
+    if reply.status in _UNUSABLE:
         return RefusedError(message)
     return RequestError(message)
 

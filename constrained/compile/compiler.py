@@ -160,9 +160,8 @@ class Compiler:
         try:
             with limit_steps(MOST_STEPS):
                 turn = self._compile_job(job)
-                _ = (
-                    turn.checked_schemas
-                )  # computed here, in the thread and the steps of the compiler
+                # Computed and kept here, in the thread and the steps of the compiler.
+                _ = turn.checked_schemas
         except StepsError as error:
             where = "/tools" if job.tools else "/response_format"
             message = "its schemas take too many steps to compile"

@@ -1,7 +1,6 @@
 """Asks a server that speaks Chat Completions, and gives its answers back as they came."""
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +8,11 @@ from typing import Any
 import httpx
 
 from constrained.cache_check.chat_client import read_base_url
-from constrained.errors import DeadlineError, RequestError
+from constrained.cache_check.timed_http import send_in_time
+from constrained.errors import RequestError
 
 TIMEOUT = 300
 """Seconds for a reply: a model on a small machine takes its time."""
-_MOST_BYTES = 16 * 2**20  # of a reply
 
 Json = Mapping[str, Any]
 
@@ -91,7 +90,7 @@ class ChatServer:
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         # Without redirects and without the proxy of the environment: the key is for this server.
-        self._client = httpx.Client(headers=headers, timeout=TIMEOUT, trust_env=False)
+        self._client = httpx.Client(headers=headers, trust_env=False)
         self.model = model or self._find_model(f"{base}/v1/models")
 
     def __enter__(self) -> "ChatServer":
@@ -106,10 +105,10 @@ class ChatServer:
         Raises:
             RequestError, DeadlineError: there is none.
         """
-        return self._send("POST", self.url, body)
+        return self._send(self.url, body)
 
     def _find_model(self, url: str) -> str:
-        answer = self._send("GET", url)
+        answer = self._send(url)
         hint = "Name the model by --model"
         if answer.status in (401, 403):
             hint = "Give the key by --api-key or LLAMA_API_KEY"
@@ -120,20 +119,6 @@ class ChatServer:
         except (WrongReply, LookupError, TypeError) as e:
             raise RequestError(f"{url} lists no models", hint=hint) from e
 
-    def _send(self, method: str, url: str, body: Json | None = None) -> HttpAnswer:
-        end = time.monotonic() + TIMEOUT
-        try:
-            with self._client.stream(method, url, json=body) as response:
-                received = bytearray()
-                for piece in response.iter_bytes():
-                    if time.monotonic() > end:  # httpx bounds the time between two pieces alone
-                        raise httpx.ReadTimeout("the reply does not end")
-                    received += piece
-                    if len(received) > _MOST_BYTES:
-                        raise RequestError(f"{url} answers with more than {_MOST_BYTES} bytes")
-                return HttpAnswer(response.status_code, received.decode("utf-8", "replace"))
-        except httpx.TimeoutException as e:
-            raise DeadlineError(f"{url} took more than {TIMEOUT} s") from e
-        except (httpx.HTTPError, httpx.InvalidURL) as e:
-            hint = "Start the server, and check host and port"
-            raise RequestError(f"{url} cannot be reached: {e}", hint=hint) from e
+    def _send(self, url: str, body: Json | None = None) -> HttpAnswer:
+        reply = send_in_time(self._client, url, body, seconds=TIMEOUT)
+        return HttpAnswer(reply.status, reply.text)

@@ -215,7 +215,7 @@ class TurnWriter:
             return False
         if self._try_again(fault):
             return True
-        if fault.is_final:  # the turn is an error
+        if fault.is_final:  # the turn is an error: what would follow is of no use
             state.finish = Finish.STOP
         return fault.is_final
 

@@ -27,6 +27,7 @@ MOST_PAGES = 100  # of a list
 MOST_ENTRIES = 10_000  # of a list
 LONGEST_LOG = 500  # characters of what a server has printed, in a message
 LISTEN_AGAIN = (1.0, 60.0)  # seconds until notifications are asked for again: first, at most
+LIST_AGAIN = 1.0  # seconds between two lists of the tools
 
 
 class McpError(Error):
@@ -40,7 +41,7 @@ class ConnectionSettings:
     Args:
         timeout: seconds until a call is given up; the time that the user takes to answer questions
             of the server does not count. None: no limit.
-        connect_timeout: seconds until a server has to be ready.
+        connect_timeout: seconds until a server has to be ready, and to have listed its tools again.
         elicit: answers questions of servers; None: they are declined.
     """
 
@@ -78,6 +79,7 @@ class McpConnection:
         self._deadlines: set[asyncio.Timeout] = set()
         self._refreshing: asyncio.Task[None] | None = None
         self._changes = 0  # notifications that the tools have changed
+        self._is_stale = False  # the tools could not be listed again
         self.tools: list[types.Tool] = []
 
     @property
@@ -112,6 +114,8 @@ class McpConnection:
         """Ends the connection, and a server that was started."""
         self._client = None
         self._end.set()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
         if self._keeper is not None:
             await asyncio.gather(self._keeper, return_exceptions=True)
 
@@ -219,23 +223,38 @@ class McpConnection:
         """A notification of the server. What follows must not be waited for here: answers come the
         same way."""
         if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
-            self._changes += 1
-            if self._refreshing is None or self._refreshing.done():
-                self._refreshing = asyncio.create_task(self._catch_up())
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self._changes += 1
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._catch_up())
 
     async def _catch_up(self) -> None:
-        """Lists the tools until none have changed meanwhile: once for any number of notifications
-        that have come, for a server may send them without end."""
+        """Lists the tools until none have changed meanwhile, with a pause behind each list: a
+        server may send notifications without end, also one in answer to each list."""
         listed = 0
         while listed != self._changes and self._client is not None:
             listed = self._changes
             await self._refresh(self._client)
+            await asyncio.sleep(LIST_AGAIN)
 
     async def _refresh(self, client: Client) -> None:
+        """Lists the tools once more; those that were listed stay where that fails."""
         try:
-            await self._list_tools(client)
-        except (MCPError, Error) as e:
-            LOG.warning("the tools of the MCP server %s cannot be listed again: %s", self.name, e)
+            async with asyncio.timeout(self._settings.connect_timeout):
+                await self._list_tools(client)
+        except (MCPError, Error, TimeoutError) as e:
+            cause = str(e)
+            if isinstance(e, TimeoutError):
+                cause = f"no answer within {self._settings.connect_timeout:g} s"
+            # One warning until a list succeeds: the server decides how often this happens.
+            level = logging.DEBUG if self._is_stale else logging.WARNING
+            self._is_stale = True
+            message = "the tools of the MCP server %s cannot be listed again: %s"
+            LOG.log(level, message, self.name, cause)
+        else:
+            self._is_stale = False
 
     async def _watch(self, client: Client) -> None:
         """Asks a server for notifications, where it does not send them by itself."""
@@ -246,14 +265,14 @@ class McpConnection:
                 async with client.listen(tools_list_changed=True) as changes:
                     pause = LISTEN_AGAIN[0]
                     async for _ in changes:
-                        await self._refresh(client)
+                        self._note_change()
             except ListenNotSupportedError:
                 return  # it sends them by itself: see `_take_message`
             except (MCPError, SubscriptionLost, TimeoutError):
                 pass
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
-            await self._refresh(client)
+            self._note_change()  # what was missed meanwhile
 
     async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
         with self._stop_clocks():

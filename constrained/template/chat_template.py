@@ -238,7 +238,8 @@ class ChatTemplate:
             compiled = _compile(source)
         self.tree, self.variables = compiled.tree, compiled.variables
         self._template, self._bytes = compiled.template, compiled.bytes
-        # firefunction-v2 reads both, as from llama.cpp. Without `datetime`, `functions` differs.
+        # firefunction-v2 reads both, as llama.cpp gives them. In a template that does not read
+        # `datetime`, `functions` is something else than the text of the tools.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
 
     def measure(self) -> int:

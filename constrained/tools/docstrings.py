@@ -10,17 +10,23 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 
+_NAME = r"(?:\\?\*){0,2}\w+"
+"""Stars of `*args` and `**kwargs`, which Sphinx wants escaped."""
+_NAMES = rf"{_NAME}(?:\s*,\s*{_NAME})*"
 _GOOGLE_HEADER = re.compile(r"(Args|Arguments|Parameters):\s*")
-_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?:\(.*?\))?\s*:\s*(.*)")
+_GOOGLE_ENTRY = re.compile(rf"({_NAMES})\s*(?:\(.*?\)\s*)?:(.*)")
 """`name: text` or `name (type): text`; several names may share a text."""
 _NUMPY_HEADER = re.compile(r"(?:Other )?Parameters\s*")
 _UNDERLINE = re.compile(r"-{3,}\s*")
-_NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?")
+_NUMPY_ENTRY = re.compile(rf"({_NAMES})\s*(?::.*)?")
 """`name`, `name : type`, or several names; the text stands below."""
-_FIELD = re.compile(r"[:@]\w+(?:\s+[^:]*)?:(?:\s.*)?")
-_PARAMETER_FIELD = re.compile(
-    r"[:@](?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\\?\*{0,2}(\w+)\s*:\s*(.*)"
-)
+_PARAMETERS = "param|parameter|arg|argument|key|keyword"
+_OTHERS = "type|raises?|except|exception|returns?|rtype|yields?|ytype|var|ivar|cvar|vartype|meta"
+# One blank, and not any number: what follows takes them, and two that do take quadratic time.
+_FIELD = re.compile(r"[:@]\w+(?:\s[^:]*)?:(?:\s.*)?")
+_KNOWN_FIELD = re.compile(rf"[:@](?:{_PARAMETERS}|{_OTHERS})(?:\s[^:]*)?:(?:\s.*)?")
+"""A field that Sphinx or Epydoc knows; a text may begin with other words between colons."""
+_PARAMETER_FIELD = re.compile(rf"[:@](?:{_PARAMETERS})\s([^:]*):(.*)")
 """`:param name: text` or `:param type name: text`."""
 
 
@@ -30,14 +36,20 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     starts = {number for number, _ in _find_numpy_sections(lines)}
     first: list[str] = []
     for number, line in enumerate(lines):
-        is_header = _GOOGLE_HEADER.fullmatch(line) or _FIELD.fullmatch(line) or number in starts
+        is_header = (
+            _GOOGLE_HEADER.fullmatch(line) or _KNOWN_FIELD.fullmatch(line) or number in starts
+        )
         if is_header or not line.strip():
             break
         first.append(line.strip())
-    texts = _read_fields(lines)
+    styles = [_read_fields(lines)]
     for _, section in _find_numpy_sections(lines):
-        texts |= _read_numpy_entries(section)
-    texts |= _read_google_entries(_find_google_section(lines))
+        styles.append(_read_numpy_entries(section))
+    styles.append(_read_google_entries(_find_google_section(lines)))
+    texts: dict[str, str] = {}
+    for style in styles:
+        for name, described in style.items():
+            texts[name] = described or texts.get(name, "")
     return " ".join(first), texts
 
 
@@ -58,7 +70,7 @@ def _read_google_entries(lines: Sequence[str]) -> dict[str, str]:
         text = line.strip()
         entry = _GOOGLE_ENTRY.fullmatch(text)
         if entry and not is_deeper:
-            names = [name.strip() for name in entry[1].split(",")]
+            names = _read_names(entry[1])
             text = entry[2]
             for name in names:
                 texts[name] = []
@@ -85,25 +97,35 @@ def _read_numpy_entries(lines: Sequence[str]) -> dict[str, str]:
         if entry is None:
             continue
         text = _join(_take_indented(lines[number + 1 :]))
-        for name in entry[1].split(","):
-            texts[name.strip().lstrip("*")] = text
+        for name in _read_names(entry[1]):
+            texts[name] = text
     return texts
+
+
+def _read_names(listed: str) -> list[str]:
+    return [name.strip().lstrip("\\*") for name in listed.split(",")]
 
 
 def _read_fields(lines: Sequence[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for number, line in enumerate(lines):
         field = _PARAMETER_FIELD.fullmatch(line)
-        if field is None:
-            continue
-        further = takewhile(_goes_on, lines[number + 1 :])
-        texts[field[1]] = _join([field[2], *further])
+        words = field[1].split() if field else []
+        if field and words and re.fullmatch(_NAME, words[-1]):
+            further = _take_further(lines[number + 1 :])
+            texts[words[-1].lstrip("\\*")] = _join([field[2], *further])
     return texts
 
 
-def _goes_on(line: str) -> bool:
-    """A line goes on with the field above it."""
-    return bool(line.strip()) and not _FIELD.fullmatch(line)
+def _take_further(lines: Sequence[str]) -> Iterable[str]:
+    """The lines that go on with the text of a field: all in front of the next field, as some leave
+    the indentation out. Below the last field, and behind a blank line, they have to be indented."""
+    for number, line in enumerate(lines):
+        if _FIELD.fullmatch(line):
+            return lines[:number]
+        if not line.strip():
+            break
+    return _take_indented(lines)
 
 
 def _take_indented(lines: Iterable[str]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The commands that the server adds to the command line; entry points of the package.
 
 A module for each command, with `add`, which declares its options. `serve` starts `server_process`;
-`serve_options` has its options and makes the settings of the server from them.
+`serve_options` has its options and makes the settings of the server from them. Start with `serve`.
+`constrained cluster` is in `server.cluster.command`.
 """
 
 from constrained.commands import Command

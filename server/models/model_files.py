@@ -13,17 +13,20 @@ from configparser import Error as IniError
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from constrained.commands import options as shared
 from constrained.commands import request
 from constrained.commands.configuration import ParsedCommand, find_option
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
-from constrained.model.model import Model
 from constrained.model_files.local_models import find_models, measure_files, name_model
 from constrained.remote.address import is_address, read_address
 from constrained.terminal.input import read_text
 from server.models.source import ModelSource
+
+if TYPE_CHECKING:
+    from constrained.model.model import Model
 
 FOR_ALL = "*"
 """The section of presets whose options hold for all models."""
@@ -31,7 +34,7 @@ DEMO = "demo"
 TRUE, FALSE = ("1", "true", "on", "yes", "enabled"), ("0", "false", "off", "no", "disabled")
 
 
-def load_model(options: argparse.Namespace) -> Model:
+def load_model(options: argparse.Namespace) -> "Model":
     """The model that completed options name, with the sampling that they say."""
     model = request.load_model(options)
     model.sampling = shared.read_sampling(options, model.sampling)

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from constrained.model.model import Model
+if TYPE_CHECKING:
+    from constrained.model.model import Model
 
 LATEST = ":latest"
 """What Ollama's clients put behind the name of a model that has no tag."""
@@ -25,7 +27,7 @@ class ModelSource:
     """
 
     name: str
-    load: Callable[[], Model]
+    load: "Callable[[], Model]"
     aliases: tuple[str, ...] = ()
     file_bytes: int = 0
     path: Path | None = None

@@ -13,6 +13,7 @@ import pytest
 import constrained
 
 HEAVY = {"llama_cpp", "llguidance", "pydantic", "jinja2", "numpy", "rich", "asyncio"}
+HEAVY.add("constrained.model.model")
 LIST = f"""
 import sys
 {{}}
@@ -34,6 +35,7 @@ def test_the_package_is_light():
     assert "llama_cpp" not in loaded_by("from constrained.cli import main; main(['check'])")
     parse = "from constrained.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
     assert HEAVY.isdisjoint(loaded_by(parse))
+    assert loaded_by("import server.cluster.command") == []  # its options, by each start
 
 
 def test_public_names():

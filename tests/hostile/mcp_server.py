@@ -1,5 +1,6 @@
 """An MCP server that means harm: its tool `flood` says very often that its tools have changed;
-`lists` tells how often it was asked for them since."""
+`lists` tells how often it was asked for them since. Behind `lose` it does not answer the next list,
+and behind `quarrel` it refuses each list, and says that its tools have changed."""
 
 import json
 import sys
@@ -7,7 +8,9 @@ from typing import Any
 
 FLOOD = 3_000  # notifications
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+TOOLS = ["flood", "lists", "lose", "quarrel", "add"]
 lists = 0
+loses = quarrels = False
 
 
 def send(message: dict[str, Any]) -> None:
@@ -28,14 +31,25 @@ for line in sys.stdin:
             }
         case "tools/list":
             lists += 1
-            names = ("flood", "lists")
+            if loses:
+                loses = False
+                continue
+            if quarrels:
+                send({"id": request["id"], "error": {"code": -32603, "message": "not now"}})
+                send(CHANGED)
+                continue
             result = {
-                "tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+                "tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
             }
         case "tools/call":
-            if request["params"]["name"] == "flood":
+            name = request["params"]["name"]
+            if name != "lists":
                 lists = 0
-                print(f"{json.dumps(CHANGED)}\n" * FLOOD, end="", flush=True)
+                loses, quarrels = name == "lose", name == "quarrel"
+                if name == "add":
+                    TOOLS.append("added")
+                times = FLOOD if name == "flood" else 1
+                print(f"{json.dumps(CHANGED)}\n" * times, end="", flush=True)
             result = {"content": [{"type": "text", "text": str(lists)}]}
         case _:
             send({"id": request["id"], "error": {"code": -32601, "message": "unknown"}})

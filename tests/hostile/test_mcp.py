@@ -1,7 +1,11 @@
 """MCP servers that send more than anybody has asked for."""
 
 import asyncio
+import logging
 import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,21 +21,87 @@ from constrained.mcp.connection import (
 from constrained.mcp.server import ServerCommand
 
 SERVER = Path(__file__).with_name("mcp_server.py")
+PAUSE = "constrained.mcp.connection.LIST_AGAIN"
+WAIT = 20  # seconds, for what comes at once
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[McpConnection]:
+    server = ServerCommand(sys.executable, (str(SERVER),))
+    connection = McpConnection(server, ConnectionSettings())
+    await connection.open()
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def wait_for(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT
+    while not is_so():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.005)
 
 
 def test_a_flood_of_changes_is_one_change() -> None:
     async def count_lists() -> str:
-        server = ServerCommand(sys.executable, (str(SERVER),))
-        connection = McpConnection(server, ConnectionSettings())
-        await connection.open()
-        try:
+        async with connected() as connection:
             await connection.call("flood", {})
             return (await connection.call("lists", {})).text
-        finally:
-            await connection.close()
 
     # The answer to the first list comes behind the flood, so there is one more at most.
     assert int(asyncio.run(count_lists())) <= 2
+
+
+def test_a_list_that_is_not_answered_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(PAUSE, 0.01)
+
+    async def lose_a_list() -> None:
+        async with connected() as connection:
+            patient = connection._settings
+            connection._settings = ConnectionSettings(connect_timeout=0.05)
+            await connection.call("lose", {})
+            await wait_for(lambda: bool(caplog.records))
+            connection._settings = patient
+            await connection.call("add", {})
+            await wait_for(lambda: connection.tools[-1].name == "added")
+
+    asyncio.run(lose_a_list())
+    assert "no answer within 0.05 s" in caplog.messages[0]
+
+
+def test_a_server_that_notifies_behind_each_list_is_given_a_pause(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(PAUSE, 600)
+
+    async def count_lists() -> str:
+        async with connected() as connection:
+            await connection.call("quarrel", {})
+            await wait_for(lambda: bool(caplog.records))
+            for _ in range(20):  # an answer comes behind a notification, if there was a list
+                await connection.call("lists", {})
+            return (await connection.call("lists", {})).text
+
+    assert asyncio.run(count_lists()) == "1"
+
+
+def test_a_server_that_refuses_each_list_is_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(PAUSE, 0)
+
+    async def quarrel() -> None:
+        async with connected() as connection:
+            caplog.set_level(logging.DEBUG, "constrained.mcp.connection")
+            await connection.call("quarrel", {})
+            await wait_for(lambda: len(caplog.records) > 3)
+
+    asyncio.run(quarrel())
+    levels = [record.levelno for record in caplog.records]
+    assert levels.count(logging.WARNING) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ write it that translate from Anthropic's."""
 from collections.abc import Mapping
 from typing import Any
 
+from constrained.messages import REASONING_NAMES, find_reasoning_name
+from server.errors import HttpError
 from server.turns.request_checks import list_texts, read_text_parts
 
 NO_TEXT = {"type": "text", "text": ""}
@@ -30,6 +32,25 @@ def separate_reasoning(content: list[Any], where: str) -> tuple[Any, str]:
     read = read_text_parts(others, where)
     texts = [part for number, part in enumerate(read) if number not in reasoning]
     return texts or "", "".join(reasoning.values())
+
+
+def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None:
+    """Puts the reasoning of its parts beside the content of a message.
+
+    Args:
+        message: changed.
+        reasoning: of its parts.
+        where: the JSON pointer to it.
+
+    Raises:
+        HttpError: there is other reasoning beside the content; says where.
+    """
+    for name in REASONING_NAMES:
+        beside = message.get(name)
+        if beside and beside != reasoning:
+            text = f"{name} and the parts of the content have different reasoning: leave one out"
+            raise HttpError(400, text, "invalid_value", where=f"{where}/{name}")
+    message[find_reasoning_name(message)] = reasoning
 
 
 def _read_reasoning(part: Any, where: str) -> str | None:

@@ -12,7 +12,7 @@ from pydantic import Field
 from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.dialects.chat.functions import read_function_messages, translate_function_call
-from server.dialects.chat.reasoning_parts import separate_reasoning
+from server.dialects.chat.reasoning_parts import place_reasoning, separate_reasoning
 from server.errors import HttpError
 from server.settings import ReasoningField
 from server.turns.fields.common_fields import ReplyChoiceFields
@@ -226,15 +226,15 @@ def _read_message(message: Json, number: int) -> Json:
     of functions.
 
     Raises:
-        HttpError: a part of it is neither text nor reasoning.
+        HttpError: a part of it is neither text nor reasoning, or there is other reasoning beside.
     """
     read = dict(message)
     content = message.get("content")
     where = f"/messages/{number}/content"
     if message.get("role") == "assistant" and isinstance(content, list):
         read["content"], reasoning = separate_reasoning(content, where)
-        if reasoning and read.get("reasoning_content") is None:
-            read["reasoning_content"] = reasoning
+        if reasoning:
+            place_reasoning(read, reasoning, f"/messages/{number}")
     else:
         read["content"] = read_text_parts(content, where)
     calls = message.get("tool_calls")

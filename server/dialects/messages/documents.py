@@ -54,12 +54,34 @@ def _read_document(block: Mapping[str, Any], where: str) -> Json:
 def _read_texts(block: Mapping[str, Any], where: str) -> Sequence[str]:
     """What a document, or a search result, holds."""
     if block["type"] == "search_result":
-        return list_texts(read_text_parts(block.get("content"), f"{where}/content") or "")
+        return _list_texts(block.get("content"), f"{where}/content")
     match block.get("source"):
         case {"type": "text", "data": str(text)}:
             return [text]
         case {"type": "content", "content": content}:
-            return list_texts(read_text_parts(content, f"{where}/source/content") or "")
+            return _list_texts(content, f"{where}/source/content")
         case _:
             message = f"a block of type 'document' that is no text {UNREADABLE}"
             raise HttpError(400, message, "unsupported_content", where=where)
+
+
+def _list_texts(content: Any, where: str) -> Sequence[str]:
+    if content is None:
+        raise HttpError(400, "there is no content", "invalid_value", where=where)
+    return list_texts(read_text_parts(content, where))
+
+
+def wants_citations(messages: Sequence[Any]) -> bool:
+    """True if a document of a conversation is to be cited, which no model here does."""
+    return any(map(_is_cited, messages))
+
+
+def _is_cited(block: Any) -> bool:
+    """True of a document with citations, and of a message or a result that holds one."""
+    match block:
+        case {"type": "document" | "search_result", "citations": {"enabled": True}}:
+            return True
+        case {"content": list(parts)}:
+            return any(map(_is_cited, parts))
+        case _:
+            return False

@@ -17,6 +17,7 @@ from constrained.job import Job, limit_identical
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.dialects.messages.deferred_tools import SEARCHES, DeferredTools, read_deferred
+from server.dialects.messages.documents import wants_citations
 from server.dialects.messages.mcp_servers import TOOLSET, read_wishes
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, ServerWish
@@ -204,7 +205,10 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             # The SDK sends the whole conversation when it reads this code.
             message = "this server keeps no threads: send the whole conversation"
             raise HttpError(400, message, "thread_unsupported_request", where="/thread")
-        return find_ignored(extra, HARMLESS)
+        ignored = find_ignored(extra, HARMLESS)
+        if wants_citations(self.messages):
+            return (*ignored, "citations")
+        return ignored
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
         """Numbers of first messages behind which there is a breakpoint, the smallest first. A

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from constrained.tools.docstrings import read_docstring
@@ -136,7 +138,35 @@ def test_a_docstring_of_fields(sign: str) -> None:
         ("One: two.\n---", ("One: two. ---", {})),
         (":class:`Weather` of a city.", (":class:`Weather` of a city.", {})),
         ("Parameters\nof it.", ("Parameters of it.", {})),
+        (":note: Reads.\n:param x: an x", (":note: Reads.", {"x": "an x"})),
+        ("@team: reads.\n\nMore.", ("@team: reads.", {})),
     ],
 )
 def test_where_the_first_paragraph_ends(text: str, expected: tuple[str, dict[str, str]]) -> None:
     assert read_docstring(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\nArgs:\n  \\*args: all\n  \\*\\*more, x: the rest", {"args": "all", "more": "the rest"}),
+        ("Parameters\n---\n\\*args, \\**more : int\n  all", {"args": "all", "more": "all"}),
+        (":param \\*args: all\n:param dict \\*\\*more: rest", {"args": "all", "more": "rest"}),
+        (":param x: an x\nMore about it.", {"x": "an x"}),
+        (":param x: an x\n  or two\n\n  or three\nMore.", {"x": "an x or two or three"}),
+        (":param x: an x\n\nParameters\n---\nx : int", {"x": "an x"}),
+        (":param x: an x\n\nArgs:\n  x:", {"x": "an x"}),
+    ],
+)
+def test_names_and_texts(text: str, expected: dict[str, str]) -> None:
+    _, texts = read_docstring(text)
+    assert expected.items() <= texts.items()
+
+
+@pytest.mark.parametrize(
+    "line", [":param", ":param x", "x", "@type x", "Args:\n  x", "Args:\n  x ("]
+)
+def test_blanks_take_linear_time(line: str) -> None:
+    start = time.thread_time()  # of this thread alone, however busy the machine is
+    read_docstring(f"\n{line}{' ' * 20_000}!")
+    assert time.thread_time() - start < 1  # quadratic time takes 2 to 18 seconds

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from server.dialects.chat.reasoning_parts import separate_reasoning
+from constrained.messages import REASONING_NAMES, read_reasoning
+from server.dialects.chat.reasoning_parts import place_reasoning, separate_reasoning
 from server.errors import HttpError
 from tests.server.running_server import Json
 
@@ -47,3 +48,26 @@ def test_what_is_neither_is_refused_at_its_place(part: Any, place: str) -> None:
     with pytest.raises(HttpError) as caught:
         separate_reasoning([{"type": "reasoning", "text": "Hm."}, part], WHERE)
     assert caught.value.where == WHERE + place
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {},
+        {"reasoning_content": ""},
+        {"thinking": "", "reasoning": None},
+        {"reasoning": "Hm."},
+        {"reasoning_content": "", "reasoning": "Hm."},
+    ],
+)
+def test_reasoning_of_parts_is_that_of_the_message(beside: Json) -> None:
+    message = {"role": "assistant", **beside}
+    place_reasoning(message, "Hm.", "/messages/1")
+    assert read_reasoning(message) == "Hm."
+
+
+@pytest.mark.parametrize("name", REASONING_NAMES)
+def test_other_reasoning_beside_the_parts_is_refused(name: str) -> None:
+    with pytest.raises(HttpError, match="different reasoning") as caught:
+        place_reasoning({"role": "assistant", name: "Other"}, "Hm.", "/messages/1")
+    assert caught.value.where == f"/messages/1/{name}"

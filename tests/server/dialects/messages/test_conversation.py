@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from server.dialects.messages.conversation import read_conversation
+from server.dialects.messages.documents import wants_citations
 from server.errors import HttpError
 
 Json = dict[str, Any]
@@ -142,6 +143,7 @@ def test_a_last_turn_of_the_assistant_goes_on() -> None:
 
 
 PAGE = {"type": "document", "title": "Paris", "context": "of 1900", "citations": None}
+EMPTY = {"type": "content", "content": None}
 FOUND = {"type": "search_result", "source": "https://a.example/", "title": "Rome"}
 DOCUMENTS: list[tuple[Json, str]] = [
     ({**PAGE, "source": {"type": "text", "data": "A city."}}, "Title: Paris\nContext: of 1900\n"),
@@ -161,6 +163,14 @@ def test_documents_that_are_text_are_read(document: Json, head: str) -> None:
     assert answer["content"] == shown
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_documents_that_are_to_be_cited(enabled: bool) -> None:
+    cited = {**PAGE, "citations": {"enabled": enabled}}
+    assert wants_citations([user("Hi"), user(text("a"), cited)]) == enabled
+    assert wants_citations([user(result([text("a"), cited]))]) == enabled
+    assert not wants_citations([user(text("a"), PAGE)])
+
+
 REFUSED: list[tuple[Json, str, str]] = [
     ({"content": "Hi"}, "/role", "no role"),
     ({"role": "tool", "content": "Hi"}, "/role", "'tool'"),
@@ -171,6 +181,10 @@ REFUSED: list[tuple[Json, str, str]] = [
     (user({**PAGE, "source": {"type": "base64"}}), "/content/0", "no text"),
     (user({**PAGE, "title": 1}), "/content/0/title", "text"),
     (user({**FOUND, "content": [{"type": "image"}]}), "/content/0/content/0", "'image'"),
+    (user(FOUND), "/content/0/content", "no content"),
+    (user({**FOUND, "content": None}), "/content/0/content", "no content"),
+    (user({**PAGE, "source": {"type": "content"}}), "/content/0", "no text"),
+    (user({**PAGE, "source": EMPTY}), "/content/0/source/content", "no content"),
     (user({**PAGE, "source": {"type": "base64"}}), "/content/0", "no text"),
     (user({**PAGE, "title": 1}), "/content/0/title", "text"),
     (user({**FOUND, "content": [{"type": "image"}]}), "/content/0/content/0", "'image'"),

@@ -243,6 +243,10 @@ def test_unknown_fields_are_named(plain: httpx.Client) -> None:
     assert response.headers["x-ignored-fields"] == "frobnicate"
     assert response.json()["constrained"] == {"ignored_fields": ["frobnicate"]}
     assert plain.post(COUNT, json=body).headers["x-ignored-fields"] == "frobnicate"
+    page = {"type": "document", "source": {"type": "text", "data": "A"}}
+    cited = {"role": "user", "content": [{**page, "citations": {"enabled": True}}]}
+    body |= {"messages": [cited]}
+    assert plain.post(PATH, json=body).headers["x-ignored-fields"] == "frobnicate, citations"
 
 
 def test_a_refused_tool_is_named(painter: httpx.Client) -> None:

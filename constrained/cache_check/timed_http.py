@@ -1,0 +1,127 @@
+"""Requests by HTTP whose whole reply has a time limit, and a limit of bytes."""
+
+import socket
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from constrained.errors import DeadlineError, RequestError
+
+_MOST_BYTES = 16 * 2**20  # of a reply
+
+
+@dataclass(frozen=True)
+class ReceivedReply:
+    """What a server has answered.
+
+    Args:
+        status: of HTTP.
+        text: the body.
+    """
+
+    status: int
+    text: str
+
+
+class _ReplyTimer:
+    """Ends the connections of a request once its time is over.
+
+    A client of HTTP bounds the time between two pieces of a reply alone, and a head, or a length in
+    front of a chunk, may come in any number of pieces before anybody looks at a clock.
+    """
+
+    def __init__(self, seconds: float):
+        self.is_over = False
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> "_ReplyTimer":
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Notes the connections that are opened; the `trace` of httpcore."""
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            with self._lock:
+                self._sockets.append(info["return_value"].get_extra_info("socket"))
+                if self.is_over:
+                    self._shut()
+
+    def _end(self) -> None:
+        with self._lock:
+            self.is_over = True
+            self._shut()
+
+    def _shut(self) -> None:
+        """What waits for one of the sockets reads its end. That is not so where one is closed."""
+        for each in self._sockets:
+            with suppress(OSError):
+                # Not that of a socket with TLS, which takes the encryption away from a reader.
+                socket.socket.shutdown(each, socket.SHUT_RDWR)
+
+
+def send_in_time(
+    client: httpx.Client, url: str, body: Mapping[str, Any] | None = None, *, seconds: float
+) -> ReceivedReply:
+    """The reply to a request: to a POST with a body of JSON, or to a GET.
+
+    Args:
+        client: sends it.
+        url: of what is asked for.
+        body: None: there is none.
+        seconds: that the reply has, from the first to the last byte.
+
+    Raises:
+        DeadlineError: it took longer.
+        RequestError: there is none, or it has more than 16 MiB.
+    """
+    late = f"{url} took more than {seconds} s"
+    with _ReplyTimer(seconds) as timer:
+        try:
+            answer = _receive(client, url, body, seconds=seconds, timer=timer)
+        except httpx.TimeoutException as e:
+            raise DeadlineError(late) from e
+        except (httpx.HTTPError, httpx.InvalidURL) as e:
+            if timer.is_over:
+                raise DeadlineError(late) from e
+            hint = "Start the server, and check host and port"
+            raise RequestError(f"{url} cannot be reached: {e}", hint=hint) from e
+        if timer.is_over:  # what was read may be a part of a reply
+            raise DeadlineError(late)
+        return answer
+
+
+def _receive(
+    client: httpx.Client,
+    url: str,
+    body: Mapping[str, Any] | None,
+    *,
+    seconds: float,
+    timer: _ReplyTimer,
+) -> ReceivedReply:
+    request = client.build_request(
+        "GET" if body is None else "POST",
+        url,
+        json=body,
+        timeout=seconds,
+        extensions={"trace": timer.trace},
+    )
+    response = client.send(request, stream=True)
+    try:
+        received = bytearray()
+        for piece in response.iter_bytes():
+            received += piece
+            if len(received) > _MOST_BYTES:
+                raise RequestError(f"{url} answers with more than {_MOST_BYTES} bytes")
+    finally:
+        response.close()
+    return ReceivedReply(response.status_code, received.decode("utf-8", "replace"))
