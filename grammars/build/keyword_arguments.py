@@ -11,6 +11,7 @@ from functools import cached_property
 
 from grammars.build.values import StyledStrings, Values, match_texts, write_text
 from grammars.errors import SchemaError
+from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.nodes import (
     EMPTY,
     ZERO,
@@ -21,13 +22,14 @@ from grammars.ir.nodes import (
     choice,
     guarded,
     intersection,
+    optional,
     sequence,
     unlike,
 )
 from grammars.regex.texts import Texts
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import ALWAYS, KEEP, Condition
-from grammars.schema.members import Unordered, arrange
+from grammars.schema.members import KeyOrder, Unordered, arrange
 from grammars.schema.nodes import Extra, Node, Object, Property, Schema, String, escape
 from grammars.spelling.json_call import BLANK
 from grammars.spelling.keyword_arguments import (
@@ -159,6 +161,37 @@ class KeywordRules:
         return self.builder.define(choice(options), "finished")
 
 
+def _merge_ends(
+    ways: Sequence[ChainContinuation], builder: GrammarBuilder
+) -> Sequence[ChainContinuation]:
+    """The ways in which a raw string ends, none of which begins with another one.
+
+    A text that ends at once (lazy) is over at the shortest of its ends: `')</run>` in front of
+    another call is taken for the end of the turn, and the call behind it would be refused.
+    """
+    merged: list[ChainContinuation] = []
+    for way in ways:
+        longer = [other for other in ways if _goes_on(way, other)]
+        if any(_goes_on(other, way) for other in ways):
+            continue
+        rests: list[Expression] = []
+        for other in longer:
+            rests.append(sequence(builder.fixed(other.text[len(way.text) :]), other.rest))
+        if rests and way.rest == EMPTY:
+            way = replace(way, rest=optional(choice(rests)))
+        elif rests:
+            way = replace(way, rest=choice([way.rest, *rests]))
+        merged.append(way)
+    return merged
+
+
+def _goes_on(way: ChainContinuation, other: ChainContinuation) -> bool:
+    """True if another way begins with all of this one."""
+    is_longer = len(other.text) > len(way.text) and other.text.startswith(way.text)
+    has_keys = way.keys is not None or other.keys is not None
+    return is_longer and not has_keys and other.condition == way.condition
+
+
 class _Arguments:
     """The arguments of one tool, and what follows them."""
 
@@ -175,6 +208,8 @@ class _Arguments:
         properties = [declared for declared in ordered if self._can_write(declared)]
         extras = self._find_extras(node)
         order = self._calls.values.order
+        if extras and self._hole.sorted_keys:  # they stand between the declared ones, too
+            order = KeyOrder.ANY
         members = arrange(properties, bool(extras), node.presence, order)
         if isinstance(members, Unordered) and members.may_go_on(members.start):
             return self._write_unordered(extras, properties, members)
@@ -256,7 +291,8 @@ class _Arguments:
             options.append(sequence(value.whole, RuleReference("follow", KEEP)))
         if value.raw is not None:
             options.append(sequence(Literal(self._hole.quote), RuleReference(f"raw_{hint}", KEEP)))
-            ended = [(sequence(self._end(value.raw, w), w.rest), w.condition) for w in ways]
+            ends = _merge_ends(ways, self._builder)
+            ended = [(sequence(self._end(value.raw, w), w.rest), w.condition) for w in ends]
             bodies[f"raw_{hint}"] = guarded(ended)
         return {hint: choice(options), **bodies}
 
@@ -338,7 +374,8 @@ class _Arguments:
             follow = self._builder.define(self._follow(ways), "follow")
             options.append(sequence(value.whole, follow))
         if value.raw is not None:
-            ended = [sequence(self._end(value.raw, way), way.rest) for way in ways]
+            ends = _merge_ends(ways, self._builder)
+            ended = [sequence(self._end(value.raw, way), way.rest) for way in ends]
             options.append(sequence(Literal(self._hole.quote), choice(ended)))
         return self._builder.define(choice(options), "value")
 
