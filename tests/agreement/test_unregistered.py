@@ -13,6 +13,7 @@ from grammars.errors import PolicyError
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
 from grammars.render import render
+from grammars.schema.members import KeyOrder
 from grammars.turn import Choice, JsonAnswer, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
@@ -567,3 +568,23 @@ def test_an_answer_may_not_be_taken_for_a_list_of_calls() -> None:
         with pytest.raises(PolicyError, match="a list could be read as a list of calls") as info:
             build_turn(BARE_LIST, [PING], answer(schema))
         assert info.value.where == "/response_format"
+
+
+def test_a_raw_string_may_end_in_front_of_another_call() -> None:
+    """Its end is the beginning of that of a string with a call behind it."""
+    schema = lower({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
+    call = "<run>get.call(a='it''s')</run>"
+    held = Masked(TAGGED_PYTHON, (Tool("get", schema),), Policy(Choice.REQUIRED), State())
+    for text in (call, f"{call}\n{call}", f"{call}\n{call}\n{call}"):
+        assert held.accepts(text)
+
+
+def test_undeclared_arguments_are_sorted_among_the_declared() -> None:
+    hole = KeywordArguments(sorted_keys=True)
+    schema = lower(
+        {"properties": {"m": {"type": "integer"}}, "additionalProperties": {"type": "integer"}}
+    )
+    policy = Policy(Choice.REQUIRED, key_order=KeyOrder.SCHEMA)
+    held = Masked(in_python("sorted", hole), (Tool("get", schema),), policy, State())
+    for arguments in ("a=1, m=2", "m=2, z=1", "a=1, m=2, z=3"):
+        assert held.accepts(f"<calls>[get({arguments})]</calls>")
