@@ -173,7 +173,7 @@ def test_a_value_that_is_written_again():
 def test_a_call_that_was_cut_while_it_was_held_back():
     with wishing(BAD) as model:
         turn = model.compile(Job([{"role": "user", "content": "Hi"}], [CONNECT]))
-        turn.__dict__["reserve"] = None  # no ending is known
+        turn.__dict__["make_reserve"] = None  # no ending is known
         stream = model.stream_turn(turn, sampling=GREEDY, logprobs=0, max_tokens=len(BAD) - 22)
         told = list(stream)
         assert isinstance(told[-1], CallCut)
