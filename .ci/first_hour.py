@@ -252,7 +252,7 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
     ):
         name.symlink_to(demo)
     tools, row = [one.code for page, one in blocks if (page, one.language) == ("cli", "json")]
-    [models_ini] = [one.code for _, one in blocks if one.language == "ini"]
+    [models_ini] = [one.code for page, one in blocks if (page, one.language) == ("server", "ini")]
     template = (ROOT / "examples/templates/hermes.jinja").read_text("utf-8")
     request = {
         "custom_id": "1",
