@@ -125,8 +125,9 @@ class ChatClient:
             answer = self._send("/v1/models").get("data")
         except RefusedError as e:  # not all servers list their models
             raise RequestError(e.message, hint="Name the model by --model") from e
+        listed: list[Any] = answer if isinstance(answer, list) else []
         names: list[str] = []
-        for item in answer if isinstance(answer, list) else ():
+        for item in listed:
             if isinstance(item, dict) and isinstance(item.get("id"), str):
                 names.append(item["id"])
         if len(names) != 1:

@@ -85,6 +85,16 @@ async def stream(
     return events, await under_way.result()
 
 
+def ask_front(fleet: KillableFleet) -> Reply:
+    """The reply to a request with a tool, through a front of its own."""
+
+    async def ask() -> Reply:
+        front = make_front(fleet)
+        return (await stream(front, front.compile(Job(MESSAGES, [TOOL]))))[1]
+
+    return asyncio.run(ask())
+
+
 @settings(max_examples=8)
 @given(
     kill_after=st.none() | st.integers(0, 60),
@@ -129,11 +139,7 @@ def test_a_replica_that_says_nothing_is_left(
     monkeypatch.setattr(engine_replica, "ALIVE_SECONDS", 0.1)
     replicas.kill_after, replicas.hangs = 7, True
 
-    async def ask() -> Reply:
-        front = make_front(replicas)
-        return (await stream(front, front.compile(Job(MESSAGES, [TOOL]))))[1]
-
-    reply = asyncio.run(ask())
+    reply = ask_front(replicas)
     turn = local.compile(Job(MESSAGES, [TOOL]))
     assert reply.text == local.complete([turn], **OPTIONS)[0].text
     assert replicas.orders[0][0] in replicas.orders[1][1].avoid
@@ -143,11 +149,7 @@ def test_a_turn_goes_on_as_long_as_it_gets_further(local: Model, replicas: Killa
     bring_back(replicas)
     replicas.kill_after, replicas.kills = 5, 2 * MOST_REPLICAS
 
-    async def ask() -> Reply:
-        front = make_front(replicas)
-        return (await stream(front, front.compile(Job(MESSAGES, [TOOL]))))[1]
-
-    reply = asyncio.run(ask())
+    reply = ask_front(replicas)
     turn = local.compile(Job(MESSAGES, [TOOL]))
     assert reply.text == local.complete([turn], **OPTIONS)[0].text
     assert len(reply.resumed) == 2 * MOST_REPLICAS
@@ -157,12 +159,8 @@ def test_a_turn_that_ends_its_replicas_ends_few(replicas: KillableFleet) -> None
     bring_back(replicas)
     replicas.kill_after, replicas.kills = 1, 100
 
-    async def ask() -> None:
-        front = make_front(replicas)
-        await stream(front, front.compile(Job(MESSAGES, [TOOL])))
-
     with pytest.raises(ModelError, match="no replica could finish the turn"):
-        asyncio.run(ask())
+        ask_front(replicas)
     assert len(replicas.orders) == MOST_REPLICAS
 
 
