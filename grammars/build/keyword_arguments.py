@@ -29,7 +29,7 @@ from grammars.ir.nodes import (
 from grammars.regex.texts import Texts
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import ALWAYS, KEEP, Condition
-from grammars.schema.members import KeyOrder, Unordered, arrange
+from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import Extra, Node, Object, Property, Schema, String, escape
 from grammars.spelling.json_call import BLANK
 from grammars.spelling.keyword_arguments import (
@@ -40,7 +40,7 @@ from grammars.spelling.keyword_arguments import (
     is_key,
     spell_fixed,
 )
-from grammars.spelling.parts import sort_properties
+from grammars.spelling.parts import order_members, sort_properties
 from grammars.spelling.python_values import sort_kinds
 from grammars.spelling.quoted import find_strings
 from grammars.turn import Tool
@@ -207,9 +207,7 @@ class _Arguments:
         ordered = sort_properties(node, self._hole)
         properties = [declared for declared in ordered if self._can_write(declared)]
         extras = self._find_extras(node)
-        order = self._calls.values.order
-        if extras and self._hole.sorted_keys:  # they stand between the declared ones, too
-            order = KeyOrder.ANY
+        order = order_members(self._hole, self._calls.values.order, extra=bool(extras))
         members = arrange(properties, bool(extras), node.presence, order)
         if isinstance(members, Unordered) and members.may_go_on(members.start):
             return self._write_unordered(extras, properties, members)

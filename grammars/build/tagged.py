@@ -32,7 +32,7 @@ from grammars.ir.nodes import (
 )
 from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import KEEP, NEVER, Condition, both, negate
-from grammars.schema.members import KeyOrder, Unordered, arrange
+from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import (
     AnyValue,
     Boolean,
@@ -51,7 +51,7 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.schema.text_members import TextMembers, find_texts
-from grammars.spelling.parts import sort_properties
+from grammars.spelling.parts import order_members, sort_properties
 from grammars.spelling.tagged import (
     CONTAINER,
     admits_any_text,
@@ -122,9 +122,7 @@ class TaggedRules:
         ordered = sort_properties(node, self._tags)
         properties = tuple([p for p in ordered if self._can_write(p, definitions)])
         extras = self._find_extras(node, definitions)
-        order = self._order
-        if extras and self._tags.sorted_keys:  # they stand between the declared ones, too
-            order = KeyOrder.ANY
+        order = order_members(self._tags, self._order, extra=bool(extras))
         members = arrange(properties, bool(extras), node.presence, order)
         node = replace(node, properties=properties, additional=None, patterned=extras)
         if not isinstance(members, Unordered):

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from grammars.schema.members import KeyOrder
 from grammars.schema.nodes import Array, Constant, Json, Node, Object, Property
 from grammars.spelling.styles import Sorting, sort_keys
 
@@ -10,6 +11,12 @@ def sort_properties(node: Object, style: Sorting) -> tuple[Property, ...]:
     """The properties in the order in which they are written."""
     by_key = {p.key: p for p in node.properties}
     return tuple(by_key[key] for key in sort_keys(by_key, style))
+
+
+def order_members(hole: Sorting, order: KeyOrder, *, extra: bool) -> KeyOrder:
+    """In which order arguments can be written: where they are sorted, undeclared ones (`extra`)
+    stand between the declared ones, which only any order admits."""
+    return KeyOrder.ANY if extra and hole.sorted_keys else order
 
 
 def take_apart(value: Json) -> Node:
