@@ -38,7 +38,7 @@ LONGEST_PERIOD = 64  # tokens
 FEWEST_PERIODS = 3
 FEWEST_TOKENS = 16  # of a loop, however few are left
 EARLY = 3  # a loop that may need more and more tokens to end is examined at this part of its bound
-MOST_IN_VAIN = 2  # loops after which the rest was not shorter
+MAX_FUTILE_LOOPS = 2  # loops after which the rest was not shorter
 LAST_TOKENS = 4 * FEWEST_TOKENS  # besides the rest; with fewer, a turn that had loops ends
 
 
@@ -65,7 +65,7 @@ class Endings(Protocol):
     def complete(self, text: str, room: int | None = None) -> str | TooLong | None: ...
 
     def find_departure(
-        self, text: str, cycle: str, *, since: Sequence[int] = (), most_left: int | None = None
+        self, text: str, cycle: str, *, since: Sequence[int] = (), max_left: int | None = None
     ) -> str | None: ...
 
     def count_cycles(self, text: str, cycle: str, most: int) -> int | None: ...
@@ -423,17 +423,17 @@ class EndlessValues(TurnPart):
         cycle = _read(text[len(texts[0]) :])
         since = [len(_read(text[: departure.size])) for departure in self._departed]
         find = partial(self._get_endings().find_departure, _read(text), cycle, since=since)
-        most_left = max(0, len(ending) - growth * (loop.length // loop.period))
+        max_left = max(0, len(ending) - growth * (loop.length // loop.period))
         tokens_left = turn.limit - self._seen - len(self._vocabulary.encode(ending))
         if self._departed and tokens_left < LAST_TOKENS:
-            most_left = 0
-        departure = find(most_left=most_left)
+            max_left = 0
+        departure = find(max_left=max_left)
         if departure is None:
             return None
-        most_left = len(ending) - len(departure)
-        in_vain = [earlier.left for earlier in self._departed if earlier.left <= most_left]
-        if len(in_vain) >= MOST_IN_VAIN:
-            departure = find(most_left=max(0, min(in_vain) - 1))
+        max_left = len(ending) - len(departure)
+        in_vain = [earlier.left for earlier in self._departed if earlier.left <= max_left]
+        if len(in_vain) >= MAX_FUTILE_LOOPS:
+            departure = find(max_left=max(0, min(in_vain) - 1))
             if departure is None:
                 return None
         ended = EndedValue(turn.transcript.find_place(), self._seen)

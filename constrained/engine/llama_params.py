@@ -28,7 +28,7 @@ LOAD_MODES = {(True, False): -1, (False, False): 0, (False, True): 2, (True, Tru
 """By `mmap` and `mlock`; -1 maps the file unless a device cannot read what is mapped."""
 BITS = {"f32": 32, "q4_0": 5, "q4_1": 5, "q5_0": 6, "q5_1": 6, "q8_0": 9, "iq4_nl": 5}
 """Bits of a number in a context, scales included, rounded up; 16 for the others."""
-MOST_MEMORY = 0.8  # of what is free: contexts that each sequence has for itself leave the rest
+MAX_MEMORY = 0.8  # of what is free: contexts that each sequence has for itself leave the rest
 UNASKED_MEMORY = 0.5  # of what is free: a context whose length nobody asked for takes no more
 UNASKED_LENGTH = 65_536
 """Tokens of a sequence, at most, where nobody asks for a length: llama.cpp allocates and clears a
@@ -94,7 +94,7 @@ def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
     separate = ContextSize(length, length * needs.sequences)
     if needs.sequences == 1 or needs.memory is None:
         return separate
-    if needs.measure(separate) <= MOST_MEMORY * needs.memory:
+    if needs.measure(separate) <= MAX_MEMORY * needs.memory:
         return separate
     return ContextSize(length, length, is_shared=True)
 

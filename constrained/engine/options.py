@@ -10,15 +10,15 @@ from constrained.errors import RequestError
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
 SplitMode = Literal["none", "layer", "row"]
 
-MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
-MOST_WAITING = 1024  # requests, where nothing else is said
+MAX_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
+MAX_WAITING = 1024  # requests, where nothing else is said
 CACHE_RAM = 1024  # MiB of memory for cached prompts
 UINT32, INT32 = 2**32 - 1, 2**31 - 1
 LIMITS = {
     "context_length": (0, UINT32),
     "sequences": (1, UINT32),
-    "threads": (0, MOST_THREADS),
-    "threads_batch": (0, MOST_THREADS),
+    "threads": (0, MAX_THREADS),
+    "threads_batch": (0, MAX_THREADS),
     "batch_size": (1, INT32),
     "ubatch_size": (1, INT32),
     "gpu_layers": (-1, INT32),

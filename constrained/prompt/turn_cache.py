@@ -30,10 +30,10 @@ from grammars.byte_cache import CacheSize, Room, measure_bytes
 from grammars.long_json import pack_key
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
-MOST_TOKENS = 4_000_000  # 16 MB
+MAX_TOKENS = 4_000_000  # 16 MB
 TOKEN_BYTES = 4
 OVERHEAD = 512  # tokens: the room that a turn takes, besides its own
-MOST_PATHS = 8  # ways to read a conversation, where several turns said the same
+MAX_PATHS = 8  # ways to read a conversation, where several turns said the same
 VISIBLE = {"role", "content", "tool_calls", *REASONING_NAMES}
 
 
@@ -264,7 +264,7 @@ class TurnCache:
 
     shared: TurnStore | None = None
 
-    def __init__(self, most: int = MOST_TOKENS, *, with_ids: bool = False):
+    def __init__(self, most: int = MAX_TOKENS, *, with_ids: bool = False):
         self._room = Room(TOKEN_BYTES * most)
         self._with_ids = with_ids
         self._size = 0
@@ -297,7 +297,7 @@ class TurnCache:
                 if not found:
                     longer.append(path.pass_by(message))
             longer.sort(key=lambda path: -len(path.turns))
-            paths = longer[:MOST_PATHS]
+            paths = longer[:MAX_PATHS]
         best = paths[0]
         self._touch(best.followed)
         restored: list[dict[str, Any]] = []
@@ -313,7 +313,7 @@ class TurnCache:
         if not found and self.shared is not None:
             others = [self._take_over(key, packed) for packed in self.shared.find(key)]
             found = self._choose([turn for turn in others if turn is not None], message)
-        return found[:MOST_PATHS]
+        return found[:MAX_PATHS]
 
     def _choose(self, turns: Sequence[CachedTurn], message: Mapping[str, Any]) -> list[CachedTurn]:
         """Those that say the same as the message, the latest one first."""

@@ -22,14 +22,14 @@ from constrained.errors import TemplateError
 from grammars.steps import check_wanted
 
 # One step is 0.1 to 0.5 us of Python: the longest rendering takes about a second.
-MOST_STEPS = 3_000_000
-MOST_DETECTION_STEPS = 1_000_000
+MAX_STEPS = 3_000_000
+MAX_DETECTION_STEPS = 1_000_000
 """All the renderings that tell how a template writes calls: those of 150 models take 113,000."""
-MOST_REQUEST_STEPS = 3 * MOST_STEPS  # the prompt of a request, and where it may be reused
+MAX_REQUEST_STEPS = 3 * MAX_STEPS  # the prompt of a request, and where it may be reused
 CHARACTERS = 128  # of a text that is copied, for a step: so the memory is bounded as well
-MOST_CHARACTERS = 2**24  # of one text
-MOST_SOURCE = 2**18  # characters of a template
-MOST_BITS = 2**12  # of an integer
+MAX_CHARACTERS = 2**24  # of one text
+MAX_SOURCE = 2**18  # characters of a template
+MAX_BITS = 2**12  # of an integer
 
 _OFTEN = 10_000  # steps between two looks at whether the work is still wanted
 _COLLECTIONS = (list, tuple, set, frozenset, range, ItemsView, KeysView, ValuesView)
@@ -89,7 +89,7 @@ _active: ContextVar[WorkLimit | None] = ContextVar("active", default=None)
 
 
 @contextmanager
-def limit_work(most: int = MOST_STEPS) -> Iterator[None]:
+def limit_work(most: int = MAX_STEPS) -> Iterator[None]:
     """What templates do in here takes at most so many steps, all together.
 
     Raises:
@@ -126,19 +126,19 @@ def spend_text(characters: int) -> None:
     Raises:
         TemplateLimitError: it is too long, or the steps are spent.
     """
-    if characters > MOST_CHARACTERS:
+    if characters > MAX_CHARACTERS:
         raise TemplateLimitError(
             f"the template makes a text of {characters:,} characters, the limit is "
-            f"{MOST_CHARACTERS:,}"
+            f"{MAX_CHARACTERS:,}"
         )
     spend(1 + characters // CHARACTERS)
 
 
 def check_integer(bits: int) -> None:
     """Raises TemplateLimitError for an integer of more bits than anybody has a use for."""
-    if bits > MOST_BITS:
+    if bits > MAX_BITS:
         raise TemplateLimitError(
-            f"the template computes an integer of {bits:,} bits, the limit is {MOST_BITS:,}"
+            f"the template computes an integer of {bits:,} bits, the limit is {MAX_BITS:,}"
         )
 
 

@@ -22,7 +22,7 @@ from grammars.turn import Choice, Policy, Think, Tool
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 TOOLS = "/tools"
-MOST_TOOLS = 1000  # in one request
+MAX_TOOLS = 1000  # in one request
 SCHEMAS, TEXTS = 64 * MIB, 16 * MIB  # of tools: 5 to 30 kB and 1 to 2 kB each, mostly
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
@@ -111,7 +111,7 @@ def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
     return read
 
 
-def read_entries(tools: Any, where: str = TOOLS, *, most: int = MOST_TOOLS) -> list[Entry]:
+def read_entries(tools: Any, where: str = TOOLS, *, most: int = MAX_TOOLS) -> list[Entry]:
     """Reads a list of tools, but not their schemas; two may have the same name.
 
     Args:

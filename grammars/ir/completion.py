@@ -12,17 +12,17 @@ from typing import NamedTuple, TypeVar
 from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
-from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Completion, Shortest, measure
+from grammars.ir.shortest import MAX_SPELLED, NO_TEXT, Completion, Shortest, measure
 from grammars.ir.word_choice import WordChoices
 from grammars.steps import StepsError, limit_steps
 
 Found = TypeVar("Found")
-MOST_TRIED = 16
-MOST_STEPS = 100_000
+MAX_TRIED = 16
+MAX_STEPS = 100_000
 """For what is found once: `.*a.{1000}` has more states than anybody can search."""
 PIECE_STEPS = 30_000
 """For one completion: of tools and schemas it takes 50 to 2,500. Others wait meanwhile."""
-MOST_TURN_STEPS = 7 * PIECE_STEPS
+MAX_TURN_STEPS = 7 * PIECE_STEPS
 """For all completions of one text that grows."""
 LOOK_STEPS = 4_000
 """What each completion gives back of them."""
@@ -75,7 +75,7 @@ class Completer:
 
     def _measure_shortest(self) -> int | None:
         try:
-            with limit_steps(MOST_STEPS):
+            with limit_steps(MAX_STEPS):
                 shortest = self._shortest.find(self.grammar.start)
         except (StepsError, RecursionError):
             return None
@@ -83,14 +83,14 @@ class Completer:
 
     def _prepare_choices(self) -> None:
         """Does beforehand what would else be done at the first look of a turn."""
-        with suppress(StepsError, RecursionError), limit_steps(MOST_STEPS):
+        with suppress(StepsError, RecursionError), limit_steps(MAX_STEPS):
             self._choices.prepare(self._shortest)
 
     def _find_first(self) -> _Found | None:
         """What every turn asks first, also where it takes long: whoever shares the thread of the
         turns does not wait for it."""
         try:
-            with limit_steps(MOST_STEPS):
+            with limit_steps(MAX_STEPS):
                 return self._find("")
         except (UnknownEndError, StepsError, RecursionError):
             return None
@@ -117,7 +117,7 @@ class Completer:
 
         Returns:
             None where no completion is known: a user's own grammar, an expression that cannot be
-            read, a text that the grammar does not take, a completion of more than `MOST_SPELLED`
+            read, a text that the grammar does not take, a completion of more than `MAX_SPELLED`
             characters, or one that takes too many steps to find. What was found out until then is
             kept, so that the next completion may get further; but not for ever.
         """
@@ -131,7 +131,7 @@ class Completer:
         return found.ending
 
     def find_departure(
-        self, text: str, cycle: str, *, since: Sequence[int] = (), most_left: int | None = None
+        self, text: str, cycle: str, *, since: Sequence[int] = (), max_left: int | None = None
     ) -> str | None:
         """The first characters of the shortest completion, as far as it takes to leave a cycle:
         behind them, the grammar does not let the text go on as it did.
@@ -141,7 +141,7 @@ class Completer:
             cycle: what it has written again and again, and would write next.
             since: offsets in the text behind earlier departures: what was written from each of them
                 on cannot come once more either.
-            most_left: of the completion, so many characters are left behind them, at most.
+            max_left: of the completion, so many characters are left behind them, at most.
 
         Returns:
             None where no completion is known. "" where the turn may end there.
@@ -149,7 +149,7 @@ class Completer:
         ending = self.complete(text)
         if not isinstance(ending, str):
             return None
-        fewest = 1 if most_left is None else max(1, len(ending) - most_left)
+        fewest = 1 if max_left is None else max(1, len(ending) - max_left)
         stretches = [text[offset:] for offset in since]
 
         def find() -> str:
@@ -159,7 +159,7 @@ class Completer:
                     return ending[:size]
             return ending
 
-        to_try = 2 * MOST_TRIED * (len(cycle) + sum(map(len, stretches)))
+        to_try = 2 * MAX_TRIED * (len(cycle) + sum(map(len, stretches)))
         return self._spend(text, find, to_try)
 
     def count_cycles(self, text: str, cycle: str, most: int) -> int | None:
@@ -179,7 +179,7 @@ class Completer:
     def _spend(self, text: str, work: Callable[[], Found | None], more: int = 0) -> Found | None:
         """Does some work on a text, and on so many characters more; None where it takes too many
         steps, or meets a grammar of the user's own."""
-        if self._spent >= MOST_TURN_STEPS:
+        if self._spent >= MAX_TURN_STEPS:
             return None
         known = 0 if self._chart is None else len(self._chart.text)
         most = PIECE_STEPS + STEPS_PER_CHARACTER * (max(0, len(text) - known) + more)
@@ -209,15 +209,15 @@ class Completer:
         chart = self._read(text)
         endings = sorted(chart.find_endings(self._shortest), key=measure)
         least = min((ending.size for ending in endings), default=0)
-        for ending in islice(endings, MOST_TRIED):
-            if ending.size > MOST_SPELLED:
+        for ending in islice(endings, MAX_TRIED):
+            if ending.size > MAX_SPELLED:
                 continue
             # The lexer does not end a lexeme that can go on with what follows it, so not every
             # sequence of shortest lexemes is read as such.
             spelled = ending.spell()
             if self._ends(chart, text + spelled):
                 return _Found(least, spelled)
-        if endings and endings[0].size <= MOST_SPELLED:
+        if endings and endings[0].size <= MAX_SPELLED:
             return _Found(least, self._find_detour(chart, endings[0].spell()))
         return _Found(least, None)
 
@@ -233,7 +233,7 @@ class Completer:
                 break
             written = len(extended.text) - len(chart.text)
             for rest in extended.find_endings(self._shortest):
-                if rest.size <= MOST_SPELLED:
+                if rest.size <= MAX_SPELLED:
                     found.append((written + rest.size, extended, rest))
         tried: set[str] = set()
         for _, extended, rest in sorted(found, key=itemgetter(0)):
@@ -241,7 +241,7 @@ class Completer:
             if whole not in tried and self._ends(extended, whole):
                 return whole.removeprefix(chart.text)
             tried.add(whole)
-            if len(tried) == MOST_TRIED:
+            if len(tried) == MAX_TRIED:
                 break
         return None
 

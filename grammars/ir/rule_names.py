@@ -12,7 +12,7 @@ from grammars.ir.printer import print_rule
 from grammars.ir.word_choice import WordChoices
 from grammars.steps import StepsError, limit_steps
 
-MOST_NAMED = 4
+MAX_NAMED = 4
 """Readings of a piece; what has more is hardly told apart by their names."""
 STEPS, STEPS_PER_CHARACTER = 200_000, 200
 
@@ -110,4 +110,4 @@ class _NamedChart(Chart):
             rules |= dict.fromkeys(caller.rule for caller in callers)
             if isinstance(lexeme, RuleReference):
                 terminals[lexeme.name] = None
-        return RuleNames(tuple(rules)[:MOST_NAMED], tuple(terminals)[:MOST_NAMED])
+        return RuleNames(tuple(rules)[:MAX_NAMED], tuple(terminals)[:MAX_NAMED])

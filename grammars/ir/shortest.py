@@ -23,16 +23,16 @@ from grammars.ir.nodes import (
 )
 from grammars.steps import spend
 
-MOST_SPELLED = 32_768
+MAX_SPELLED = 32_768
 """Characters of an ending that is written out, and tried; of a longer one the length is known."""
 _SHORT = 256  # characters; texts that are joined at once, and not when they are spelled
-MOST_KEPT = 20_000
+MAX_KEPT = 20_000
 """Texts of members of families: an object of 40 optional keys has 2^40, which come up over time."""
-MOST_TRIED = 2_000
+MAX_TRIED = 2_000
 """Members of a family of rules are tried in so many orders; then no text is known."""
 MANY = 64
 """Options of a choice of which not each is tried each time."""
-MOST_LIKELY = 64
+MAX_LIKELY = 64
 """So many of them are, of those that bounds say are the shortest."""
 NEVER = (10**18, 0)
 """The measure of what has no end."""
@@ -74,8 +74,8 @@ class Completion(NamedTuple):
     pieces: Pieces
 
     def spell(self) -> str:
-        """The text, which may have `MOST_SPELLED` characters at most."""
-        assert self.size <= MOST_SPELLED
+        """The text, which may have `MAX_SPELLED` characters at most."""
+        assert self.size <= MAX_SPELLED
         texts: list[str] = []
         stack: list[Pieces] = [self.pieces]
         while stack:
@@ -109,7 +109,7 @@ def repeat(once: Completion, count: int) -> Completion:
     costly, size = once.costly * count, once.size * count
     if not size:
         return Completion(costly, 0, "")
-    if size > MOST_SPELLED:
+    if size > MAX_SPELLED:
         return Completion(costly, size, Unspelled())
     return Completion(costly, size, Repeated(once.pieces, count))
 
@@ -117,7 +117,7 @@ def repeat(once: Completion, count: int) -> Completion:
 def find_end(machine: Machine, at: Position) -> Completion | None:
     """The shortest rest of a lexeme; None where none is known."""
     least = machine.measure(at)
-    if least > MOST_SPELLED:
+    if least > MAX_SPELLED:
         return Completion(0, least, Unspelled())
     end = machine.end(at)
     return None if end is None else Completion(0, len(end), end)
@@ -350,7 +350,7 @@ class Shortest:
         seen = set[Member]()
         ended: Completion | None = None
         pushed = 0
-        while queue and len(seen) < MOST_TRIED:
+        while queue and len(seen) < MAX_TRIED:
             cost, _, so_far, member = heappop(queue)
             if ended is not None and cost >= measure(ended):
                 break
@@ -364,7 +364,7 @@ class Shortest:
                 else:
                     pushed += 1
                     heappush(queue, (measure(whole), pushed, whole, way.behind))
-        if len(self._members) >= MOST_KEPT:
+        if len(self._members) >= MAX_KEPT:
             self._members.clear()
         self._members[start] = ended
         return ended
@@ -405,7 +405,7 @@ class Shortest:
                 if wanted:
                     options = self._list_setters(choice, wanted)
                 elif len(options) >= MANY and not self._is_solving:
-                    yield from islice(self._find_likely_ways(choice, bits), MOST_LIKELY)
+                    yield from islice(self._find_likely_ways(choice, bits), MAX_LIKELY)
                     return
                 for option in options:
                     yield from self._find_ways(option, bits, wanted)

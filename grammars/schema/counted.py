@@ -12,7 +12,7 @@ State: TypeAlias = tuple[int, int]
 """`Counted`: how many items are written, and how many of them match, as far as it matters;
 `Distinct`: the items that are written, as bits, and 0."""
 
-MOST_STATES = 300
+MAX_STATES = 300
 """Lists of more states than these are not enforced."""
 
 

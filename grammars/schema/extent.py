@@ -186,7 +186,7 @@ class _Sizes:
         while queue:
             name = queue.pop()
             size = self.measure(self._definitions[name])
-            if size > self._known[name] and rounds[name] < _MOST_ROUNDS:
+            if size > self._known[name] and rounds[name] < _MAX_ROUNDS:
                 rounds[name] += 1
                 self._known[name] = size
                 queue += named_by[name]
@@ -256,7 +256,7 @@ class _Sizes:
                     return pointer
 
 
-_MOST_ROUNDS = 8
+_MAX_ROUNDS = 8
 
 
 def _count_characters(value: Json) -> int:

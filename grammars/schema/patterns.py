@@ -19,10 +19,10 @@ from grammars.steps import StepsError, limit_steps, spend
 
 PREFIX = "pattern "
 """In front of a pattern in the name of its format."""
-MOST_STEPS = 20_000
+MAX_STEPS = 20_000
 """Of comparing a text, up to 30 us each. A text that takes more does not match: what cannot be
 checked is not let through."""
-MOST_NATIVE = 10_000
+MAX_NATIVE = 10_000
 """Ranges of characters of a pattern that jsonschema-rs compiles itself, in 10 ms."""
 LEAST_GROWTH = 10
 """Ranges for each character of a pattern; of one with fewer, the text itself is what is large."""
@@ -48,7 +48,7 @@ def _replace(schema: Json, formats: Formats) -> Json:
     if not isinstance(pattern, str) or not is_list(parts):
         return replaced
     ranges = estimate_ranges(pattern)
-    if ranges <= MOST_NATIVE or ranges < LEAST_GROWTH * len(pattern):
+    if ranges <= MAX_NATIVE or ranges < LEAST_GROWTH * len(pattern):
         return replaced
     regex = translate(pattern)
     automaton = None if regex is None else compile_regexes((regex,))
@@ -62,7 +62,7 @@ def _replace(schema: Json, formats: Formats) -> Json:
 
 def _accepts(automaton: Automaton, text: str) -> bool:
     try:
-        with limit_steps(MOST_STEPS):
+        with limit_steps(MAX_STEPS):
             return automaton.accepts(text)
     except (StepsError, RecursionError):
         return False

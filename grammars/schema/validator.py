@@ -23,15 +23,15 @@ from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_pa
 from grammars.steps import StepsError, limit_steps, spend
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
-MOST_WAYS = 1_000_000
+MAX_WAYS = 1_000_000
 """Subschemas that a value may be compared with, each as often as a way leads there: 0.1 s."""
 NATIVE_BYTES = 13
 """What jsonschema-rs holds for each character of a schema, about."""
 _RANGES = 8  # of characters in a pattern, that are compiled in a step
-_MOST_EXPLAINED = 2_000
+_MAX_EXPLAINED = 2_000
 """An error has those of all branches in it, at 100 us each; of more ways, it has no reason."""
-_MOST_IN_PLACE = 50_000  # of which there is one for each part of a value
-_MOST_COUNTED = 100_000  # steps of counting
+_MAX_IN_PLACE = 50_000  # of which there is one for each part of a value
+_MAX_COUNTED = 100_000  # steps of counting
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
 _MULTIPLIERS = re.compile(r'"(\$(ref|dynamicRef|recursiveRef)|unevaluated(Properties|Items))"')
 """Keywords without which a value is compared with each subschema once, at most."""
@@ -70,7 +70,7 @@ class Validator:
 
     def admits(self, value: Json) -> bool:
         """True if the value fits. One that takes too many steps to check does not."""
-        return self._count_ways(value) <= MOST_WAYS and self._inner.is_valid(value)
+        return self._count_ways(value) <= MAX_WAYS and self._inner.is_valid(value)
 
     def find_error(self, value: Json) -> tuple[list[str | int], str] | None:
         """The first error: the steps to its place in the value, and what is wrong; None: the value
@@ -80,11 +80,11 @@ class Validator:
             RecursionError, ValueError: the value nests too deeply to be checked.
         """
         ways = self._count_ways(value)
-        if ways > MOST_WAYS:
-            return [], f"it takes more than {MOST_WAYS:,} steps to check the value by this schema"
+        if ways > MAX_WAYS:
+            return [], f"it takes more than {MAX_WAYS:,} steps to check the value by this schema"
         if self._inner.is_valid(value):
             return None
-        if ways > _MOST_EXPLAINED:
+        if ways > _MAX_EXPLAINED:
             return [], "the value does not fit the schema"
         try:
             self._inner.validate(value)
@@ -94,13 +94,13 @@ class Validator:
 
     def _count_ways(self, value: Json) -> int:
         is_simple = _MULTIPLIERS.search(self._text) is None
-        if is_simple and len(self._text) * count_parts(value) <= MOST_WAYS:
+        if is_simple and len(self._text) * count_parts(value) <= MAX_WAYS:
             return 1
         try:
-            with limit_steps(_MOST_COUNTED):
+            with limit_steps(_MAX_COUNTED):
                 return _Ways(self._root).count(value, self._source)
         except (StepsError, RecursionError):
-            return MOST_WAYS + 1
+            return MAX_WAYS + 1
 
 
 def find_multiplied(document: Json) -> str | None:
@@ -119,8 +119,8 @@ def find_multiplied(document: Json) -> str | None:
         if not is_object(schema):
             continue
         try:
-            with limit_steps(_MOST_COUNTED):
-                if ways.count(None, schema) > _MOST_IN_PLACE:
+            with limit_steps(_MAX_COUNTED):
+                if ways.count(None, schema) > _MAX_IN_PLACE:
                     return pointer
         except StepsError:
             return pointer

@@ -27,7 +27,7 @@ from server.errors import HttpError
 
 LOG = logging.getLogger("constrained.server")
 M = TypeVar("M", bound=BaseModel)
-MOST_RECORD = 1 << 20  # bytes
+MAX_RECORD = 1 << 20  # bytes
 LOCK = ".lock"
 FILE_RECORD = re.compile(r"file-[0-9a-f]{24}\.json")
 BATCH_RECORD = re.compile(r"batch_[0-9a-f]{24}\.json")
@@ -225,7 +225,7 @@ def _leaving_out(path: Path) -> Iterator[None]:
 
 
 def _read_record(path: Path, kind: type[M]) -> M:
-    with open_private(path, MOST_RECORD) as file:
+    with open_private(path, MAX_RECORD) as file:
         value: Any = json.loads(file.read())
     record = kind.model_validate(value)
     if value["id"] != path.stem:

@@ -62,8 +62,8 @@ class BatchRunner:
         self._folder: BatchFolder | None = None
         if settings.batch_dir is not None:
             self._folder = BatchFolder(settings.batch_dir, settings.max_files_bytes)
-        most_bytes = settings.max_files_bytes
-        self.files = FileStore(settings.max_files, most_bytes, folder=self._folder)
+        max_bytes = settings.max_files_bytes
+        self.files = FileStore(settings.max_files, max_bytes, folder=self._folder)
         self._keys = {"": b""} if not settings.api_keys else _name_owners(settings.api_keys)
         self._app = app
         self._models = models
@@ -245,8 +245,8 @@ class BatchRunner:
             return read_lines(
                 _split_lines(content, self._settings.max_line + 1),
                 endpoint,
-                most_values=self._settings.max_values,
-                most_bytes=self._settings.max_line,
+                max_values=self._settings.max_values,
+                max_bytes=self._settings.max_line,
             )
 
         read = await asyncio.to_thread(read_content)

@@ -87,7 +87,7 @@ class FileStore:
 
     Args:
         most: files of one owner.
-        most_bytes: of all files of one owner.
+        max_bytes: of all files of one owner.
         clock: seconds since 1970.
         folder: that they are in as well; None: they are in memory alone.
     """
@@ -95,13 +95,13 @@ class FileStore:
     def __init__(
         self,
         most: int,
-        most_bytes: int,
+        max_bytes: int,
         clock: Callable[[], float] = time.time,
         folder: FileFolder | None = None,
     ):
         self._folder = folder
         self._most = most
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._clock = clock
         self._files: dict[str, StoredFile] = {}
 
@@ -153,9 +153,9 @@ class FileStore:
 
     def _check_room(self, owner: str, size: int) -> None:
         used = sum(len(file.content) for file in self.list_files(owner))
-        if used + size > self._most_bytes:
+        if used + size > self._max_bytes:
             message = (
-                f"the files together may have {self._most_bytes:,} bytes, {used:,} are taken and "
+                f"the files together may have {self._max_bytes:,} bytes, {used:,} are taken and "
                 f"{size:,} more are needed: delete files, or start the server with --max-files"
             )
             raise HttpError(400, message, "storage_full")

@@ -91,7 +91,7 @@ class Gate:
             return
         key = find_key(headers.items()) if self._keys else None
         set_caller(key, request_id=request_id)
-        body = _Limited(receive, self._find_most(scope["path"]), self._body_seconds)
+        body = _Limited(receive, self._find_max_body(scope["path"]), self._body_seconds)
         try:
             await self._app(scope, body, send)
         except Exception as error:  # what is behind the gate answers errors of clients itself
@@ -145,12 +145,12 @@ class Gate:
             message = f"the body is encoded as {encoding[:100]!r}: send it without Content-Encoding"
             return HttpError(415, message, UNSUPPORTED_ENCODING)
         size = headers.get(b"content-length", b"0")
-        most = self._find_most(path)
+        most = self._find_max_body(path)
         if size.isdigit() and int(size) > most:
             return make_too_large(most)
         return None
 
-    def _find_most(self, path: str) -> int:
+    def _find_max_body(self, path: str) -> int:
         """The bytes that a body may have."""
         return self._max_file + FORM_BYTES if path in FILES else self._max_body
 

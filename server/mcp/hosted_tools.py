@@ -174,14 +174,14 @@ NO_HOSTED = HostedOffer()
 
 
 def offer_tools(
-    wishes: Iterable[ServerWish], servers: Mapping[str, ListedServer], most_output: int
+    wishes: Iterable[ServerWish], servers: Mapping[str, ListedServer], max_output: int
 ) -> HostedOffer:
     """The tools that a request wants.
 
     Args:
         wishes: of the request.
         servers: those that it names, by their labels.
-        most_output: characters of a result that the model reads.
+        max_output: characters of a result that the model reads.
 
     Raises:
         HttpError: a call has to be approved, and the dialect has no form for that.
@@ -204,7 +204,7 @@ def offer_tools(
                 raise HttpError(400, message, "approval_needed", where=wish.where)
             waits = tool.needs_approval or wish.asks(tool)
             name = tool.function.name
-            functions[name] = bound_output(tool.function, most_output)
+            functions[name] = bound_output(tool.function, max_output)
             forms[name] = ToolForm(tool.name, server=wish.label, runs_here=not waits)
             places[name] = wish.where
             if wish.defers(tool):

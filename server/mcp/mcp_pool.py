@@ -19,7 +19,7 @@ from server.mcp.forced_approval import ForcedApproval
 from server.mcp.hosted_tools import BorrowedServer, HostedTool, ListedServer
 
 LOG = logging.getLogger("constrained.server")
-MOST_OPEN = 64
+MAX_OPEN_SESSIONS = 64
 IDLE_SECONDS = 600.0
 NOBODY = ""
 """The owner where there are no keys."""
@@ -75,7 +75,7 @@ class McpPool:
         timeout: float,
         *,
         approval: ForcedApproval = ForcedApproval.NONE,
-        most: int = MOST_OPEN,
+        most: int = MAX_OPEN_SESSIONS,
         idle_seconds: float = IDLE_SECONDS,
     ):
         self._given = servers

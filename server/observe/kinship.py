@@ -11,14 +11,14 @@ from enum import IntEnum
 
 from server.observe.prompt_parts import PromptParts, count_same
 
-MOST_CHANGED = 4
+MAX_CHANGED = 4
 """A part is nearly the same if less than one in so many characters has changed."""
 LEAST_SAME = 100
 """Characters of a system message and of tools that have to be the same, at least: two short ones
 are alike by chance."""
 
 
-MOST_TRIED = 16
+MAX_TRIED = 16
 """Messages that are tried as the first one that was not dropped."""
 
 
@@ -107,7 +107,7 @@ def find_dropped(earlier: PromptParts, later: PromptParts) -> range | None:
             if after[same : same + len(rest)] == rest:
                 return range(same, start)
             tried += 1
-            if tried == MOST_TRIED:  # a conversation of the same message again and again
+            if tried == MAX_TRIED:  # a conversation of the same message again and again
                 break
     return None
 
@@ -145,12 +145,12 @@ def are_alike(earlier: PromptParts, later: PromptParts) -> bool:
     total = max(earlier.head_size, later.head_size)
     same_system = _count_kept(earlier.system, later.system)
     longest = max(len(earlier.system), len(later.system))
-    if (longest - same_system) * MOST_CHANGED > longest:
+    if (longest - same_system) * MAX_CHANGED > longest:
         return False
     if earlier.system != later.system and same_system < LEAST_SAME:
         return False
     same = same_system + _count_kept_tools(earlier, later)
-    return same >= LEAST_SAME and (total - same) * MOST_CHANGED <= total
+    return same >= LEAST_SAME and (total - same) * MAX_CHANGED <= total
 
 
 def _count_kept_tools(earlier: PromptParts, later: PromptParts) -> int:

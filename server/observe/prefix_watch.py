@@ -9,14 +9,14 @@ from server.observe.kinship import find_kin
 from server.observe.lost_prefix import LostPrefix, find_lost_prefix
 from server.observe.prompt_parts import PromptParts, read_parts
 
-MOST_KEPT = 64  # requests
-MOST_CHARACTERS = 4_000_000  # of all that are kept
+MAX_KEPT = 64  # requests
+MAX_CHARACTERS = 4_000_000  # of all that are kept
 
 
 class PrefixWatch:
     """The last requests of a model. For several threads."""
 
-    def __init__(self, most: int = MOST_KEPT, characters: int = MOST_CHARACTERS):
+    def __init__(self, most: int = MAX_KEPT, characters: int = MAX_CHARACTERS):
         self._most = most
         self._characters = characters
         self._kept: OrderedDict[int, tuple[str | None, PromptParts]] = OrderedDict()

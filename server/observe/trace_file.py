@@ -20,7 +20,7 @@ from constrained.trace.turn_trace import TurnTrace
 from grammars.schema.nodes import Json
 
 LOG = logging.getLogger("constrained.server")
-MOST_WAITING = 64  # traces that are not written yet
+MAX_WAITING = 64  # traces that are not written yet
 KEY_DIGITS = 12
 # A link is not followed, and a pipe that nobody reads is not waited for.
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -83,7 +83,7 @@ class TraceFile:
         self._path = path
         self._most = most
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="traces")
-        self._room = threading.BoundedSemaphore(MOST_WAITING)
+        self._room = threading.BoundedSemaphore(MAX_WAITING)
         try:
             os.close(self._open())
         except (OSError, ValueError) as error:
@@ -95,7 +95,7 @@ class TraceFile:
         """Writes a trace soon. Where too many wait, or the disk fails, the log says that it is
         left out: no reply waits for its trace."""
         if not self._room.acquire(blocking=False):
-            LOG.warning("the trace of %s is left out: %d wait already", request.id, MOST_WAITING)
+            LOG.warning("the trace of %s is left out: %d wait already", request.id, MAX_WAITING)
             return
         self._writer.submit(self._write, request, trace, datetime.now(UTC))
 

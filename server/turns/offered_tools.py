@@ -23,7 +23,7 @@ from server.turns.request_checks import check_size
 Json = dict[str, Any]
 INPUT = "input"
 """The argument with the text of a custom tool."""
-MOST_FOUND = 5
+MAX_FOUND_TOOLS = 5
 """How many tools a search of this server finds, at most."""
 JOINT = "__"  # between a namespace and the name of a tool
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")

@@ -23,7 +23,7 @@ STEP = 512  # tokens of a prompt that the draft model reads at once
 NEWEST = 0.2  # the weight of the last decode in the mean time of decodes
 # Of a drafted token, in decodes of the model that verifies it: beyond, it costs more than the one
 # decode that it saves if it is right.
-MOST_COST = 1 - COST
+MAX_COST = 1 - COST
 
 
 class DraftModel:
@@ -189,7 +189,7 @@ class ModelDrafter:
         """
         # Not before it is known what a decode takes: it may be that no draft can pay, and then the
         # prompt need not be read a second time.
-        if self._decode_seconds is None or self.budget.token_cost >= MOST_COST:
+        if self._decode_seconds is None or self.budget.token_cost >= MAX_COST:
             return []
         most = min(most, self._model.options.most, self.budget.affords)
         if most < 1:

@@ -18,7 +18,7 @@ FEWEST_BYTES = 4  # shorter texts are found everywhere
 LONGEST = 48  # bytes of a text that are compared
 BYTES_A_TOKEN = 4  # so much has to agree for each token that is drafted
 SURE = 16  # bytes that agree: the text goes on as it did
-MOST_TRIES = 4  # finds of a text inside longer words, which do not count
+MAX_TRIES = 4  # finds of a text inside longer words, which do not count
 
 
 class PromptLookup:
@@ -115,7 +115,7 @@ class PromptLookup:
         text = bytes(self._text[start:])
         position = len(self._text) - 1
         is_word = _is_letter(text[:1]) and not _is_letter(self._text[start - 1 : start])
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             position = self._text.rfind(text, 0, position)
             if position < 0:
                 return None

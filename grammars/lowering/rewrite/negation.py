@@ -10,7 +10,7 @@ from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_list, is_object, omit
 from grammars.steps import spend
 
-MOST = 16
+MAX_ALTERNATIVES = 16
 """More alternatives than these are not written out."""
 
 _OPPOSITES = {  # keyword: the type it speaks of, the opposite keyword, and what its bound is more
@@ -113,7 +113,7 @@ def _require(key: str, value: Json) -> Json:
 def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
     """All parts are negated at once; each has alternatives, and each choice of them is one."""
     negated = [negate(part, resolve) for part in parts]
-    if prod(map(len, negated)) > MOST:
+    if prod(map(len, negated)) > MAX_ALTERNATIVES:
         return [{"not": {"anyOf": parts}}]
     if all(map(_is_negation, negated)):
         return [{"not": {"anyOf": [option["not"] for (option,) in negated]}}]

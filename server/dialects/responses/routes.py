@@ -205,8 +205,8 @@ def _find_executed(request: Request) -> ExecutedCalls:
     if not hasattr(state, "executed_calls"):
         settings = state.settings
         shared = None if state.store is None else SharedWork(state.store, CALLS)
-        most_bytes = settings.max_stored_bytes
-        state.executed_calls = ExecutedCalls(settings.max_stored, most_bytes, shared)
+        max_bytes = settings.max_stored_bytes
+        state.executed_calls = ExecutedCalls(settings.max_stored, max_bytes, shared)
     return state.executed_calls
 
 
