@@ -190,8 +190,11 @@ def _check_breakpoints(job: Job) -> None:
     if not isinstance(job.breakpoints, (tuple, list)):
         hint = "Give numbers of messages"
         raise RequestError("it is not a list", where="/breakpoints", hint=hint)
-    most = len(job.messages) if isinstance(job.messages, Sequence) else 0
+    message_count = len(job.messages) if isinstance(job.messages, Sequence) else 0
     for index, count in enumerate(job.breakpoints):
-        if type(count) is not int or not 0 <= count <= most:
-            message = f"a breakpoint is {count!r}, must be from 0 to {most}, the number of messages"
+        if type(count) is not int or not 0 <= count <= message_count:
+            message = (
+                f"a breakpoint is {count!r}, must be from 0 to {message_count}, "
+                "the number of messages"
+            )
             raise RequestError(message, where=f"/breakpoints/{index}")

@@ -88,11 +88,11 @@ class HttpError(Error):
         return {}
 
 
-def cut_middle(text: str, most: int = MAX_SHOWN) -> str:
+def cut_middle(text: str, max_length: int = MAX_SHOWN) -> str:
     """The text, or both ends of one that is longer: an error says at the end what to do."""
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    half = most // 2
+    half = max_length // 2
     return f"{text[:half]} [{len(text) - 2 * half:,} characters] {text[-half:]}"
 
 

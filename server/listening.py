@@ -82,15 +82,15 @@ def prepare_socket(listening: socket.socket, idle_seconds: float) -> socket.sock
 def find_max_connections() -> int:
     """The number of connections that leave descriptors for all else; asks the system for as many
     descriptors as it grants."""
-    most = MAX_DESCRIPTORS
+    limit = MAX_DESCRIPTORS
     if sys.platform == "win32":
-        return most
+        return limit
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
-        most = min(hard, most)
-    if soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return max(1, most - RESERVED)
+        limit = min(hard, limit)
+    if soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return max(1, limit - RESERVED)
 
 
 _Base: Any = H11Protocol

@@ -227,10 +227,10 @@ def _report_bytes(path: str | None, report: Report | None) -> Callable[[float], 
     return lambda part: report(part * size, size)
 
 
-def find_limit(most: int | None, turn: "CompiledTurn", model: "Model") -> int:
+def find_limit(max_tokens: int | None, turn: "CompiledTurn", model: "Model") -> int:
     """The most tokens of a reply; None is as many as the context has room for."""
-    if most is not None:
-        return most
+    if max_tokens is not None:
+        return max_tokens
     return max(1, model.engine.context_length - len(turn.tokens))
 
 

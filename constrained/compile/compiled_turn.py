@@ -252,7 +252,7 @@ class CompiledTurn:
         return EndlessValues(
             self.completer.fork,
             self.vocabulary,
-            most=self.max_repetition,
+            max_tokens=self.max_repetition,
             has_answer=self.policy.answer is not None,
         )
 

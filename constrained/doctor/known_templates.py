@@ -138,12 +138,12 @@ def compare_known(source: str) -> Iterator[Verdict]:
 def find_nearest(digests: Sequence[bytes]) -> Known | None:
     """The known template that shares most parts; None if none shares enough."""
     own = set(digests)
-    best, most = None, _ALIKE
+    best, best_share = None, _ALIKE
     for known in read_known():
         other = set(known.digests)
         alike = len(own & other) / max(1, len(own | other))
-        if alike > most:
-            best, most = known, alike
+        if alike > best_share:
+            best, best_share = known, alike
     return best
 
 

@@ -232,11 +232,11 @@ class EmbeddingModel:
         except UnicodeEncodeError as error:
             message = "the text has a lone surrogate, which no text has"
             raise RequestError(message, where=where, hint="Replace it") from error
-        most = MAX_BYTES * self.context_length
-        if len(data) > most:
+        max_bytes = MAX_BYTES * self.context_length
+        if len(data) > max_bytes:
             if not truncate:
                 raise self._refuse(f"{len(data):,} bytes", where)
-            text = data[:most].decode("utf-8", "ignore")
+            text = data[:max_bytes].decode("utf-8", "ignore")
         with self._lock:
             return self._embedder.tokenize(text)
 

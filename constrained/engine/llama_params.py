@@ -148,13 +148,13 @@ def model_params(options: EngineOptions) -> Any:
     params.split_mode = SPLIT_MODES[options.split_mode]
     params.main_gpu = options.main_gpu
     params.load_mode = LOAD_MODES[options.mmap, options.mlock]
-    most = llama_cpp.llama_max_devices()
-    if len(options.tensor_split) > most:
+    max_devices = llama_cpp.llama_max_devices()
+    if len(options.tensor_split) > max_devices:
         count = len(options.tensor_split)
-        message = f"tensor_split has {count} parts, llama.cpp can have {most} devices"
+        message = f"tensor_split has {count} parts, llama.cpp can have {max_devices} devices"
         raise RequestError(message, where="/tensor_split")
     if options.tensor_split:
-        params.tensor_split = (ctypes.c_float * most)(*options.tensor_split)
+        params.tensor_split = (ctypes.c_float * max_devices)(*options.tensor_split)
     # llama.cpp's code for AMX crashes on quantised weights where an older GCC (11, 12) compiled it
     # (ggml-org/llama.cpp#20824), which nobody can ask. Elsewhere the default stays: it is faster.
     params.use_extra_bufts = b"AMX_INT8 = 1" not in llama_cpp.llama_print_system_info()

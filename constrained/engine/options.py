@@ -102,12 +102,12 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_split", _as_tuple(self.tensor_split))
-        for name, (least, most) in LIMITS.items():
+        for name, (minimum, maximum) in LIMITS.items():
             value = getattr(self, name)
             if value is None and name in UNSET:
                 continue
-            fits = type(value) is int and least <= value <= most
-            self._require(name, fits, f"{least} to {most}")
+            fits = type(value) is int and minimum <= value <= maximum
+            self._require(name, fits, f"{minimum} to {maximum}")
         for name, kind in KINDS.items():
             self._require(name, getattr(self, name) in get_args(kind), " or ".join(get_args(kind)))
         for name in FLAGS:

@@ -255,7 +255,7 @@ class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
 
     Args:
-        most: tokens, those of `OVERHEAD` included; see `Room`.
+        max_tokens: tokens, those of `OVERHEAD` included; see `Room`.
         with_ids: see `CachedTurn.is_said_by`.
 
     Attributes:
@@ -264,8 +264,8 @@ class TurnCache:
 
     shared: TurnStore | None = None
 
-    def __init__(self, most: int = MAX_TOKENS, *, with_ids: bool = False):
-        self._room = Room(TOKEN_BYTES * most)
+    def __init__(self, max_tokens: int = MAX_TOKENS, *, with_ids: bool = False):
+        self._room = Room(TOKEN_BYTES * max_tokens)
         self._with_ids = with_ids
         self._size = 0
         self._lock = threading.Lock()
@@ -368,13 +368,13 @@ class TurnCache:
         turn = replace(turn, key=key)
         with self._lock:
             self._drop((key, turn.name))
-            most = self._room.bytes // TOKEN_BYTES
-            if turn.size > most:
+            max_tokens = self._room.bytes // TOKEN_BYTES
+            if turn.size > max_tokens:
                 return turn
             self._kept[key, turn.name] = turn
             self._of.setdefault(key, {})[turn.name] = turn
             self._size += turn.size
-            while self._size > most:
+            while self._size > max_tokens:
                 self._drop(next(iter(self._kept)))
         return turn
 

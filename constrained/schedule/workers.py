@@ -119,9 +119,9 @@ class Workers:
         """
         item = _Item(work, order)
         with self._lock:
-            most = self._max_waiting if order.is_bounded else None
-            if most is not None and self._unfinished > most:
-                message = f"{most} requests are waiting already"
+            max_waiting = self._max_waiting if order.is_bounded else None
+            if max_waiting is not None and self._unfinished > max_waiting:
+                message = f"{max_waiting} requests are waiting already"
                 raise BusyError(message, hint="Try again later")
             self._unfinished += 1
             (self._known if order.is_known else self._unknown).add(item)

@@ -54,16 +54,16 @@ class WorkLimit:
     """Counts the steps of one piece of work.
 
     Args:
-        most: steps that it may take.
+        max_steps: steps that it may take.
         within: a longer piece of work that it is a part of.
     """
 
-    def __init__(self, most: int, within: "WorkLimit | None" = None):
+    def __init__(self, max_steps: int, within: "WorkLimit | None" = None):
         self._within = within
-        self._allowed = self._most = most
-        if within is not None and within.left < most:
-            self._allowed, self._most = within._allowed, max(0, within.left)
-        self.left = self._most
+        self._allowed = self._max_steps = max_steps
+        if within is not None and within.left < max_steps:
+            self._allowed, self._max_steps = within._allowed, max(0, within.left)
+        self.left = self._max_steps
         self._next_check = self.left - _OFTEN
 
     def spend(self, steps: int) -> None:
@@ -82,20 +82,20 @@ class WorkLimit:
     def close(self) -> None:
         """The work is over: what it has spent is spent of the longer piece, too."""
         if self._within is not None:
-            self._within.left -= self._most - self.left
+            self._within.left -= self._max_steps - self.left
 
 
 _active: ContextVar[WorkLimit | None] = ContextVar("active", default=None)
 
 
 @contextmanager
-def limit_work(most: int = MAX_STEPS) -> Iterator[None]:
+def limit_work(max_steps: int = MAX_STEPS) -> Iterator[None]:
     """What templates do in here takes at most so many steps, all together.
 
     Raises:
         TemplateLimitError: they take more; also if whoever has tried them went on without.
     """
-    limit = WorkLimit(most, _active.get())
+    limit = WorkLimit(max_steps, _active.get())
     token = _active.set(limit)
     try:
         yield

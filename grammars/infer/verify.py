@@ -347,11 +347,11 @@ def _plain(format: Format) -> Format:
     return replace(format, call=tuple(nodes))
 
 
-def _count_edits(a: list[str], b: list[str], most: int) -> int:
+def _count_edits(a: list[str], b: list[str], max_edits: int) -> int:
     """How many words have to be put in, left out or replaced, to make one list the other; more than
-    `most` where it takes more than that."""
-    if abs(len(a) - len(b)) > most:
-        return most + 1
+    `max_edits` where it takes more than that."""
+    if abs(len(a) - len(b)) > max_edits:
+        return max_edits + 1
     row = list(range(len(b) + 1))
     for i, word in enumerate(a, 1):
         above, row = row, [i]

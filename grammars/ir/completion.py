@@ -162,19 +162,19 @@ class Completer:
         to_try = 2 * MAX_TRIED * (len(cycle) + sum(map(len, stretches)))
         return self._spend(text, find, to_try)
 
-    def count_cycles(self, text: str, cycle: str, most: int) -> int | None:
+    def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
         """How many times a cycle can follow a text, if the grammar ends it.
 
         Args:
             text: what the model has written so far.
             cycle: what it has written again and again, and would write next.
-            most: so many times are tried.
+            max_cycles: so many times are tried.
 
         Returns:
             None where it can follow as often as that, or nobody knows.
         """
-        to_read = most * len(cycle)
-        return self._spend(text, lambda: self._count_cycles(text, cycle, most), to_read)
+        to_read = max_cycles * len(cycle)
+        return self._spend(text, lambda: self._count_cycles(text, cycle, max_cycles), to_read)
 
     def _spend(self, text: str, work: Callable[[], Found | None], more: int = 0) -> Found | None:
         """Does some work on a text, and on so many characters more; None where it takes too many
@@ -182,24 +182,24 @@ class Completer:
         if self._spent >= MAX_TURN_STEPS:
             return None
         known = 0 if self._chart is None else len(self._chart.text)
-        most = PIECE_STEPS + STEPS_PER_CHARACTER * (max(0, len(text) - known) + more)
+        max_steps = PIECE_STEPS + STEPS_PER_CHARACTER * (max(0, len(text) - known) + more)
         try:
-            with limit_steps(most) as account:
+            with limit_steps(max_steps) as account:
                 found = work()
         except UnknownEndError:
             return None
         except StepsError:
-            self._spent += most
+            self._spent += max_steps
             if self._chart is None:  # not even read: it would be read from its start each time
                 self._spent = sys.maxsize
             return None
         assert account.left is not None
-        self._spent = max(0, self._spent + most - account.left - LOOK_STEPS)
+        self._spent = max(0, self._spent + max_steps - account.left - LOOK_STEPS)
         return found
 
-    def _count_cycles(self, text: str, cycle: str, most: int) -> int | None:
+    def _count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
         chart = self._read(text).fork()
-        for count in range(most):
+        for count in range(max_cycles):
             chart.grow(chart.text + cycle)
             if not chart.goes_on():
                 return count

@@ -145,7 +145,7 @@ class EmbeddedLark:
 class Language:
     """A set of texts whose beginnings can be ended."""
 
-    def automaton(self, most: int) -> Sequences[DeterministicState] | None:
+    def automaton(self, max_states: int) -> Sequences[DeterministicState] | None:
         """An automaton for just these texts; None where none is known.
 
         Raises:

@@ -43,8 +43,8 @@ def name_rules(grammar: Grammar, given: str, pieces: Sequence[str]) -> list[Rule
         pieces: of the text, one behind the other.
     """
     found: list[RuleNames] = []
-    most = STEPS + STEPS_PER_CHARACTER * (len(given) + sum(map(len, pieces)))
-    with suppress(StepsError, RecursionError, UnknownEndError), limit_steps(most):
+    max_steps = STEPS + STEPS_PER_CHARACTER * (len(given) + sum(map(len, pieces)))
+    with suppress(StepsError, RecursionError, UnknownEndError), limit_steps(max_steps):
         for names in _read(grammar, given, pieces):
             found.append(names)
     return found + [UNKNOWN] * (len(pieces) - len(found))

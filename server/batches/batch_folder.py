@@ -80,15 +80,15 @@ class BatchFolder:
 
     Args:
         path: is made if need be.
-        most: bytes of a file.
+        max_bytes: bytes of a file.
 
     Raises:
         RequestError: the folder cannot be used, or another server does so.
     """
 
-    def __init__(self, path: Path, most: int):
+    def __init__(self, path: Path, max_bytes: int):
         self._path = path
-        self._most = most
+        self._max_bytes = max_bytes
         try:
             if not make_private(path, OWN):
                 message = f"other users can access {path}, and it has files that are not of batches"
@@ -131,7 +131,7 @@ class BatchFolder:
 
     def _read_file(self, path: Path) -> StoredFile:
         record = _read_record(path, _FileRecord)
-        with open_private(path.with_suffix(".data"), self._most) as file:
+        with open_private(path.with_suffix(".data"), self._max_bytes) as file:
             content = file.read()
         if record.purpose == "batch_output":
             # A line that the server was just writing when it ended is carried out once more.

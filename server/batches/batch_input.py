@@ -110,7 +110,7 @@ def read_lines(
     lines: Iterable[bytes],
     endpoint: str | None = None,
     *,
-    most: int = MAX_LINES,
+    max_lines: int = MAX_LINES,
     max_values: int = Settings.max_values,
     max_bytes: int = Settings.max_line,
 ) -> BatchInput:
@@ -119,7 +119,7 @@ def read_lines(
     Args:
         lines: of the file.
         endpoint: that all lines have to name; None: each may name one of `ENDPOINTS`.
-        most: requests.
+        max_lines: requests.
         max_values: of JSON, in a line.
         max_bytes: of a line.
     """
@@ -142,8 +142,8 @@ def read_lines(
             if len(faults) == MAX_FAULTS:
                 break
             continue
-        if len(read) == most:
-            message = f"the file has more than {most:,} requests: split it"
+        if len(read) == max_lines:
+            message = f"the file has more than {max_lines:,} requests: split it"
             faults.append(LineFault("too_many_requests", message, line=number))
             break
         read.append(line)

@@ -398,14 +398,14 @@ def _list_answered(file: StoredFile | None) -> set[str]:
     return {json.loads(line)["custom_id"] for line in file.content.splitlines()}
 
 
-def _split_lines(content: bytearray, most: int) -> Iterator[bytes]:
+def _split_lines(content: bytearray, max_bytes: int) -> Iterator[bytes]:
     """The lines of a file, each without its end, and up to so many bytes of it."""
     begin = 0
     while begin < len(content):
         end = content.find(b"\n", begin)
         if end < 0:
             end = len(content)
-        yield bytes(content[begin : min(end, begin + most)])
+        yield bytes(content[begin : min(end, begin + max_bytes)])
         begin = end + 1
 
 

@@ -86,7 +86,7 @@ class FileStore:
     Nothing is forgotten to make room: a file that finds none is refused.
 
     Args:
-        most: files of one owner.
+        max_files: files of one owner.
         max_bytes: of all files of one owner.
         clock: seconds since 1970.
         folder: that they are in as well; None: they are in memory alone.
@@ -94,13 +94,13 @@ class FileStore:
 
     def __init__(
         self,
-        most: int,
+        max_files: int,
         max_bytes: int,
         clock: Callable[[], float] = time.time,
         folder: FileFolder | None = None,
     ):
         self._folder = folder
-        self._most = most
+        self._max_files = max_files
         self._max_bytes = max_bytes
         self._clock = clock
         self._files: dict[str, StoredFile] = {}
@@ -134,7 +134,7 @@ class FileStore:
 
     def _check_new(self, file: StoredFile) -> None:
         own = [*self.list_files(file.owner)]
-        if len(own) >= self._most:
+        if len(own) >= self._max_files:
             message = f"there are {len(own):,} files already: delete some"
             raise HttpError(400, message, "too_many_files")
         self._check_room(file.owner, len(file.content))

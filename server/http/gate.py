@@ -145,9 +145,9 @@ class Gate:
             message = f"the body is encoded as {encoding[:100]!r}: send it without Content-Encoding"
             return HttpError(415, message, UNSUPPORTED_ENCODING)
         size = headers.get(b"content-length", b"0")
-        most = self._find_max_body(path)
-        if size.isdigit() and int(size) > most:
-            return make_too_large(most)
+        max_bytes = self._find_max_body(path)
+        if size.isdigit() and int(size) > max_bytes:
+            return make_too_large(max_bytes)
         return None
 
     def _find_max_body(self, path: str) -> int:
@@ -161,9 +161,9 @@ class Gate:
         return any(matches)
 
 
-def make_too_large(most: int) -> HttpError:
+def make_too_large(max_bytes: int) -> HttpError:
     """The body is larger than so many bytes."""
-    message = f"the request is larger than {most:,} bytes: send less, or raise --max-body"
+    message = f"the request is larger than {max_bytes:,} bytes: send less, or raise --max-body"
     return HttpError(413, message, "request_too_large", where="")
 
 
@@ -220,14 +220,14 @@ class _Limited:
 
     Args:
         receive: of the request.
-        most: bytes.
+        max_bytes: bytes.
         seconds: so long may it take until the next part comes, and all parts together no longer
             than that and what is due to their bytes (`LEAST_RATE`).
     """
 
-    def __init__(self, receive: Receive, most: int, seconds: float):
+    def __init__(self, receive: Receive, max_bytes: int, seconds: float):
         self._receive = receive
-        self._most = most
+        self._max_bytes = max_bytes
         self._seconds: float | None = seconds
         self._size = 0
         self._began = time.monotonic()
@@ -250,8 +250,8 @@ class _Limited:
         if not message.get("more_body"):
             self._seconds = None  # what comes now is that the client has gone, at any time
         self._size += len(message.get("body", b""))
-        if self._size > self._most:
-            raise make_too_large(self._most)
+        if self._size > self._max_bytes:
+            raise make_too_large(self._max_bytes)
         return message
 
 

@@ -138,19 +138,19 @@ class HostedOffer:
     deferred: frozenset[str] = frozenset()
     listed: tuple[ListedServer, ...] = ()
 
-    def join(self, offered: OfferedTools, most: int) -> OfferedTools:
+    def join(self, offered: OfferedTools, max_tools: int) -> OfferedTools:
         """The tools of the client, and behind them these. What waits for approval has no function:
         its calls are left to the client.
 
         Args:
-            most: so many tools may there be, all together.
+            max_tools: so many tools may there be, all together.
 
         Raises:
             HttpError: there are more.
         """
         if self.places:
             where, _, _ = next(iter(self.places.values())).rpartition("/")
-            check_tool_count(len(offered.functions) + len(self.functions), most, where=where)
+            check_tool_count(len(offered.functions) + len(self.functions), max_tools, where=where)
         functions: list[FunctionTool] = []
         for name, function in self.functions.items():
             runs = self.forms[name].runs_here
@@ -212,16 +212,16 @@ def offer_tools(
     return HostedOffer(functions, forms, places, frozenset(deferred), tuple(listed))
 
 
-def bound_output(tool: FunctionTool, most: int) -> FunctionTool:
+def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:
     """The tool with results of so many characters at most; a note says what is missing."""
     call = tool.function
     assert call is not None
 
     async def call_within(**arguments: Any) -> str:
         text = str(await call(**arguments))
-        if len(text) <= most:
+        if len(text) <= max_length:
             return text
-        return f"{text[:most]}\n[cut here: {most:,} of {len(text):,} characters]"
+        return f"{text[:max_length]}\n[cut here: {max_length:,} of {len(text):,} characters]"
 
     return replace(tool, function=call_within)
 

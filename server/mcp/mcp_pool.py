@@ -65,7 +65,7 @@ class McpPool:
         servers: how they are reached; one without a name is called as it calls itself.
         timeout: seconds until a call is given up.
         approval: which calls clients have to approve, whatever a request says.
-        most: connections that are open at a time.
+        max_sessions: connections that are open at a time.
         idle_seconds: a connection that nobody has used for so long is closed.
     """
 
@@ -75,13 +75,13 @@ class McpPool:
         timeout: float,
         *,
         approval: ForcedApproval = ForcedApproval.NONE,
-        most: int = MAX_OPEN_SESSIONS,
+        max_sessions: int = MAX_OPEN_SESSIONS,
         idle_seconds: float = IDLE_SECONDS,
     ):
         self._given = servers
         self._timeout = timeout
         self._approval = approval
-        self._most = most
+        self._max_sessions = max_sessions
         self._idle_seconds = idle_seconds
         self._servers: dict[str, McpServer] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
@@ -204,11 +204,11 @@ class McpPool:
         Raises:
             BusyError: all are in use.
         """
-        if len(self._sessions) < self._most:
+        if len(self._sessions) < self._max_sessions:
             return
         idle = [session for session in self._sessions.values() if not session.users]
         if not idle:
-            raise BusyError(f"all {self._most} connections to MCP servers are in use")
+            raise BusyError(f"all {self._max_sessions} connections to MCP servers are in use")
         self._end(min(idle, key=lambda session: session.used_at))
 
     def _end(self, session: _Session) -> None:

@@ -16,8 +16,8 @@ MAX_CHARACTERS = 4_000_000  # of all that are kept
 class PrefixWatch:
     """The last requests of a model. For several threads."""
 
-    def __init__(self, most: int = MAX_KEPT, characters: int = MAX_CHARACTERS):
-        self._most = most
+    def __init__(self, max_requests: int = MAX_KEPT, characters: int = MAX_CHARACTERS):
+        self._max_requests = max_requests
         self._characters = characters
         self._kept: OrderedDict[int, tuple[str | None, PromptParts]] = OrderedDict()
         self._count = 0
@@ -48,6 +48,8 @@ class PrefixWatch:
         self._count += 1
         self._kept[self._count] = (salt, parts)
         self._size += parts.size
-        while self._kept and (len(self._kept) > self._most or self._size > self._characters):
+        while self._kept and (
+            len(self._kept) > self._max_requests or self._size > self._characters
+        ):
             _, (_, dropped) = self._kept.popitem(last=False)
             self._size -= dropped.size

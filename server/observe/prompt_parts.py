@@ -88,6 +88,6 @@ def _read_name(tool: Any) -> str:
 
 def count_same(earlier: str, later: str) -> int:
     """The characters from the beginning that are the same."""
-    most = min(len(earlier), len(later))
+    shorter = min(len(earlier), len(later))
     # By slices: a loop over each character of long texts would take milliseconds.
-    return bisect_left(range(1, most + 1), True, key=lambda n: earlier[:n] != later[:n])
+    return bisect_left(range(1, shorter + 1), True, key=lambda n: earlier[:n] != later[:n])

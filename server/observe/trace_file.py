@@ -73,15 +73,15 @@ class TraceFile:
 
     Args:
         path: of the file, which others may not read from then on.
-        most: bytes of it; one line may have no more either.
+        max_bytes: bytes of it; one line may have no more either.
 
     Raises:
         RequestError: it cannot be written.
     """
 
-    def __init__(self, path: Path, most: int):
+    def __init__(self, path: Path, max_bytes: int):
         self._path = path
-        self._most = most
+        self._max_bytes = max_bytes
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="traces")
         self._room = threading.BoundedSemaphore(MAX_WAITING)
         try:
@@ -115,14 +115,14 @@ class TraceFile:
         text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
         # What clients send need not be good Unicode: a lone surrogate stays as its escape.
         line = text.encode("utf-8", "backslashreplace") + b"\n"
-        if len(line) > self._most:
+        if len(line) > self._max_bytes:
             message = "the trace of %s is left out: %d bytes, --trace-size allows %d"
-            LOG.warning(message, request.id, len(line), self._most)
+            LOG.warning(message, request.id, len(line), self._max_bytes)
             return
         handle = self._open()
         try:
             size = os.fstat(handle).st_size
-            if size and size + len(line) > self._most:
+            if size and size + len(line) > self._max_bytes:
                 os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
                 os.close(handle)
                 handle, size = self._open(), 0

@@ -308,14 +308,14 @@ def read_offered_tools(
     )
 
 
-def check_tool_count(count: int, most: int, *, where: str) -> None:
+def check_tool_count(count: int, max_tools: int, *, where: str) -> None:
     """Refuses more tools than the server takes.
 
     Raises:
         HttpError: there are more; has `where`.
     """
-    if count > most:
-        message = f"there are {count:,} tools, this server takes {most:,}"
+    if count > max_tools:
+        message = f"there are {count:,} tools, this server takes {max_tools:,}"
         raise HttpError(400, message, "too_many_tools", where=where)
 
 

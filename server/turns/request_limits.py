@@ -42,17 +42,17 @@ def check_lengths(body: Json, settings: Settings) -> None:
     _check_names(body)
     for name in CONVERSATIONS:
         hint = "send fewer, or raise --max-messages"
-        _check_list(body, name, "messages", most=settings.max_messages, hint=hint)
+        _check_list(body, name, "messages", limit=settings.max_messages, hint=hint)
     hint = "send fewer, or raise --max-tools"
-    _check_list(body, "tools", "tools", most=settings.max_tools, hint=hint)
+    _check_list(body, "tools", "tools", limit=settings.max_tools, hint=hint)
     for name in STOPS:
-        _check_list(body, name, "stop texts", most=MAX_STOPS, hint="send fewer")
+        _check_list(body, name, "stop texts", limit=MAX_STOPS, hint="send fewer")
     _check_parts(body, settings.max_parts)
     kwargs = body.get(KWARGS)
     size = 0 if kwargs is None else measure(kwargs, f"/{KWARGS}")
     if size > settings.max_template_kwargs:
-        most = settings.max_template_kwargs
-        message = f"it has {size:,} bytes, the limit is {most:,}: raise --max-template-kwargs"
+        limit = settings.max_template_kwargs
+        message = f"it has {size:,} bytes, the limit is {limit:,}: raise --max-template-kwargs"
         raise _refuse(message, f"/{KWARGS}")
 
 
@@ -93,20 +93,22 @@ def _check_name(value: Any, where: str) -> None:
         raise _refuse(message, where)
 
 
-def _check_list(body: Json, name: str, what: str, *, most: int, hint: str) -> None:
+def _check_list(body: Json, name: str, what: str, *, limit: int, hint: str) -> None:
     items = body.get(name)
-    if isinstance(items, list) and len(items) > most:
-        message = f"there are {len(items):,} {what}, the limit is {most:,}: {hint}"
+    if isinstance(items, list) and len(items) > limit:
+        message = f"there are {len(items):,} {what}, the limit is {limit:,}: {hint}"
         raise _refuse(message, f"/{name}", f"too_many_{what.replace(' ', '_')}")
 
 
-def _check_parts(body: Json, most: int) -> None:
+def _check_parts(body: Json, limit: int) -> None:
     """Refuses content of too many parts, those of all messages together."""
     count = 0
     for where, parts in _list_parts(body):
         count += len(parts)
-        if count > most:
-            message = f"there are more than {most:,} parts of content and calls of tools up to here"
+        if count > limit:
+            message = (
+                f"there are more than {limit:,} parts of content and calls of tools up to here"
+            )
             raise _refuse(f"{message}: send fewer, or raise --max-parts", where, "too_many_parts")
 
 

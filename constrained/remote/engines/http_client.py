@@ -203,15 +203,15 @@ class HttpClient:
             status=status,
         )
 
-    async def _read(self, response: httpx.Response, most: int, *, cut: bool = False) -> bytes:
+    async def _read(self, response: httpx.Response, max_bytes: int, *, cut: bool = False) -> bytes:
         body = bytearray()
         async for part in response.aiter_bytes():
             body += part
-            if len(body) > most:
+            if len(body) > max_bytes:
                 if cut:
                     break
-                raise self._fail(f"its answer has more than {most} bytes")
-        return bytes(body[:most])
+                raise self._fail(f"its answer has more than {max_bytes} bytes")
+        return bytes(body[:max_bytes])
 
     async def _read_data(self, response: httpx.Response) -> AsyncIterator[bytes]:
         """What stands behind `data:` in each event; of other lines only errors count."""

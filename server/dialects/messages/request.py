@@ -219,8 +219,8 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             marks.append(count)
         if any(map(is_marked, self.tools or ())):
             marks.append(conversation.leading)
-        most = count - conversation.prefill
-        return tuple(sorted({min(mark, most) for mark in marks}))
+        message_count = count - conversation.prefill
+        return tuple(sorted({min(mark, message_count) for mark in marks}))
 
     def _read_choice(self) -> Json | None:
         choice = self.tool_choice

@@ -124,14 +124,14 @@ class ExecutedCalls:
     loop.
 
     Args:
-        most: how many; those under way are kept beyond.
+        max_calls: how many; those under way are kept beyond.
         max_bytes: of the items of all together.
         shared: where all servers have them; None: this one alone.
     """
 
-    def __init__(self, most: int, max_bytes: int, shared: SharedWork | None = None):
+    def __init__(self, max_calls: int, max_bytes: int, shared: SharedWork | None = None):
         self._shared = shared
-        self._most = most
+        self._max_calls = max_calls
         self._max_bytes = max_bytes
         self._size = 0
         self._kept: OrderedDict[_ApprovedCallKey, asyncio.Task[Json]] = OrderedDict()
@@ -203,7 +203,7 @@ class ExecutedCalls:
             return
         self._sizes[key] = len(pack(task.result())) + ITEM_BYTES
         self._size += self._sizes[key]
-        while len(self._sizes) > self._most or self._size > self._max_bytes:
+        while len(self._sizes) > self._max_calls or self._size > self._max_bytes:
             oldest = next(iter(self._sizes))
             self._size -= self._sizes.pop(oldest)
             del self._kept[oldest]

@@ -173,14 +173,14 @@ async def _read_request(
     )
 
 
-def _check_calls(approved: int, most: int | None) -> None:
+def _check_calls(approved: int, max_calls: int | None) -> None:
     """Refuses approvals of more calls than the request allows.
 
     Raises:
         HttpError: there are more.
     """
-    if most is not None and approved > most:
-        message = f"it allows {most} calls, and {approved} are approved: none was carried out"
+    if max_calls is not None and approved > max_calls:
+        message = f"it allows {max_calls} calls, and {approved} are approved: none was carried out"
         raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
 
 

@@ -31,7 +31,7 @@ class SharedResponses(ResponseStore):
     """
 
     def __init__(self, store: SharedStore, max_bytes: int):
-        super().__init__(most=1, max_bytes=max_bytes)
+        super().__init__(max_responses=1, max_bytes=max_bytes)
         self._store = store
         self._max_bytes_of_one = max_bytes
 

@@ -78,7 +78,7 @@ def test_a_file_without_requests() -> None:
 
 def test_too_many_requests() -> None:
     lines = [write_line(custom_id=str(number)) for number in range(3)]
-    read = read_lines(lines, most=2)
+    read = read_lines(lines, max_lines=2)
     assert [(fault.code, fault.line) for fault in read.faults] == [("too_many_requests", 3)]
 
 
