@@ -1,4 +1,4 @@
-"""Files and folders that are their user's alone: what is in them may be what others have said."""
+"""Files and folders that only their owner can read: they may contain the text of prompts."""
 
 import os
 import re
@@ -10,16 +10,23 @@ from typing import BinaryIO
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 OTHERS = 0o077  # the permissions of all but the owner
-# A file of no end to read is not waited for, and a link is not followed.
+# Opening a named pipe does not block, and opening a symbolic link fails.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def make_private(folder: Path, own: re.Pattern[str]) -> bool:
-    """Makes a folder that others cannot use, also where it was there; False if others may use it
-    and it holds other files than those of these names. Such a folder, as /tmp, is left to them.
+    """Creates a folder that only its owner can access, or makes an existing one private.
+
+    Args:
+        folder: is created with its parents if it does not exist.
+        own: matches the names of the files that are expected in it.
+
+    Returns:
+        False if other users can access the folder and it contains other files. Such a folder, for
+        example /tmp, is shared, so its permissions are left as they are.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be created or changed.
     """
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -35,11 +42,15 @@ def make_private(folder: Path, own: re.Pattern[str]) -> bool:
 
 
 def open_private(path: Path, max_bytes: int) -> BinaryIO:
-    """A file to read; raises OSError or ValueError if it is none that may be read.
+    """Opens a file for reading, and makes it private.
 
     Args:
         path: of the file.
-        max_bytes: bytes that it may have.
+        max_bytes: the maximum size of the file.
+
+    Raises:
+        OSError: it cannot be opened.
+        ValueError: it is no regular file, belongs to another user (root excepted), or is too large.
     """
     file = os.fdopen(os.open(path, READ), "rb")
     try:
@@ -59,7 +70,11 @@ def open_private(path: Path, max_bytes: int) -> BinaryIO:
 
 
 def replace_file(path: Path, data: Sequence[bytes | memoryview]) -> None:
-    """Writes a file, private to the user: others see the whole of it or what was there before.
+    """Writes a private file atomically: readers see the old file or the complete new one.
+
+    Args:
+        path: of the file.
+        data: its content, in parts.
 
     Raises:
         OSError: it cannot be written.

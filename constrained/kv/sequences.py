@@ -1,7 +1,8 @@
-"""The KV cache: the tokens that the sequences of an engine have, so that none is computed twice.
+"""The prefix cache: which tokens each sequence of the KV cache holds, so that prompts reuse them.
 
-A sequence that is free keeps its tokens: the next prompt that begins with them goes on from there
-(prefix cache). What is about to be overwritten can be saved as a snapshot, and restored later.
+An idle sequence keeps its tokens. The next prompt that begins with the same tokens takes the
+sequence over and computes only the rest. Before a sequence is overwritten, its state can be saved
+as a snapshot, and restored later.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -20,14 +21,14 @@ from constrained.kv.write_behind import WriteBehind
 from constrained.metrics import Amount, Metrics
 from grammars.wire.format import count_common
 
-WAITING = 4  # the part of the memory for snapshots that those may have that are to be written
-SPARED = 64  # tokens: what is worth a sequence or a snapshot of its own, and worth waiting for
+WAITING = 4  # snapshots that wait to be written take a quarter of the memory for snapshots
+SPARED = 64  # tokens: computing fewer again is cheaper than a sequence or a snapshot for them
 ENDLESS = 1 << 62  # tokens
-LATEST = 4  # checkpoints of a sequence, beside the pinned ones
+LATEST = 4  # checkpoints that a sequence keeps, besides the pinned ones
 
 
 class TokensInScope(Protocol):
-    """Tokens, and the scope that they were computed for, or are wanted for."""
+    """Tokens, and the scope of the request that computed them or needs them."""
 
     @property
     def tokens(self) -> list[int]: ...
@@ -37,31 +38,31 @@ class TokensInScope(Protocol):
 
 
 class ComputedTokens(TokensInScope, Protocol):
-    """Tokens that have been computed, of a sequence or a snapshot, and where they can be cut."""
+    """The computed tokens of a sequence or a snapshot, and where they can be cut."""
 
     @property
     def in_blocks(self) -> int:
-        """The number of first tokens that were computed in whole blocks."""
+        """The length of the prefix that was computed in whole blocks."""
         ...
 
     @property
     def checkpoints(self) -> Collection[int]:
-        """Numbers of first tokens that the model can go back to, if it cannot cut anywhere."""
+        """Lengths of prefixes that a model which cannot cut anywhere can go back to."""
         ...
 
 
 @dataclass
 class SequenceState:
-    """The state of a sequence: `ComputedTokens`.
+    """The state of one sequence; it is a `ComputedTokens`.
 
     Attributes:
         tokens: those in the KV cache.
-        in_blocks: the number of first tokens that were computed in whole blocks.
-        checkpoints: by the number of tokens that there were.
-        pins: numbers of tokens that other prompts are likely to have in common with this one.
-        stops: positions at which checkpoints are to be taken.
-        used: a running number; the higher, the later it was used.
-        scope: of the request that the tokens are of; None: no other request may have them.
+        in_blocks: the length of the prefix that was computed in whole blocks.
+        checkpoints: the saved states, by the number of tokens at that time.
+        pins: lengths of prefixes that other prompts are likely to share with this one.
+        stops: the numbers of tokens at which checkpoints are taken.
+        used: when the sequence was used last, as a running number.
+        scope: of the request that computed the tokens; None: no other request may reuse them.
     """
 
     tokens: list[int] = field(default_factory=list[int])
@@ -79,7 +80,7 @@ class SequenceState:
         self.checkpoints = {at: data for at, data in self.checkpoints.items() if at <= length}
 
     def copy(self) -> "SequenceState":
-        """The same tokens, for another sequence; nothing is pinned there."""
+        """Returns the state for another sequence with the same tokens, without pins."""
         return SequenceState(
             [*self.tokens],
             self.in_blocks,
@@ -97,14 +98,15 @@ def count_reusable(
     block: int,
     can_cut: Callable[[int], bool],
 ) -> int:
-    """The number of first tokens that a prompt can go on with: none of those of another scope.
+    """Returns how many of the computed tokens a prompt can reuse; 0 if the scopes differ.
 
     Args:
-        computed: those of a sequence or snapshot.
-        wanted: those that are wanted.
-        max_tokens: so many at most.
-        block: whole blocks of so many tokens only.
-        can_cut: tells if what was computed can be cut to so many; if not, its checkpoints remain.
+        computed: the tokens of a sequence or snapshot.
+        wanted: the tokens of the prompt.
+        max_tokens: the maximum of the result.
+        block: the result is a multiple of this, unless all computed tokens are reused.
+        can_cut: whether the computed tokens can be cut to a length; otherwise only the lengths of
+            the checkpoints are possible.
     """
     if wanted.scope is None or wanted.scope != computed.scope:
         return 0
@@ -117,7 +119,7 @@ def count_reusable(
 
 
 def find_checkpoint(checkpoints: Iterable[int], length: int, block: int = 1) -> int:
-    """The last checkpoint within the first `length` tokens, on the edge of a block; 0: none is."""
+    """Returns the last checkpoint up to `length` that is a multiple of `block`, or else 0."""
     last = 0
     for position in checkpoints:
         if position <= length and position % block == 0:
@@ -126,7 +128,7 @@ def find_checkpoint(checkpoints: Iterable[int], length: int, block: int = 1) -> 
 
 
 class PrefixCache:
-    """The snapshots of the sequences of an engine: saves and restores those that are worth it.
+    """Saves states of sequences as snapshots and restores them, if that saves enough tokens.
 
     See `Sequences` for the arguments.
     """
@@ -145,7 +147,12 @@ class PrefixCache:
         self._misses = 0
 
     def metrics(self, sequences: int, cached: Amount) -> Metrics:
-        """The figures; `cached` is the amount in the sequences."""
+        """Returns the figures of the cache.
+
+        Args:
+            sequences: how many the engine has.
+            cached: the amount that they hold.
+        """
         snapshots = self.snapshots
         return Metrics(
             sequences=sequences,
@@ -164,14 +171,21 @@ class PrefixCache:
         return self._writing is not None
 
     def flush(self) -> None:
-        """Writes to files what is in memory, and waits for all of it."""
+        """Writes the snapshots in memory to files, and waits until all are written."""
         self.snapshots.flush()
         if self._writing:
             self._writing.wait()
 
     def find(self, wanted: ScopedTokens, known: int) -> tuple[int, Outline | None]:
-        """The snapshot that gains most over `known` tokens, and how many of the first it has; 0
-        and None if that is not worth it."""
+        """Finds the snapshot with the longest prefix of a prompt.
+
+        Args:
+            wanted: the tokens of the prompt.
+            known: how many of them the sequences have already.
+
+        Returns:
+            The length of the prefix and the snapshot; 0 and None if none spares enough tokens.
+        """
         max_tokens = max(0, len(wanted.tokens) - 1)
         if max_tokens - known <= SPARED:
             return 0, None
@@ -183,19 +197,31 @@ class PrefixCache:
         return length, outline
 
     def look_up(self, wanted: ScopedTokens, known: int) -> Snapshot | None:
-        """As `find`, and counts hits and misses."""
+        """Finds and reads the snapshot with the longest prefix of a prompt, and counts a miss.
+
+        Returns:
+            None if none spares enough tokens. The arguments are those of `find`.
+        """
         _, outline = self.find(wanted, known)
         while outline is not None:
             snapshot = self.snapshots.take(outline)
             if snapshot is not None:
                 return snapshot
-            _, outline = self.find(wanted, known)  # that one is damaged, and forgotten by now
+            _, outline = self.find(wanted, known)  # `take` has dropped the damaged one
         if len(wanted.tokens) - 1 - known > SPARED:
             self._misses += 1
         return None
 
     def restore(self, snapshot: Snapshot, number: int) -> SequenceState:
-        """Gives an empty sequence the state; raises ModelError, and forgets it, if it is no use."""
+        """Restores a snapshot into an empty sequence, and returns the state of the sequence.
+
+        Args:
+            snapshot: is dropped if it cannot be restored.
+            number: of the sequence.
+
+        Raises:
+            ModelError: the engine refuses the snapshot.
+        """
         outline = snapshot.outline
         try:
             self._engine.restore(number, len(outline.tokens), snapshot.state)
@@ -210,13 +236,13 @@ class PrefixCache:
     def save(
         self, number: int, state: SequenceState, known: int, *, is_pinned: bool = False
     ) -> None:
-        """Keeps the state of a sequence if it has much more than what is known elsewhere.
+        """Saves a sequence as a snapshot, if that keeps enough tokens that are nowhere else.
 
         Args:
             number: of the sequence.
             state: of the sequence.
-            known: the number of its tokens that stay, or are in other sequences.
-            is_pinned: others are likely to begin with all of it.
+            known: the length of its prefix that remains in this or another sequence.
+            is_pinned: other prompts are likely to begin with all of its tokens.
         """
         if state.scope is None:
             return
@@ -244,11 +270,11 @@ class PrefixCache:
         self.snapshots.put(Snapshot(outline, data, tuple(state.checkpoints.values())))
 
     def is_worth_pinning(self, prefix: ScopedTokens, known: int) -> bool:
-        """True if there is no pinned snapshot of these tokens yet."""
+        """True if too few of these tokens are known, or in a pinned snapshot."""
         return len(prefix.tokens) - max(known, self._find_whole(prefix, True)) > SPARED
 
     def _find_whole(self, wanted: TokensInScope, is_pinned: bool) -> int:
-        """The number of tokens that a snapshot has; only pinned ones stand for pinned ones."""
+        """Returns how many of the wanted tokens one snapshot has; if `is_pinned`, a pinned one."""
 
         def value(outline: Outline) -> int:
             if is_pinned and not outline.is_pinned:
@@ -258,14 +284,14 @@ class PrefixCache:
         return self.snapshots.find(value)[0]
 
     def _covers(self, new: Outline, old: Outline) -> bool:
-        """True if the old one is of little use once there is the new one."""
+        """True if the new snapshot can replace the old one."""
         if old.is_pinned or old.scope != new.scope:
             return False
         usable = self._count_usable(old)
         return usable - self._count_reusable(new, old, usable) <= SPARED
 
     def _count_usable(self, computed: ComputedTokens) -> int:
-        """The number of tokens that a prompt which begins with all of them could go on with."""
+        """How many of the tokens a prompt that begins with all of them could reuse."""
         return computed.in_blocks if self._block > 1 else len(computed.tokens)
 
     def _count_reusable(self, outline: Outline, wanted: TokensInScope, max_tokens: int) -> int:
@@ -281,20 +307,21 @@ class PrefixCache:
 
 @dataclass(frozen=True)
 class PrefixMatch:
-    """A sequence holds the first `length` tokens of a prompt, and nothing else."""
+    """A sequence that holds the first `length` tokens of a prompt and no others."""
 
     sequence: int
     length: int
 
 
 class Sequences:
-    """An engine that remembers the tokens of its sequences. Not for two threads at once.
+    """The sequences of an engine, and the tokens that each of them holds. Not thread-safe.
 
     Args:
-        engine: that nobody else uses. What changes its sequences goes through this object.
-        block: go on with whole blocks of so many tokens only, each computed by itself: what is
-            computed then does not depend on what was there. 1: with any number, however computed.
-        cache: the room for the states of sequences that others take over.
+        engine: is used by this object alone.
+        block: reused prefixes consist of whole blocks of this many tokens, each computed in a
+            decode of its own. So the logits do not depend on what was cached. 1: prefixes of any
+            length are reused.
+        cache: the room for snapshots of sequences that are overwritten.
 
     Raises:
         RequestError: the folder of the cache cannot be used.
@@ -309,7 +336,7 @@ class Sequences:
 
     @property
     def metrics(self) -> Metrics:
-        """The figures of sequences and snapshots; also for other threads."""
+        """The figures of sequences and snapshots; any thread may read them."""
         count, tokens, size = 0, 0, 0
         for state in self._states:
             if state.tokens:
@@ -320,13 +347,13 @@ class Sequences:
         return self._prefix_cache.metrics(len(self._states), Amount(count, tokens, size))
 
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
-        """As the engine's."""
+        """Decodes as `Engine.decode` does, and notes the tokens of each sequence."""
         try:
             logits = self.engine.decode(chunks)
         except ContextError:
             raise
         except BaseException:
-            # Nobody knows how many of the tokens llama.cpp has taken.
+            # It is unknown how many of the tokens are in the KV cache now.
             for chunk in chunks:
                 self.release(chunk.sequence)
             raise
@@ -334,7 +361,8 @@ class Sequences:
             state = self._states[chunk.sequence]
             size = len(chunk.tokens)
             state.tokens += chunk.tokens
-            # Only whole blocks from the start on, each in a chunk of its own, are always the same.
+            # A block counts only if it follows whole blocks and is a chunk of its own: then its
+            # values do not depend on the batches before.
             if chunk.position == state.in_blocks and size == self._block:
                 state.in_blocks += size
             state.used = next(self._clock)
@@ -343,20 +371,20 @@ class Sequences:
         return logits
 
     def rollback(self, sequence: int, length: int) -> bool:
-        """As the engine's."""
+        """Cuts a sequence to its first `length` tokens; False if the engine cannot."""
         if not self.engine.rollback(sequence, length):
             return False
         self._states[sequence].cut(length)
         return True
 
     def go_back(self, sequence: int, length: int) -> int | None:
-        """Forgets all tokens of a sequence but the first `length`, or fewer: up to a checkpoint.
+        """Cuts a sequence to its first `length` tokens, or to the last checkpoint before.
 
         Returns:
-            How many are left; None if the model cannot go back, then nothing has changed.
+            How many tokens are left; None if the sequence cannot be cut, and has not changed.
 
         Raises:
-            ModelError: the model failed, and the sequence is released.
+            ModelError: the engine failed; the sequence is released.
         """
         state = self._states[sequence]
         if length == len(state.tokens) or self.rollback(sequence, length):
@@ -373,7 +401,7 @@ class Sequences:
         return position
 
     def release(self, sequence: int) -> None:
-        """Forgets all tokens of a sequence; its scope stays, for it may be read anew."""
+        """Forgets all tokens of a sequence. Its scope stays: its turn may read its prompt again."""
         state = self._states[sequence]
         self._states[sequence] = SequenceState(used=state.used, scope=state.scope)
         self.engine.release(sequence)
@@ -385,12 +413,12 @@ class Sequences:
     def pin(
         self, sequence: int, length: int, *, boundaries: Iterable[int], closed: int = 0
     ) -> None:
-        """Notes where in a prompt others are likely to differ from it, and this one may go on anew.
+        """Notes which prefixes of a prompt later prompts are likely to share.
 
         Args:
             sequence: will read the prompt.
-            length: of the prompt.
-            boundaries: numbers of its first tokens; what is kept of these stays longest.
+            length: of the prompt, in tokens.
+            boundaries: the lengths of these prefixes; their snapshots are kept longest.
             closed: as in `CacheBreakpoints`.
         """
         state = self._states[sequence]
@@ -400,8 +428,8 @@ class Sequences:
                 pins.add(self._round_down(boundary))
         state.pins = tuple(sorted(pins - {0}))
         if self.engine.needs_checkpoints:
-            # A recurrent state is that of the last token alone: it is saved while it is there.
-            # The last token is computed anew, for its logits.
+            # A recurrent model has only its state after the last token, so checkpoints are taken
+            # on the way. The last token of a prompt is always decoded, for its logits.
             last = min(closed or length, length - 1)
             state.stops = frozenset((*state.pins, self._round_down(last)))
 
@@ -409,7 +437,7 @@ class Sequences:
         return length - length % self._block
 
     def until_stop(self, sequence: int) -> int:
-        """The number of tokens up to the next checkpoint that is to be taken."""
+        """How many more tokens there are until the next checkpoint is taken."""
         state = self._states[sequence]
         size = len(state.tokens)
         left = ENDLESS
@@ -419,7 +447,7 @@ class Sequences:
         return left
 
     def find(self, tokens: Sequence[int], scope: CacheScope = COMMON) -> int:
-        """The number of first tokens that are known in a scope, and can be gone on with."""
+        """Returns how many of the first tokens a prompt of this scope can reuse."""
         wanted = scope_tokens(tokens, scope)
         known = max(self._compare(wanted))
         return max(known, self._prefix_cache.find(wanted, known)[0])
@@ -427,25 +455,30 @@ class Sequences:
     def claim(
         self, tokens: Sequence[int], idle: Iterable[int], scope: CacheScope = COMMON
     ) -> PrefixMatch:
-        """Makes an idle sequence hold as many of the first tokens as are known in a scope, and no
-        others; what it has from now on is known there.
+        """Prepares an idle sequence for a prompt: it holds the longest known prefix, and no more.
 
-        Either the one that has them goes on with them, or they are copied or restored to the one
-        that was not used for the longest time: what is lost should be worth as little as possible.
+        The sequence that has the prefix is cut, or the prefix is copied or restored into the least
+        recently used one: whatever loses the least.
+
+        Args:
+            tokens: of the prompt.
+            idle: the numbers of the sequences to choose from; at least one.
+            scope: of the request. Only tokens of this scope are reused, and only requests of this
+                scope will reuse those that the sequence gets.
         """
         number = self._fill(scope_tokens(tokens, scope), list(idle))
         self._states[number].scope = scope
         return PrefixMatch(number, self._count(number))
 
     def _fill(self, wanted: ScopedTokens, idle: Collection[int]) -> int:
-        """Makes an idle sequence hold what is known of the tokens; returns which one."""
+        """Puts the longest known prefix into an idle sequence, and returns its number."""
         restored = self._restore(wanted, idle)
         if restored is not None:
             return restored
         lengths = self._compare(wanted)
 
         def rank(number: int) -> tuple[int, bool, int]:
-            """Most tokens in common first, then idle ones, then those with the least to lose."""
+            """Longest common prefix first, then idle sequences, then those with fewest tokens."""
             return lengths[number], number in idle, -self._count(number)
 
         best = max(range(len(self._states)), key=rank)
@@ -464,14 +497,14 @@ class Sequences:
         return len(self._states[number].tokens)
 
     def forget_oldest(self, idle: Iterable[int]) -> bool:
-        """Empties the idle sequence that was not used for the longest time; False if all are."""
+        """Empties the least recently used of the idle sequences; False if all are empty already."""
         full = [number for number in idle if self._count(number)]
         if full:
             self._empty(self._find_oldest(full))
         return bool(full)
 
     def save(self) -> None:
-        """Empties all sequences, and writes their state to files, if there are any."""
+        """Empties all sequences and writes their states to files, if snapshots have a folder."""
         if not self._prefix_cache.has_files:
             return
         for number in range(len(self._states)):
@@ -484,15 +517,14 @@ class Sequences:
             self.release(number)
 
     def _find_oldest(self, idle: Collection[int]) -> int:
-        """The one to empty first: one that is empty, or the one that was used longest ago."""
+        """Returns the sequence to overwrite first: an empty one, or the least recently used."""
         states = self._states
         return min(idle, key=lambda number: (bool(states[number].tokens), states[number].used))
 
     def _compare(self, wanted: ScopedTokens) -> list[int]:
-        """For each sequence, the number of first tokens that it can be cut to.
+        """Returns for each sequence how many of the first wanted tokens it can be cut to.
 
-        Their last one does not count, for its logits are wanted; and a sequence that the engine
-        cannot cut can go back to its checkpoints alone.
+        The last wanted token is left out: it has to be decoded, for its logits.
         """
         max_tokens = max(0, len(wanted.tokens) - 1)
         return [
@@ -509,8 +541,11 @@ class Sequences:
         )
 
     def _restore(self, wanted: ScopedTokens, idle: Collection[int]) -> int | None:
-        """Restores a snapshot that gains much over all sequences; returns which one has it, if any
-        does."""
+        """Restores the snapshot with the longest prefix, if it spares enough tokens.
+
+        Returns:
+            The number of the sequence that has it now; None if there is no such snapshot.
+        """
         while True:
             snapshot = self._prefix_cache.look_up(wanted, max(self._compare(wanted)))
             if snapshot is None:
@@ -519,7 +554,7 @@ class Sequences:
             self._empty(number)
             try:
                 self._states[number] = self._prefix_cache.restore(snapshot, number)
-            except ModelError:  # it is forgotten, and noted
+            except ModelError:  # the snapshot is dropped, and the error is noted
                 continue
             self._states[number].used = next(self._clock)
             max_tokens = max(0, len(wanted.tokens) - 1)
@@ -527,13 +562,13 @@ class Sequences:
             return number
 
     def _copy(self, source: int, target: int, length: int) -> None:
-        """Gives an empty sequence what another one can be cut to."""
+        """Copies the first `length` tokens of a sequence into an empty one."""
         state = self._states[source].copy()
         if self.engine.can_cut(source, length):
             self.engine.copy(source, target, length)
             state.cut(length)
             self._states[target] = state
-        else:  # all of it, and back to a checkpoint
+        else:  # copy all tokens, then go back to a checkpoint
             self.engine.copy(source, target, len(state.tokens))
             self._states[target] = state
             self._shorten(target, length)
@@ -548,7 +583,7 @@ class Sequences:
             self._shorten(number, length)
 
     def _shorten(self, number: int, length: int) -> None:
-        """Cuts a sequence to so many tokens; to none if that fails."""
+        """Cuts a sequence to its first `length` tokens; empties it if that fails."""
         if length == 0:
             self.release(number)
         elif length < self._count(number):
@@ -561,7 +596,8 @@ class Sequences:
                 self.release(number)
 
     def _save(self, number: int, stays: int) -> None:
-        """Keeps what a sequence is about to lose, and by itself what others are likely to share."""
+        """Saves a sequence that is about to be cut to `stays` tokens, as one snapshot of all its
+        tokens and one of each pinned prefix."""
         if self._prefix_cache.snapshots.is_off:
             return
         state = self._states[number]
@@ -569,7 +605,7 @@ class Sequences:
             return
         known = self._find_elsewhere(number, state, stays)
         self._prefix_cache.save(number, state, max(stays, known))
-        # From the longest to the shortest: the sequence is cut to each, and cannot grow again.
+        # The longest prefix first, since the sequence is cut to each of them.
         for pin in reversed(state.pins):
             prefix = scope_tokens(state.tokens[:pin], state.scope)
             if len(prefix.tokens) < pin or pin <= stays:
@@ -582,7 +618,7 @@ class Sequences:
                 self._prefix_cache.save(number, self._states[number], known, is_pinned=True)
 
     def _find_elsewhere(self, number: int, wanted: TokensInScope, default: int) -> int:
-        """The number of first tokens that another sequence has; `default` if there is no other."""
+        """Returns how many of the first tokens another sequence has; `default` if none exists."""
         known: list[int] = []
         for other in range(len(self._states)):
             if other != number:
@@ -590,7 +626,7 @@ class Sequences:
         return max(known, default=default)
 
     def _take_checkpoint(self, number: int) -> None:
-        """Takes one where the sequence is now; all but the latest and the pinned ones go."""
+        """Saves the state of a sequence as a checkpoint; deletes old ones that are not pinned."""
         state = self._states[number]
         try:
             state.checkpoints[len(state.tokens)] = self.engine.checkpoint(number)

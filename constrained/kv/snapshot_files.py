@@ -1,7 +1,7 @@
-"""Snapshots in files of a folder. Whoever can read it can read what the prompts said.
+"""Snapshots of sequences as files in a folder. The files contain the tokens of prompts.
 
-A file is the magic number, a checksum of all that follows, the size of a header, the header as
-JSON, the tokens as int32, the state, the checkpoints. Numbers are little-endian.
+A file has a magic number, a checksum of the rest, the size of the header, the header as JSON, the
+tokens as int32, the state, and the checkpoints. Numbers are little-endian.
 """
 
 import hashlib
@@ -41,12 +41,12 @@ class _Header:
     in_blocks: int
     is_pinned: bool
     state: int  # bytes
-    checkpoints: list[list[int]]  # for each, the number of tokens and of bytes
-    scope: str = COMMON  # files of earlier versions have none
+    checkpoints: list[list[int]]  # of each, its number of tokens and its bytes
+    scope: str = COMMON  # missing in files of earlier versions
 
     @property
     def size(self) -> int:
-        """The bytes that follow it."""
+        """The number of bytes that follow the header."""
         return 4 * self.tokens + self.state + sum(size for _, size in self.checkpoints)
 
 
@@ -58,20 +58,20 @@ class _Entry:
 
 
 class SnapshotFiles:
-    """The snapshots in a folder that were made with the same model and context. One thread may
-    change them while another one reads.
+    """The snapshots of one model and context in a folder. One thread may change them while
+    another one reads.
 
-    Files are complete or not there. Those of other models stay and count, the ones used least
-    recently go first; what is not a snapshot is left alone. Only regular files of this user or root
-    are read. Folder and files are made private to the user, also where they were there.
+    Files are written atomically. Snapshots of other models count towards the budget, too; the least
+    recently used are deleted first. Other files are left alone. Only regular files of this user or
+    root are read. The folder and the files that are read are made private to the user.
 
     Args:
-        folder: is made if need be.
-        fingerprint: a name that snapshots of other models or contexts do not have.
-        budget: bytes of all snapshots in the folder.
+        folder: is created if it does not exist.
+        fingerprint: names the model and the context; snapshots of others have another one.
+        budget: the maximum bytes of all snapshots in the folder.
 
     Raises:
-        RequestError: the folder cannot be made or read, or is no place for what is private.
+        RequestError: the folder cannot be created or read, or cannot be made private.
     """
 
     def __init__(self, folder: Path, fingerprint: str, budget: int):
@@ -102,10 +102,10 @@ class SnapshotFiles:
             if header.fingerprint == self._fingerprint:
                 self._entries[outline.key] = _Entry(path, outline, size)
         except (MemoryError, OSError, ValueError):
-            return  # of another version, or damaged: it goes when there is no room
+            return  # damaged, or of another version: `_make_room` deletes it in time
 
     def _keep(self, entries: dict[str, _Entry]) -> None:
-        """Takes another dictionary: a thread may be reading the one before."""
+        """Replaces the dictionary, since another thread may be reading the old one."""
         self._entries = entries
         tokens = sum(len(entry.outline.tokens) for entry in entries.values())
         size = sum(entry.size for entry in entries.values())
@@ -116,16 +116,20 @@ class SnapshotFiles:
         return size <= self._budget
 
     def outlines(self) -> Sequence[Outline]:
-        """Those that can be read."""
+        """The outlines of the snapshots that can be read."""
         return [entry.outline for entry in self._entries.values()]
 
     def write(self, snapshot: Snapshot) -> None:
-        """Keeps a snapshot; others may go for it. Raises OSError if it cannot be written."""
+        """Writes a snapshot, and deletes the least recently used ones if there is no room.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         outline = snapshot.outline
         old = self._entries.get(outline.key)
         if old and old.outline == outline:
-            # The time of change of a file is that of its last use: the oldest one goes first.
-            with suppress(FileNotFoundError):  # another process has removed it: it is written anew
+            # The modification time of a file is the time of its last use.
+            with suppress(FileNotFoundError):  # another process has deleted it: write it again
                 os.utime(old.path)
                 return
         data = _encode(snapshot, self._fingerprint)
@@ -138,7 +142,15 @@ class SnapshotFiles:
         self._keep({**self._entries, outline.key: _Entry(path, outline, size)})
 
     def read(self, key: str) -> Snapshot:
-        """The snapshot of an outline; raises OSError or ValueError if it is gone or damaged."""
+        """Reads a snapshot.
+
+        Args:
+            key: of its outline.
+
+        Raises:
+            OSError: it is deleted, or cannot be read.
+            ValueError: it is damaged.
+        """
         entry = self._entries.get(key)
         if entry is None:
             raise FileNotFoundError("the snapshot had to make room for others")
@@ -154,15 +166,15 @@ class SnapshotFiles:
         return snapshot
 
     def drop(self, key: str) -> None:
-        """Removes a snapshot, if there is one."""
+        """Deletes the snapshot with this key, if there is one."""
         entry = self._entries.get(key)
         if entry is not None:
             self._keep({other: kept for other, kept in self._entries.items() if other != key})
             entry.path.unlink(missing_ok=True)
 
     def _make_room(self, size: int) -> None:
-        """Removes the least recently used files, the pinned ones last."""
-        # Also what another process has not written to its end, now or ever.
+        """Deletes the least recently used files until `size` bytes fit, the pinned ones last."""
+        # `match` also finds temporary files of `replace_file` that were never completed.
         files: list[tuple[bool, int, str, int]] = []
         total = size
         for entry in os.scandir(self._folder):
@@ -206,7 +218,7 @@ def _checksum(body: Sequence[bytes | memoryview]) -> bytes:
 
 
 def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
-    """All up to the states; raises ValueError if it makes no sense."""
+    """Reads a file up to the states; raises ValueError if it is damaged."""
     prefix = file.read(PREFIX.size)
     if len(prefix) < PREFIX.size or not prefix.startswith(MAGIC):
         raise ValueError("not a snapshot of this version")
@@ -248,7 +260,7 @@ def _parse_header(text: bytes) -> _Header:
 
 
 def _decode(data: bytes, fingerprint: str) -> Snapshot:
-    """Raises ValueError if not all of it is as it was written."""
+    """Reads a whole file; raises ValueError if it is damaged or of another model or context."""
     file = BytesIO(data)
     header, outline = _read_head(file)
     if header.fingerprint != fingerprint:

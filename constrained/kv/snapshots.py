@@ -1,4 +1,7 @@
-"""Saved states of sequences: in memory, where the least recently used goes first, and in files."""
+"""Snapshots: saved states of sequences, in memory and in files.
+
+If the memory is full, the least recently used snapshots are moved to files.
+"""
 
 import hashlib
 import threading
@@ -22,9 +25,9 @@ class Cache:
     """The room for snapshots of sequences.
 
     Args:
-        memory: bytes; 0: nothing.
-        folder: of the files; None: there are none.
-        disk: bytes of the files in the folder, those of other models included.
+        memory: the maximum bytes in memory.
+        folder: of the files; None: snapshots are kept in memory only.
+        disk: the maximum bytes of the files in the folder, those of other models included.
     """
 
     memory: int = 0
@@ -37,7 +40,7 @@ NO_CACHE = Cache()
 
 @dataclass(frozen=True)
 class Outline:
-    """A snapshot without its state: `ComputedTokens`. A pinned one is given up last."""
+    """The tokens of a snapshot; it is a `ComputedTokens`. Pinned snapshots are deleted last."""
 
     tokens: list[int]
     in_blocks: int = 0
@@ -47,19 +50,19 @@ class Outline:
 
     @cached_property
     def key(self) -> str:
-        """Tells snapshots of different tokens or scopes apart."""
+        """A hash of the tokens and the scope, in hexadecimal digits."""
         data = np.asarray(self.tokens, "<i4").tobytes()
         return hashlib.blake2b(data, digest_size=16, key=self.scope.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of a sequence.
+    """The saved state of a sequence.
 
     Args:
         outline: its tokens.
-        state: as the engine saves it.
-        checkpoints: one for each position of the outline.
+        state: what `Engine.save` returned.
+        checkpoints: what `Engine.checkpoint` returned, for each checkpoint of the outline.
     """
 
     outline: Outline
@@ -68,12 +71,12 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """In bytes, without its tokens."""
+        """The size in bytes, without the tokens."""
         return len(self.state) + sum(map(len, self.checkpoints))
 
 
 class Files(Protocol):
-    """Snapshots outside of memory: `SnapshotFiles`, or `WriteBehind` in front of it."""
+    """Snapshots in files: `SnapshotFiles`, or `WriteBehind` in front of it."""
 
     @property
     def amount(self) -> Amount: ...
@@ -91,15 +94,16 @@ class Files(Protocol):
 
 @dataclass
 class Snapshots:
-    """Snapshots of one engine. Not for two threads at once, apart from the figures and `note`.
+    """The snapshots of one engine. Only the figures and `note` are thread-safe.
 
     Args:
-        budget: bytes in memory.
-        files: keep those that do not fit.
+        budget: the maximum bytes in memory.
+        files: keep the snapshots that do not fit into memory; None: they are dropped.
 
     Attributes:
-        amount: of those in memory.
-        failures: the number that could not be kept or read; and the last reason.
+        amount: of the snapshots in memory.
+        failures: how many snapshots could not be saved, restored, written or read.
+        last_failure: the message of the last of these errors.
     """
 
     budget: int = 0
@@ -116,18 +120,22 @@ class Snapshots:
         return self.budget <= 0 and self.files is None
 
     def admits(self, size: int) -> bool:
-        """True if a snapshot of so many bytes can be kept."""
+        """True if a snapshot of this size in bytes can be kept."""
         return size <= self.budget or (self.files is not None and self.files.admits(size))
 
     def outlines(self) -> Iterator[Outline]:
-        """All snapshots; the same one may be in memory and in a file."""
+        """Yields the outlines of all snapshots; one in memory and in a file comes twice."""
         for snapshot in list(self._kept.values()):
             yield snapshot.outline
         if self.files:
             yield from self.files.outlines()
 
     def find(self, value: Callable[[Outline], int]) -> tuple[int, Outline | None]:
-        """The most valuable snapshot and its value; of equal ones one in memory."""
+        """Returns the highest value of a snapshot, and its outline; 0 and None if all are 0.
+
+        Args:
+            value: of a snapshot. Among equal ones, a snapshot in memory is preferred.
+        """
         best, best_value = None, 0
         for outline in self.outlines():
             found = value(outline)
@@ -136,7 +144,7 @@ class Snapshots:
         return best_value, best
 
     def take(self, outline: Outline) -> Snapshot | None:
-        """A snapshot that was found, or None if it is damaged; then it is forgotten."""
+        """Returns the snapshot of an outline. A damaged one is dropped, and None is returned."""
         snapshot = self._kept.get(outline.key)
         if snapshot is not None:
             self._kept.move_to_end(outline.key)
@@ -150,7 +158,7 @@ class Snapshots:
             return None
 
     def put(self, snapshot: Snapshot) -> None:
-        """Keeps a snapshot, in memory if it fits, else in a file."""
+        """Keeps a snapshot: in memory if it fits, otherwise in a file."""
         key = snapshot.outline.key
         self._forget(key)
         if snapshot.size > self.budget:
@@ -162,14 +170,14 @@ class Snapshots:
         self._count(snapshot, 1)
 
     def _find_oldest(self) -> str:
-        """The key of the least recently used snapshot in memory; the pinned ones come last."""
+        """Returns the key of the snapshot in memory to drop first: pinned ones come last."""
         for key, snapshot in self._kept.items():
             if not snapshot.outline.is_pinned:
                 return key
         return next(iter(self._kept))
 
     def drop(self, outline: Outline) -> None:
-        """Forgets a snapshot that is of no use; it is not written to a file."""
+        """Deletes a snapshot from memory and from the files."""
         self._forget(outline.key)
         if self.files:
             try:
@@ -178,12 +186,12 @@ class Snapshots:
                 self.note(error)
 
     def flush(self) -> None:
-        """Writes to files what is in memory, the pinned ones last: they stay longest."""
+        """Writes the snapshots in memory to files; pinned ones last, so they are deleted last."""
         for snapshot in sorted(self._kept.values(), key=lambda kept: kept.outline.is_pinned):
             self._write(snapshot)
 
     def note(self, error: Exception) -> None:
-        """Counts a failure that no request has to suffer from."""
+        """Counts a failure of the cache. Requests go on without the cached state."""
         with self._noting:
             self.failures += 1
             self.last_failure = str(error) or type(error).__name__

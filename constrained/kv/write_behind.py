@@ -1,4 +1,4 @@
-"""Snapshot files that a thread of its own writes, so that decoding does not wait for the disk."""
+"""Writes snapshot files in a background thread, so that decoding does not wait for the disk."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -8,15 +8,15 @@ from constrained.metrics import Amount
 
 
 class WriteBehind:
-    """Files as they will be once everything is written.
+    """A queue of writes in front of snapshot files; readers see the files as if all were done.
 
-    One thread calls it. Another one, which lives as long as there is something to do, does it in
-    the order in which it was asked for, and is the only one that changes the files.
+    One thread calls the methods. A background thread does the writes in their order; only this
+    thread changes the files. It ends when the queue is empty.
 
     Args:
-        files: that keep the snapshots.
-        room: bytes that may wait; who brings more while others wait is kept waiting, too.
-        note: takes the errors, in the other thread.
+        files: keep the snapshots.
+        room: the maximum bytes of waiting snapshots. If more are waiting, `write` blocks.
+        note: is called with each error, in the background thread.
     """
 
     def __init__(self, files: Files, room: int, note: Callable[[Exception], None]):
@@ -29,15 +29,15 @@ class WriteBehind:
 
     @property
     def amount(self) -> Amount:
-        """The snapshots that are in files already; also for other threads."""
+        """The amount in files that are already written; any thread may read it."""
         return self._files.amount
 
     def admits(self, size: int) -> bool:
-        """True if a snapshot of so many bytes can be kept."""
+        """True if a snapshot of this size in bytes can be kept."""
         return self._files.admits(size)
 
     def outlines(self) -> Sequence[Outline]:
-        """Those that can be read."""
+        """The outlines of the snapshots that can be read, waiting ones included."""
         tasks = self._waiting()
         found = [outline for outline in self._files.outlines() if outline.key not in tasks]
         for snapshot in tasks.values():
@@ -46,28 +46,36 @@ class WriteBehind:
         return found
 
     def read(self, key: str) -> Snapshot:
-        """The snapshot of an outline; raises OSError or ValueError if it is gone or damaged."""
+        """Returns a snapshot that waits, or reads it from its file.
+
+        Args:
+            key: of its outline.
+
+        Raises:
+            OSError: it is deleted, or cannot be read.
+            ValueError: it is damaged.
+        """
         return self._waiting().get(key) or self._files.read(key)
 
     def write(self, snapshot: Snapshot) -> None:
-        """Keeps a snapshot; others may go for it."""
+        """Queues a snapshot to be written; blocks while too many bytes are waiting."""
         with self._changed:
             self._changed.wait_for(lambda: self._has_room(snapshot.size))
             self._add(snapshot.outline.key, snapshot)
 
     def drop(self, key: str) -> None:
-        """Removes a snapshot, if there is one."""
+        """Queues the deletion of the snapshot with this key, if there is one."""
         if any(outline.key == key for outline in self.outlines()):
             with self._changed:
                 self._add(key, None)
 
     def wait(self) -> None:
-        """Returns when nothing is left to do."""
+        """Blocks until the queue is empty."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_working)
 
     def _waiting(self) -> dict[str, Snapshot | None]:
-        """The last task of each key: the snapshot to be written, or None where it is dropped."""
+        """Returns the last task of each key: the snapshot to write, or None to delete it."""
         with self._changed:
             return dict(self._tasks)
 
@@ -76,8 +84,8 @@ class WriteBehind:
         return waiting == 0 or waiting + size <= self._room
 
     def _add(self, key: str, task: Snapshot | None) -> None:
-        """Adds a task; it replaces a write of the same key, unless that is under way."""
-        kept = self._tasks[:1]  # under way
+        """Adds a task. It replaces a waiting write of the same key."""
+        kept = self._tasks[:1]  # in progress
         for other, snapshot in self._tasks[1:]:
             if other != key or snapshot is None:
                 kept.append((other, snapshot))
@@ -93,7 +101,7 @@ class WriteBehind:
                     self._is_working = False
                     self._changed.notify_all()
                     return
-                # It stays in the list until it is done, so that `read` still finds it there.
+                # The task stays in the list until it is done: `read` has to find its snapshot.
                 key, task = self._tasks[0]
             self._do(key, task)
             with self._changed:
@@ -106,5 +114,5 @@ class WriteBehind:
                 self._files.drop(key)
             else:
                 self._files.write(task)
-        except Exception as error:  # whatever it is: without this thread, others wait for good
+        except Exception as error:  # if this thread died, `wait` and `write` would block forever
             self._note(error)

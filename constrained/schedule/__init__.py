@@ -1,4 +1,4 @@
-"""Continuous batching: turns on sequences, step by step, and the threads that compile and decode.
+"""Continuous batching, and the threads that compile and decode.
 
 Needs `decode`, `kv`. Start with `Schedule.step` in `scheduler`: choose chunks, decode, advance.
 """

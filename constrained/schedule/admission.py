@@ -1,4 +1,4 @@
-"""Who is admitted next, of the requests that wait for an engine."""
+"""The order in which waiting requests are admitted to an engine."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
@@ -10,18 +10,18 @@ from constrained.decode.request import Generation, Request
 
 def _make_future() -> Future[Generation]:
     future = Future[Generation]()
-    future.set_running_or_notify_cancel()  # the way to end a request is its `is_wanted`
+    future.set_running_or_notify_cancel()  # not cancellable: `is_wanted` ends a request
     return future
 
 
 @dataclass(eq=False)
 class Seat:
-    """A request, and the generation that is to come of it.
+    """A request and the future of its generation.
 
     Args:
-        request: what is asked for.
-        result: what comes of it.
-        arrival: how many requests had been admitted when it began to wait.
+        request: what to generate.
+        result: gets the generation, or the error.
+        arrival: how many requests had been admitted when this one began to wait.
     """
 
     request: Request
@@ -30,38 +30,50 @@ class Seat:
 
     @property
     def owner(self) -> Hashable:
-        """Who asks; a request of nobody's is an owner by itself."""
+        """Whose request it is; a request without an owner counts as an owner of its own."""
         return id(self) if self.request.owner is None else self.request.owner
 
 
 class AdmissionOrder:
-    """The order in which waiting requests are admitted: those of the owner who has the fewest under
-    way, then of the one who was admitted, or came, longest ago, then in their order. Requests in
-    the background are behind all others."""
+    """The order in which waiting requests are admitted, fair between their owners.
+
+    First come requests of the owner with the fewest running requests, then of the owner whose last
+    admission or arrival is the oldest; equal ones keep their order. Background requests come last.
+    """
 
     def __init__(self) -> None:
         self._admissions = 0
         self._admitted: dict[Hashable, int] = {}  # the last admission of each owner
 
     def note_arrival(self, seat: Seat) -> None:
-        """A request begins to wait."""
+        """Notes that a request begins to wait."""
         seat.arrival = self._admissions
 
     def note_admission(self, seat: Seat, waiting: Iterable[Seat]) -> None:
-        """A request was admitted; these still wait."""
+        """Notes that a request was admitted.
+
+        Args:
+            seat: the request.
+            waiting: the requests that still wait.
+        """
         self._admissions += 1
         owners = {other.owner for other in waiting}
-        # Who has nothing more to wait for begins anew.
+        # Owners without waiting requests are forgotten: their next request is an arrival.
         kept = {owner: last for owner, last in self._admitted.items() if owner in owners}
         self._admitted = {**kept, seat.owner: self._admissions}
 
     def sort(self, waiting: Iterable[Seat], running: Iterable[Seat]) -> list[Seat]:
-        """Those that wait, the next one first."""
+        """Sorts the waiting requests, the next one to admit first.
+
+        Args:
+            waiting: requests in the order of their arrival.
+            running: requests that are admitted.
+        """
         under_way = Counter(seat.owner for seat in running)
 
         def rank(seat: Seat) -> tuple[bool, int, int]:
-            # Who comes anew stands behind those who were admitted before and wait since.
+            # A new owner comes after those who were admitted before it arrived and wait again.
             last = max(self._admitted.get(seat.owner, 0), seat.arrival)
             return seat.request.background, under_way[seat.owner], last
 
-        return sorted(waiting, key=rank)  # a stable sort: equal ones keep their order
+        return sorted(waiting, key=rank)  # the sort is stable

@@ -1,4 +1,4 @@
-"""A second thread beside the one that decodes, where another device does the work of that."""
+"""A second thread that works for the turns while another device decodes."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -7,16 +7,16 @@ from contextlib import contextmanager
 import numpy as np
 
 FEWEST_SPLIT = 4  # rows; for fewer, a second thread costs more than it saves
-OWN_PART = 3  # one row in so many is looked at by the thread itself, which then takes their tokens
+OWN_PART = 3  # the decode thread itself searches a third of the rows, then goes on with them
 
 
 class LikeliestTokens:
-    """The most likely tokens behind the rows of a decode: where a row has NaN, the first of these.
+    """The most likely token of each row of logits. If a row has NaN, it is the first NaN.
 
     Args:
-        logits: of the decode.
-        first: those of the first rows, which are known already.
-        rest: those of the others; None: each row is looked at when it is asked about.
+        logits: of a decode; shape (rows, tokens of the vocabulary).
+        first: the tokens of the first rows.
+        rest: the tokens of the other rows; None: they are searched when they are needed.
     """
 
     def __init__(self, logits: np.ndarray, first: np.ndarray, rest: Future[np.ndarray] | None):
@@ -25,10 +25,10 @@ class LikeliestTokens:
         self._rest = rest
 
     def find(self, row: int) -> int:
-        """The one behind a row. Waits until it is known."""
+        """Returns the most likely token of a row; waits for the other thread if need be."""
         if row < len(self._first):
             return int(self._first[row])
-        if self._rest is not None and self._rest.cancel():  # no core was free for the other thread
+        if self._rest is not None and self._rest.cancel():  # the other thread has not begun
             self._rest = None
         if self._rest is None:
             return int(self._logits[row].argmax())
@@ -36,13 +36,13 @@ class LikeliestTokens:
 
 
 class DecodeOverlap:
-    """A thread that works while the model decodes. llama.cpp lets go of the interpreter lock
-    meanwhile. Between two decodes it looks through the logits, for numpy lets go of it, too.
+    """A thread that works while the model decodes, and searches the logits between two decodes.
 
-    On a CPU the model takes all cores, and there is nothing to be gained.
+    llama.cpp and numpy release the interpreter lock meanwhile. If the model runs on the CPU, it
+    uses all cores, and a second thread gains nothing.
 
     Args:
-        is_on: there is time for other work while the model decodes.
+        is_on: whether to use the thread; otherwise all work is done in the calling thread.
     """
 
     def __init__(self, is_on: bool):
@@ -51,10 +51,11 @@ class DecodeOverlap:
 
     @contextmanager
     def working(self, work: Callable[[], None]) -> Iterator[None]:
-        """Does the work while the body runs, and waits for both; where it is off, the body alone.
+        """Does the work while the body runs, and waits for both. If `is_on` is false, only the
+        body runs.
 
         Raises:
-            Exception: whatever the work raises, if the body does not.
+            Exception: the error of the body, or else of the work.
         """
         if not self.is_on:
             yield
@@ -69,25 +70,25 @@ class DecodeOverlap:
 
     @contextmanager
     def finding_likeliest(self, logits: np.ndarray, wanted: int) -> Iterator[LikeliestTokens]:
-        """Finds the most likely tokens while the body runs, of most rows in the other thread.
+        """Finds the most likely token of each row while the body runs.
 
         Args:
-            logits: of a decode.
-            wanted: so many rows are about to be asked about; if they are few, no others are looked
-                at.
+            logits: of a decode; shape (rows, tokens of the vocabulary).
+            wanted: how many rows the body will ask for. If they are few, rows are searched only
+                when the body asks.
         """
         count = len(logits)
         is_split = self.is_on and wanted >= FEWEST_SPLIT and 2 * wanted >= count
         own = count // OWN_PART if is_split else 0
         rest = None
         if is_split:
-            # One call for all rows: after each call, the thread would wait for the interpreter.
+            # One call for all rows: after each call, the thread has to wait for the interpreter.
             rest = self._start_pool().submit(logits[own:].argmax, axis=1)
         try:
             yield LikeliestTokens(logits, logits[:own].argmax(axis=1), rest)
         finally:
             if rest is not None and not rest.cancel():
-                wait([rest])  # the next decode may move the logits
+                wait([rest])  # the next decode may overwrite the logits
 
     def _start_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:
@@ -95,7 +96,7 @@ class DecodeOverlap:
         return self._pool
 
     def close(self) -> None:
-        """Ends the thread; another one is made if need be."""
+        """Ends the thread. The object can still be used; it starts another one."""
         if self._pool is not None:
             self._pool.shutdown()
         self._pool = None

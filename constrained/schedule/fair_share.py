@@ -1,8 +1,8 @@
-"""A fair share of the decode thread: who needs it long for a mask waits until others have had it.
+"""Fair shares of the decode thread: a turn whose masks take long pauses while others go on.
 
-All turns under way share one thread. Beside the model's decode, it computes their masks, commits
-their tokens and looks for endings: microseconds for most, up to a second where a client asks for
-thousands of alternatives. Without a bound on that, one such turn would set the pace of all others.
+All running turns share one thread. Besides the model's decode, it computes their masks, commits
+their tokens and looks for endings. That takes microseconds for most turns, but up to a second if a
+schema has thousands of alternatives. Without fair shares, one such turn would slow all others.
 """
 
 from collections.abc import Iterator
@@ -11,22 +11,22 @@ from contextlib import contextmanager
 from constrained.deadline import Clock
 
 FREE = 0.005
-"""Seconds of its own work in a step that no turn is charged for."""
+"""Seconds of work in each step that a turn is not charged for."""
 
 
 class FairShare:
-    """What one turn has taken of the thread, and until when it sits out for that.
+    """The time that one turn takes of the decode thread, and how long the turn pauses for it.
 
-    A turn that has worked for itself longer than its part of the model's decode sits out so long
-    that each of the turns under way gets as much time as it had.
+    A turn is charged if its work in a step takes longer than its part of the model's decode. It
+    then pauses until each of the other running turns has had as much time.
 
     Args:
-        clock: seconds.
-        cpu_clock: seconds that the thread has worked. A turn does not pay for the time in which
-            other threads have the interpreter lock, or other processes the CPU.
+        clock: in seconds.
+        cpu_clock: the CPU time of the calling thread in seconds. So a turn does not pay for the
+            time in which other threads hold the interpreter lock, or other processes the CPU.
 
     Attributes:
-        is_costly: the last step was charged.
+        is_costly: the turn was charged for the last step.
     """
 
     def __init__(self, clock: Clock, cpu_clock: Clock):
@@ -38,11 +38,10 @@ class FairShare:
 
     @contextmanager
     def measure(self, *, is_elsewhere: bool = False) -> Iterator[None]:
-        """Counts the time of the block, whichever thread runs it.
+        """Adds the time of the body to the turn's work in this step, in any thread.
 
         Args:
-            is_elsewhere: another device may work for it: the time counts in which that is waited
-                for.
+            is_elsewhere: another device may work for the body, so waiting for it counts, too.
         """
         clock = self._clock if is_elsewhere else self._cpu_clock
         since = clock()
@@ -52,11 +51,11 @@ class FairShare:
             self._taken += clock() - since
 
     def charge(self, decode: float, turns: int) -> None:
-        """The step is over.
+        """Ends a step, and charges the turn for its work.
 
         Args:
             decode: seconds that the model took for the batch.
-            turns: how many are under way.
+            turns: the number of running turns.
         """
         excess = self._taken - max(FREE, decode / turns)
         self._taken = 0.0
@@ -66,5 +65,5 @@ class FairShare:
 
     @property
     def sits_out(self) -> bool:
-        """True while the others are to go on without it."""
+        """True while the turn pauses."""
         return self._clock() < self._sits_out_until

@@ -1,4 +1,4 @@
-"""Turns that are generated together, on an engine that is used for nothing else meanwhile."""
+"""Generates turns in the calling thread, on an engine that nothing else uses meanwhile."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,15 @@ from constrained.schedule.scheduler import Schedule
 
 
 def generate(engine: Engine, requests: Sequence[Request]) -> list[Generation]:
-    """Generates all turns together, as many at once as the engine has sequences.
+    """Generates all turns, in batches of as many as the engine has sequences.
+
+    Returns:
+        The generations, in the order of the requests.
 
     Raises:
         ContextError: a prompt leaves no room for an answer, or for the shortest turn.
-        RequestError: a limit below 1, or one that the shortest turn does not fit into.
-        GrammarError: a grammar or matcher failed; nothing is returned then.
+        RequestError: a token limit is below 1, or too small for the shortest turn.
+        GrammarError: a grammar or matcher failed.
     """
     schedule, seats = Schedule(engine), [Seat(request) for request in requests]
     for seat in seats:

@@ -1,4 +1,4 @@
-"""The thread that owns an engine: requests of all other threads share its steps."""
+"""The thread that owns an engine and runs the requests of all other threads."""
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,58 +15,58 @@ from constrained.schedule.scheduler import Schedule
 
 
 class TurnRunner(Protocol):
-    """Carries out turns that threads hand over."""
+    """Generates turns that other threads submit."""
 
     @property
     def metrics(self) -> Metrics:
-        """The figures of the requests under way and of the KV cache."""
+        """The figures of running requests and of the KV cache."""
         ...
 
     def submit(self, request: Request) -> Future[Generation]:
-        """Queues a request; its `is_wanted` is the way to end it.
+        """Queues a request. Its `is_wanted` is how to cancel it.
 
         Raises:
             ModelError: the runner is closed.
             BusyError: too many requests are waiting.
-            RequestError: it asks for what the engine cannot do.
+            RequestError: the engine does not support what it asks for.
         """
         ...
 
     def drain(self, end: Deadline) -> None:
-        """Fails what is not done at the end."""
+        """Lets requests run until a deadline; those that are not done by then fail."""
         ...
 
     def close(self) -> None:
-        """Waits for what is queued; a second time does nothing."""
+        """Waits for all requests and ends the thread. A second call does nothing."""
         ...
 
 
 class Runner:
-    """Runs the requests of a schedule until they are done.
+    """Runs the requests of a schedule in a thread of its own.
 
     Args:
-        schedule: that nobody else uses.
-        name: of the thread. It is there while there is work.
-        max_waiting: requests that may wait.
+        schedule: is used by this thread alone.
+        name: of the thread, which runs while there are requests.
+        max_waiting: the maximum number of waiting requests.
     """
 
     def __init__(self, schedule: Schedule, name: str, *, max_waiting: int = MAX_WAITING):
         self._schedule = schedule
         self._max_waiting = max_waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._lock = threading.Lock()  # of the two below
+        self._lock = threading.Lock()  # protects `_arrived` and `_is_running`
         self._arrived: list[Seat] = []
         self._is_running = False
         self._is_closed = False
 
     @property
     def metrics(self) -> Metrics:
-        """The figures of the requests under way and of the KV cache."""
+        """The figures of running requests and of the KV cache."""
         known = self._schedule.metrics
         return replace(known, waiting=known.waiting + len(self._arrived))
 
     def submit(self, request: Request) -> Future[Generation]:
-        """Queues a request; its `is_wanted` is the way to end it.
+        """Queues a request. Its `is_wanted` is how to cancel it.
 
         Raises:
             ModelError: the runner is closed.
@@ -93,7 +93,7 @@ class Runner:
         while self._has_work():
             try:
                 self._schedule.step()
-            except Exception as error:  # a bug of ours: without this, callers would wait for good
+            except Exception as error:  # a bug of ours; otherwise callers would wait forever
                 self._schedule.clear(error)
 
     def _has_work(self) -> bool:
@@ -105,11 +105,12 @@ class Runner:
             return self._is_running
 
     def drain(self, end: Deadline) -> None:
-        """Fails what is not done at the end."""
+        """Lets requests run until a deadline; those that are not done by then fail."""
         self._schedule.end = end
 
     def close(self) -> None:
-        """Waits for what is queued, and forgets all tokens; a second time does nothing."""
+        """Waits for all requests, writes snapshots, and forgets all tokens. A second call does
+        nothing."""
         self._pool.shutdown()
         if not self._is_closed:
             self._is_closed = True

@@ -1,4 +1,4 @@
-"""Continuous batching: requests get sequences, and each step decodes a batch for all of them."""
+"""Continuous batching: requests get sequences, and each step decodes one batch for all of them."""
 
 import logging
 import time
@@ -23,14 +23,14 @@ from constrained.schedule.fair_share import FairShare
 from grammars.wire.format import count_common
 
 LOG = logging.getLogger(__name__)
-BLOCK = 64  # tokens of a prompt that are decoded together where that has to be always the same
-STEP = 512  # tokens of one decode: so long does a prompt keep the others waiting
-BACKGROUND_STEP = 16  # of them for a request that is in no hurry, while others are under way
+BLOCK = 64  # prompt tokens of one decode, if `deterministic`
+STEP = 512  # maximum tokens of one decode; other turns wait as long as these take
+BACKGROUND_STEP = 16  # maximum prompt tokens of a background request while others are running
 
 
 @dataclass(frozen=True)
 class ActiveTurn:
-    """A request that has been admitted to a sequence."""
+    """An admitted request, which runs on a sequence."""
 
     seat: Seat
     turn: TurnDecoder
@@ -38,29 +38,27 @@ class ActiveTurn:
 
 
 class Schedule:
-    """The requests of one engine. Not for two threads at once.
+    """The requests of one engine, waiting and running. Not thread-safe.
 
-    Requests are admitted as soon as a sequence is free: those of the owner who has the fewest under
-    way, then of the one who was admitted, or came, longest ago, then in their order. So many
-    requests of one owner, or many choices of one request, delay those of another by a turn at most.
-    Requests in the background are admitted behind all others; while one of those is under way,
-    prompts in the background are read in small pieces. Each step decodes what those under way have
-    to say next, and a part of the prompts that are not read yet, in equal shares (chunked prefill).
-    A turn whose masks take long sits out steps, so that it delays the others by its share at most.
-    The tokens that a prompt has in common with a sequence are not computed again (prefix cache).
+    A waiting request is admitted when a sequence is idle, in the order of `AdmissionOrder`: many
+    requests of one owner delay a request of another owner by one turn at most. Each step decodes
+    one batch: the next tokens of all running turns, and equal shares of the prompts that are not
+    read yet (chunked prefill). Prompts of background requests get small shares while others run.
+    The tokens that a prompt shares with a sequence are not computed again (prefix cache). A turn
+    whose masks take long pauses for some steps (`FairShare`).
 
     Args:
         engine: runs the model.
-        step: tokens of one decode, at most.
-        deterministic: no request changes the numbers that are computed for another one, or for a
-            later one: one turn a step, its prompt in blocks, then token by token. It is slower.
-        clock: for the deadlines of the requests and the timings of the turns.
-        cpu_clock: for what each turn takes of the threads; see `FairShare`.
-        cache: the room for the states of sequences that others take over.
-        draft_model: drafts for all turns, with as many sequences; None: there is none.
+        step: the maximum number of tokens of one decode.
+        deterministic: the logits of a request do not depend on other requests, earlier ones
+            included. Each step then decodes one turn alone, its prompt in blocks; this is slower.
+        clock: in seconds; for deadlines and for the timings of turns.
+        cpu_clock: see `FairShare`.
+        cache: the room for snapshots of sequences that are overwritten.
+        draft_model: drafts for all turns, and has as many sequences as the engine; None: no drafts.
 
     Attributes:
-        end: what is not done by then fails; None: there is no end in sight.
+        end: requests that are not done by then fail; None: there is no such deadline.
 
     Raises:
         RequestError: the folder of the cache cannot be used.
@@ -79,8 +77,8 @@ class Schedule:
     ):
         self._sequences = Sequences(engine, BLOCK if deterministic else 1, cache)
         self._overlap = DecodeOverlap(engine.offloads)
-        # A decode that counts for nothing is taken back, which not every model can; and its tokens
-        # would change the numbers of others.
+        # To defer text, a turn must be able to discard a decode. Models with checkpoints cannot,
+        # and if `deterministic`, the discarded tokens would change the logits of others.
         self._defers = engine.offloads and not deterministic and not engine.needs_checkpoints
         self._step = step
         self._deterministic = deterministic
@@ -89,25 +87,25 @@ class Schedule:
         self._draft_model = draft_model
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
-        self._over = deque[ActiveTurn]()  # their callers do not have the result yet
-        self._errors: dict[int, Exception] = {}  # of work while the model decoded, by sequence
+        self._over = deque[ActiveTurn]()  # finished; their callers do not have the result yet
+        self._errors: dict[int, Exception] = {}  # of the work during a decode, by sequence
         self.end: Deadline | None = None
         self._decode_seconds = 0.0  # of the last step
         self._order = AdmissionOrder()
 
     @property
     def is_idle(self) -> bool:
-        """True if there is nothing to do."""
+        """True if no request is waiting or running."""
         return not (self._waiting or self._running)
 
     @property
     def waiting(self) -> int:
-        """The number of requests that are not admitted yet."""
+        """The number of waiting requests."""
         return len(self._waiting)
 
     @property
     def metrics(self) -> Metrics:
-        """The figures of the requests and of the KV cache; also for other threads."""
+        """The figures of the requests and of the KV cache; any thread may read them."""
         cached = self._sequences.metrics
         return replace(cached, running=len(self._running), waiting=len(self._waiting))
 
@@ -117,11 +115,10 @@ class Schedule:
         self._waiting.append(seat)
 
     def step(self) -> None:
-        """Schedules, decodes, and takes the tokens: one decode of all turns under way.
+        """Does one step: admits requests, decodes a batch, and takes a token for each turn.
 
-        Where another device decodes, the text of these tokens is written during the next decode:
-        see `_work_behind`. If a text ends or changes its turn, that decode counts for nothing
-        there.
+        If another device decodes, the text of these tokens is written during the next decode, see
+        `_work_behind`. If the text ends or changes a turn, the turn discards that decode.
         """
         try:
             self._take_step()
@@ -134,20 +131,20 @@ class Schedule:
         self._drop_unwanted()
         self._drop_late()
         self._admit()
-        if self._draft_model is not None:  # which is about to be asked
+        if self._draft_model is not None:  # choosing chunks runs it, which takes long
             self._deliver_all()
         chunks = self._choose_chunks()
         while chunks:
             try:
                 logits = self._decode(chunks)
             except ContextError as error:
-                # Nothing has changed: llama.cpp does not begin a batch that it finds no room for.
-                if self._settle_changed():  # a turn that is over needs none
+                # No sequence has changed: llama.cpp refuses a batch without room as a whole.
+                if self._settle_changed():  # a turn that is over needs no room
                     chunks = self._choose_chunks()
                 else:
                     chunks = self._choose_fewer_chunks(chunks, error)
                 continue
-            except Exception as error:  # whatever it is, no sequence of the batch has its tokens
+            except Exception as error:  # no sequence of the batch has got its tokens
                 self._settle_changed()
                 for chunk in chunks:
                     if chunk.sequence in self._running:
@@ -157,13 +154,13 @@ class Schedule:
             return
 
     def clear(self, error: Exception) -> None:
-        """Forgets all tokens; requests that are not done fail with the error."""
+        """Fails all requests with an error, and forgets all tokens."""
         self._fail_all(error)
         self._sequences.clear()
         self._overlap.close()
 
     def close(self, error: Exception) -> None:
-        """Does what `clear` does, and closes the draft model."""
+        """Fails all requests with an error, forgets all tokens, and closes the draft model."""
         self.clear(error)
         if self._draft_model is not None:
             self._draft_model.close()
@@ -179,12 +176,12 @@ class Schedule:
             self._waiting.popleft().result.set_exception(error)
 
     def save(self) -> None:
-        """Writes the state of all sequences to files, if the cache has a folder; nothing may be
-        under way."""
+        """Writes the states of all sequences to files, if the cache has a folder. No request may
+        be running."""
         self._sequences.save()
 
     def _drop_unwanted(self) -> None:
-        """Ends the requests whose caller has gone away."""
+        """Ends the requests whose caller has gone."""
         for seat in list(self._waiting):
             if not seat.request.is_wanted():
                 self._waiting.remove(seat)
@@ -196,7 +193,7 @@ class Schedule:
                 self._retire(number)
 
     def _drop_late(self) -> None:
-        """Fails the requests whose time is over."""
+        """Fails the requests whose deadline is over."""
         now = self._clock()
         if self.end and self.end.is_over(now):
             self._fail_all(self.end.fail_draining())
@@ -214,21 +211,21 @@ class Schedule:
                 self._fail(number, deadline.fail_running(read, size, turn.generated))
 
     def _admit(self) -> None:
-        """Gives waiting requests a sequence, as long as there is one."""
+        """Admits waiting requests while there is an idle sequence."""
         while self._waiting and self._find_idle():
             seat = self._choose_seat()
             if seat is None:
                 return
-            self._deliver_all()  # it may have a snapshot to restore
+            self._deliver_all()  # restoring a snapshot may take long
             self._waiting.remove(seat)
             self._order.note_admission(seat, self._waiting)
             self._begin(seat, self._find_idle())
 
     def _choose_seat(self) -> Seat | None:
-        """The next request to admit; None if all wait to copy the prompt of another."""
+        """Returns the next request to admit; None if all wait for a prompt that is being read."""
         running = [active.seat for active in self._running.values()]
         for seat in self._order.sort(self._waiting, running):
-            # One that waits to copy the prompt of another is overtaken by those behind it.
+            # A request that waits for such a prompt does not hold up those after it.
             if not self._is_being_read(seat.request):
                 return seat
         return None
@@ -237,8 +234,8 @@ class Schedule:
         return [n for n in range(self._sequences.engine.max_sequences) if n not in self._running]
 
     def _is_being_read(self, request: Request) -> bool:
-        """True if much of the prompt is about to be computed for another request of its scope: it
-        is worth waiting for, since it can be copied. One in the background takes too long."""
+        """True if another request of the same scope is reading much of the same prompt: it is
+        cheaper to wait and copy it. Background requests are not waited for: they are slow."""
         scope = request.turn.scope
         if scope is None:
             return False
@@ -263,7 +260,7 @@ class Schedule:
             turn = TurnDecoder(
                 self._sequences, match, request, draft_model=self._draft_model, clock=self._clock
             )
-        except Exception as error:  # it is in no queue any more: nobody else would report this
+        except Exception as error:  # the request is in no queue now, so it has to be failed here
             seat.result.set_exception(error)
             return
         self._running[number] = ActiveTurn(seat, turn, FairShare(self._clock, self._cpu_clock))
@@ -271,29 +268,29 @@ class Schedule:
             self._retire(number)
 
     def _choose_chunks(self, *, drafts: bool = True) -> list[Chunk]:
-        """The chunks of the next decode."""
+        """Returns the chunks of the next decode."""
         if self._deterministic:
             return self._choose_one()
         spare = self._sequences.engine.max_drafted if drafts else 0
         return self._choose_many(spare)
 
     def _choose_one(self) -> list[Chunk]:
-        """The next chunk of one turn; each has its turn in a row (round robin)."""
+        """Returns the next chunk of one turn; turns alternate (round robin)."""
         if not self._running:
             return []
         number, running = next(iter(self._find_due().items()))
-        self._running[number] = self._running.pop(number)  # it goes to the end of the line
+        self._running[number] = self._running.pop(number)  # to the end of the line
         unread = running.turn.input.unread
-        # In a batch of another size, llama.cpp's kernels sum up in another order: the logits differ
-        # in their last digits.
+        # The order in which llama.cpp's kernels add up depends on the size of the batch, and so do
+        # the last digits of the logits.
         if not unread:
             return [running.turn.next_chunk(1)]
         block = BLOCK - running.turn.input.position % BLOCK
         return [running.turn.next_chunk(min(unread, block))]
 
     def _choose_many(self, spare: int) -> list[Chunk]:
-        """The next chunk of each turn; who has little to say goes first, and the room that is left
-        is for the prompts. Up to `spare` tokens may be drafted on top."""
+        """Returns the next chunk of each turn that does not pause. Turns with few pending tokens
+        come first; prompts share the rest of the batch. Drafts add up to `spare` tokens."""
         has_live = any(not running.seat.request.background for running in self._running.values())
         due = self._find_due()
         order = sorted(due.items(), key=lambda item: item[1].turn.input.pending)
@@ -307,7 +304,7 @@ class Schedule:
             if has_live and running.seat.request.background:
                 share = min(share, BACKGROUND_STEP)
                 draft = 0
-            if running.share.is_costly:  # drafts would cost a mask each
+            if running.share.is_costly:  # each drafted token costs a mask
                 draft = 0
             with running.share.measure(is_elsewhere=self._draft_model is not None):
                 chunk = running.turn.next_chunk(share, draft)
@@ -317,13 +314,13 @@ class Schedule:
         return chunks
 
     def _find_due(self) -> dict[int, ActiveTurn]:
-        """Those under way that do not sit out; all, if nobody else would have the time."""
+        """Returns the running turns that do not pause; all of them, if all pause."""
         due = {n: running for n, running in self._running.items() if not running.share.sits_out}
         return due or self._running
 
     def _choose_fewer_chunks(self, chunks: Sequence[Chunk], error: ContextError) -> list[Chunk]:
-        """The chunks to decode where the context that the sequences share is full: drafts go first,
-        then the tokens of idle sequences, then the request that came last."""
+        """Returns the chunks to decode after the context was full: without drafts. If there were
+        none, an idle sequence is emptied; if there is none, the newest request fails."""
         has_drafts = any(chunk.drafted for chunk in chunks)
         if not has_drafts and not self._sequences.forget_oldest(self._find_idle()):
             newest = list(self._running)[-1]
@@ -340,12 +337,11 @@ class Schedule:
         return logits
 
     def _work_behind(self, asked: Set[int]) -> None:
-        """Does what the decode under way does not need: results and text of the tokens before it,
-        which callers wait for, then the masks of the tokens behind it. Nothing here touches the
-        engine.
+        """Works during a decode, without touching the engine: delivers results and text of the
+        tokens before it, then computes the masks for the tokens after it.
 
         Args:
-            asked: the sequences whose turns get logits from it.
+            asked: the sequences that get logits from the decode.
         """
         self._deliver()
         for number in asked - self._errors.keys():
@@ -370,12 +366,12 @@ class Schedule:
         try:
             with self._running[number].share.measure():
                 work()
-        except Exception as error:  # also of a sink, which is the caller's: the others go on
+        except Exception as error:  # perhaps of the caller's sink; other turns go on
             self._errors[number] = error
 
     def _settle_changed(self) -> set[int]:
-        """Ends or changes the turns whose text asks for it; returns their sequences. What the last
-        decode has computed of them counts for nothing."""
+        """Ends or changes the turns whose text asks for it, and fails those with an error. They
+        discard the last decode. Returns their sequences."""
         changed = set[int]()
         for number, running in list(self._running.items()):
             if number in self._errors:
@@ -388,18 +384,18 @@ class Schedule:
         return changed
 
     def _settle(self, number: int, *, forgets: bool = False) -> bool:
-        """Writes all text of a turn; false if it is over then.
+        """Writes the deferred text of a turn; False if the turn is over then.
 
         Args:
             number: of its sequence.
-            forgets: the last decode counts for nothing there.
+            forgets: the turn discards the last decode first.
         """
         running = self._running[number]
         try:
             if forgets:
                 running.turn.forget_decode()
             running.turn.settle()
-        except Exception as error:  # likewise
+        except Exception as error:  # only this turn fails
             self._fail(number, error)
             return False
         if running.turn.finish is None:
@@ -408,12 +404,12 @@ class Schedule:
         return False
 
     def _advance(self, chunks: Sequence[Chunk], logits: np.ndarray, *, changed: Set[int]) -> None:
-        """Hands each turn its logits, and retires those that are over.
+        """Gives each turn its logits, and retires the turns that are over.
 
         Args:
             chunks: those that were decoded.
-            logits: that were asked for.
-            changed: the sequences whose logits count for nothing.
+            logits: one row for each wanted position, in the order of the chunks.
+            changed: the sequences whose logits are discarded.
         """
         under_way = len(self._running)
         kept = [chunk for chunk in chunks if chunk.sequence not in changed]
@@ -437,41 +433,42 @@ class Schedule:
                 with running.share.measure():
                     running.turn.advance(rows, defers=self._defers)
                 running.share.charge(self._decode_seconds, under_way)
-        except Exception as error:  # likewise
+        except Exception as error:  # only this turn fails
             self._fail(chunk.sequence, error)
         else:
             if running.turn.finish is not None:
                 self._retire(chunk.sequence)
 
     def _retire(self, number: int) -> None:
-        """A turn is over; its caller gets the result while the next decode runs, if one does."""
+        """Ends a turn. Its caller gets the result now or, if text is deferred, during the next
+        decode."""
         self._over.append(self._running.pop(number))
         if not self._defers:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Gives their callers the results of the turns that are over."""
+        """Gives the callers the results of the turns that are over."""
         while self._over:
             running = self._over.popleft()
             try:
                 generation = running.turn.result()
-            except Exception as error:  # likewise: the rest of the events goes to the sink here
+            except Exception as error:  # perhaps of the caller's sink, which gets the last events
                 _end_in_error(running, error)
             else:
                 running.turn.close()
                 running.seat.result.set_result(generation)
 
     def _fail(self, number: int, error: Exception) -> None:
-        """The request of a sequence has failed; the others go on."""
+        """Ends the request of a sequence with an error; the others go on."""
         _end_in_error(self._running.pop(number), error)
 
 
 def _end_in_error(running: ActiveTurn, error: Exception) -> None:
-    """Gives a caller the error of its turn, whatever else goes wrong: it waits for that."""
+    """Gives a caller the error of its turn, even if closing the turn fails, too."""
     try:
         running.turn.close()
         running.turn.note_failure()
-    except Exception:  # of the caller's own function, which may write to a full disk
+    except Exception:  # perhaps of the caller's function for traces: its disk may be full
         LOG.exception("what was traced of a failed turn could not be handed over")
     finally:
         running.seat.result.set_exception(error)

@@ -1,4 +1,4 @@
-"""Requests are started, waited for or not, and streamed as they are generated."""
+"""Starts turns in other threads, waits for their results, and streams their events."""
 
 import asyncio
 import threading
@@ -21,14 +21,18 @@ S = TypeVar("S")
 T = TypeVar("T")
 Sink: TypeAlias = Callable[[Sequence[StreamEvent]], None]
 Wanted: TypeAlias = Callable[[], bool]
-"""True while work is still wanted."""
+"""Returns True while a caller still wants the work."""
 Start: TypeAlias = Callable[[Wanted, Sink], Future[T]]
-"""Starts work: takes a function that says if it is still wanted, and one that takes events."""
+"""Starts a turn: takes a function that says if it is still wanted, and one that takes events."""
 
 
 def check_demand(is_wanted: Wanted, deadline: Deadline | None, clock: Clock) -> None:
-    """Raises what ends a request that is not decoded yet: nobody waits for it, or its time is
-    over."""
+    """Raises an error if a request that is not decoded yet has to end.
+
+    Raises:
+        AbandonedError: its caller has gone.
+        DeadlineError: its deadline is over.
+    """
     if not is_wanted():
         raise AbandonedError("nobody waits for it")
     if deadline and deadline.is_over(clock()):
@@ -36,7 +40,7 @@ def check_demand(is_wanted: Wanted, deadline: Deadline | None, clock: Clock) -> 
 
 
 def resolve(future: Future[Any], action: Callable[[], None]) -> None:
-    """Calls what sets the result of a future; an error that it raises is the result as well."""
+    """Calls an action that sets the result of a future; an error of it becomes the result."""
     try:
         action()
     except BaseException as error:
@@ -44,7 +48,7 @@ def resolve(future: Future[Any], action: Callable[[], None]) -> None:
 
 
 def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
-    """A future of what is made of the result of another one."""
+    """Returns a future of `make(result)`, with the result of another future."""
     outer = Future[T]()
     outer.set_running_or_notify_cancel()
 
@@ -56,7 +60,7 @@ def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
 
 
 def when_all(futures: Sequence[Future[T]]) -> Future[Sequence[Future[T]]]:
-    """A future of these futures, once all of them are done, whether they have failed or not."""
+    """Returns a future that is done when all of these are, failed or not; they are its result."""
     outer = Future[Sequence[Future[T]]]()
     outer.set_running_or_notify_cancel()
     lock = threading.Lock()
@@ -78,29 +82,29 @@ def when_all(futures: Sequence[Future[T]]) -> Future[Sequence[Future[T]]]:
 
 
 def run(start: Callable[[Wanted], Future[T]]) -> T:
-    """Starts work and waits for it; if the wait is interrupted, the work is, too."""
+    """Starts work and waits for its result; an interrupt, such as Ctrl-C, cancels the work."""
     cancelled = threading.Event()
     future = start(lambda: not cancelled.is_set())
     try:
         return future.result()
-    except BaseException:  # Ctrl-C, most of all
+    except BaseException:  # above all KeyboardInterrupt
         cancelled.set()
         future.cancel()
         raise
 
 
 async def arun(start: Callable[[Wanted], Future[T]]) -> T:
-    """As `run`; cancelling the task ends the work."""
+    """Does what `run` does, for asyncio; cancelling the task cancels the work."""
     cancelled = threading.Event()
     return await wait(start(lambda: not cancelled.is_set()), cancelled.set)
 
 
 class _TurnStream:
-    """The calls of a turn under way, as far as they are written, and the way to end it."""
+    """Collects the arguments of the calls of a running turn, and can cancel the turn."""
 
     def __init__(self) -> None:
         self._cancelled = threading.Event()
-        self._texts: dict[int, list[str]] = {}  # the JSON of the arguments, in pieces
+        self._texts: dict[int, list[str]] = {}  # pieces of the arguments as JSON, by call
         self._whole: dict[int, dict[str, Json]] = {}
 
     def _note(self, event: StreamEvent) -> None:
@@ -159,8 +163,8 @@ class Stream(_TurnStream, Generic[T]):
             while (event := self._queue.get()) is not None:
                 self._note(event)
                 yield event
-            self._queue.put(None)  # for whoever iterates again
-            self._future.result()  # raises what the work has raised
+            self._queue.put(None)  # ends another iteration, too
+            self._future.result()  # raises the error of the turn
         finally:
             self.cancel()
 
@@ -171,28 +175,29 @@ class Stream(_TurnStream, Generic[T]):
 
 
 class _Outbox:
-    """What threads tell an event loop. They wake it up once for all that it has not read yet: one
-    step of eight turns makes eight messages.
+    """Calls functions in an event loop, for other threads.
+
+    The loop is woken once for all calls that wait: one step of eight turns makes eight of them.
 
     Args:
-        loop: that is told.
+        loop: makes the calls.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop):
         self._loop = ref(loop)  # `_outboxes` must not keep it alive
-        self._lock = threading.Lock()  # of the two below
+        self._lock = threading.Lock()  # protects `_posted` and `_is_due`
         self._posted: list[Callable[[], None]] = []
         self._is_due = False
 
     def post(self, action: Callable[[], None]) -> None:
-        """Has the loop do something soon, behind what was posted before; a closed one does not."""
+        """Queues a call, after those posted before; does nothing if the loop is closed."""
         loop = self._loop()
         if loop is None or loop.is_closed():
             return
         with self._lock:
             self._posted.append(action)
             is_awake, self._is_due = self._is_due, True
-        if not is_awake:  # outside of the lock, which the loop asks for as soon as it wakes up
+        if not is_awake:  # without the lock: the loop takes it as soon as it wakes up
             loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
@@ -202,7 +207,7 @@ class _Outbox:
         for action in posted:
             try:
                 action()
-            except Exception as error:  # the others are of other requests
+            except Exception as error:  # the other calls are for other requests
                 loop = asyncio.get_running_loop()
                 loop.call_exception_handler({"message": "what a thread posted", "exception": error})
 
@@ -211,7 +216,7 @@ _outboxes = WeakKeyDictionary[asyncio.AbstractEventLoop, _Outbox]()
 
 
 def _find_outbox(loop: asyncio.AbstractEventLoop) -> _Outbox:
-    """That of the running loop."""
+    """Returns the outbox of a loop; the caller runs in that loop."""
     if loop not in _outboxes:
         _outboxes[loop] = _Outbox(loop)
     return _outboxes[loop]
@@ -237,13 +242,13 @@ class AsyncStream(_TurnStream, Generic[T]):
                 for event in events:
                     self._note(event)
                     yield event
-            self._queue.put_nowait(None)  # for whoever iterates again
+            self._queue.put_nowait(None)  # ends another iteration, too
             self._future.result()
         finally:
             self.cancel()
 
     async def batches(self) -> AsyncGenerator[list[StreamEvent], None]:
-        """The same, with all events that are there together."""
+        """Yields lists of events: each has all events that have arrived since the last one."""
         try:
             while (events := await self._queue.get()) is not None:
                 batch = [*events]
@@ -261,10 +266,10 @@ class AsyncStream(_TurnStream, Generic[T]):
             self.cancel()
 
     def when_over(self, note: Callable[[Future[T]], None]) -> None:
-        """Has the event loop call a function once the turn has ended, however it has.
+        """Calls a function in the event loop when the turn has ended.
 
         Args:
-            note: takes a future that is done: of the reply, or of what the turn has failed with.
+            note: takes the finished future of the reply, which may have an error.
         """
         self._future.add_done_callback(lambda done: self._outbox.post(partial(note, done)))
 
@@ -275,7 +280,7 @@ class AsyncStream(_TurnStream, Generic[T]):
 
 
 async def wait(future: Future[T], cancel: Callable[[], None]) -> T:
-    """Awaits work of a worker; if the waiting task is cancelled, `cancel` is called."""
+    """Awaits a future of another thread; calls `cancel` if the waiting task is cancelled."""
     try:
         return await asyncio.shield(asyncio.wrap_future(future))
     except asyncio.CancelledError:

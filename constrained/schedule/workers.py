@@ -1,9 +1,8 @@
-"""The threads that compile: known work passes unknown work, and nobody waits for one client alone.
+"""The threads that compile requests, so that slow work of one client does not block the others.
 
-Compiling is Python, most of it, so more threads do not make it faster. They keep it from standing
-in the way: one thread takes only what is known to be quick, and of the others no client gets all.
-Work is stopped from inside: it counts its steps (`grammars.steps`), and looks now and then whether
-anybody still waits for it.
+Compiling is mostly Python, so more threads do not make it faster. But they keep it fair: one thread
+takes only work that is known to be quick, and no client gets all the others. Work ends itself: it
+counts its steps (`grammars.steps`), and checks now and then whether anybody still waits for it.
 """
 
 import threading
@@ -18,23 +17,23 @@ from constrained.schedule.worker import resolve
 from grammars.steps import stop_when
 
 T = TypeVar("T")
-THREADS = 2  # for work that is not known
+THREADS = 2  # for unknown work
 
 
 def _go_on() -> None:
-    """The check of work that nothing ends."""
+    """A check that never ends the work."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What is asked of the workers beside the work.
+    """How workers treat a piece of work.
 
     Args:
-        client: who asks; each has its turn.
-        is_known: the same work was done before, and what it needs is kept.
-        check: raises what ends the work, whether it waits or is under way; called often, in any
+        client: whose work it is; clients take turns.
+        is_known: the work is quick, since its results are cached.
+        check: raises an error to end the work, waiting or running. It is called often, in any
             thread.
-        is_bounded: it is refused if too much is waiting.
+        is_bounded: the work is refused if too much is waiting.
     """
 
     client: Hashable = None
@@ -48,7 +47,7 @@ DEFAULT_ORDER = Order()
 
 @dataclass(frozen=True, eq=False)
 class _Item:
-    """Work that waits."""
+    """A piece of work with its result."""
 
     work: Callable[[], Any]
     order: Order
@@ -56,7 +55,7 @@ class _Item:
 
 
 class _Queue:
-    """Work that waits, of each client in its order, and of the clients in turn."""
+    """Waiting work: clients take turns, and the work of each client keeps its order."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[Hashable, deque[_Item]] = OrderedDict()
@@ -65,7 +64,7 @@ class _Queue:
         self._waiting.setdefault(item.order.client, deque()).append(item)
 
     def take(self, is_allowed: Callable[[Hashable], bool]) -> _Item | None:
-        """The next item of a client that may have one; None: there is none."""
+        """Removes and returns the next item of an allowed client; None if there is none."""
         for client, items in self._waiting.items():
             if is_allowed(client):
                 item = items.popleft()
@@ -80,7 +79,7 @@ class _Queue:
         return [item for items in self._waiting.values() for item in items]
 
     def remove(self, item: _Item) -> bool:
-        """Removes an item; False: it is not there any more."""
+        """Removes an item; False if it is not in the queue."""
         items = self._waiting.get(item.order.client, deque[_Item]())
         if item not in items:
             return False
@@ -91,12 +90,13 @@ class _Queue:
 
 
 class Workers:
-    """Runs work in threads, that of one client in the order of submission.
+    """Threads that run work; the work of one client begins in the order of submission.
 
     Args:
-        name: of the threads. They are there once there is work.
-        max_waiting: pieces of work that may wait, apart from one under way; None: any.
-        threads: for work that is not known; of more than one, a client has all but one at most.
+        name: of the threads, which start with the first work.
+        max_waiting: the maximum number of waiting pieces of work, besides one that runs; None: no
+            maximum.
+        threads: for unknown work. One client uses all but one of them; with one thread, this one.
     """
 
     def __init__(self, name: str, max_waiting: int | None = None, *, threads: int = THREADS):
@@ -104,14 +104,14 @@ class Workers:
         self._reserved = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-known")
         self._max_per_client = max(1, threads - 1)
         self._max_waiting = max_waiting
-        self._lock = threading.Lock()  # of all below
+        self._lock = threading.Lock()  # protects the attributes below
         self._known = _Queue()
         self._unknown = _Queue()
         self._running = Counter[Hashable]()  # unknown work, by client
         self._unfinished = 0
 
     def submit(self, work: Callable[[], T], order: Order = DEFAULT_ORDER) -> Future[T]:
-        """Queues work.
+        """Queues work, and returns the future of its result.
 
         Raises:
             ModelError: the workers are closed.
@@ -126,8 +126,7 @@ class Workers:
             self._unfinished += 1
             (self._known if order.is_known else self._unknown).add(item)
         try:
-            # Not this item is handed over, but a thread that takes the next one: which that is,
-            # the queues say.
+            # The pool does not get this item: its thread takes the next one from the queues.
             self._pool.submit(self._run)
             if order.is_known:
                 self._reserved.submit(self._run_known)
@@ -138,7 +137,7 @@ class Workers:
         return item.result
 
     def start(self, work: Callable[[], Future[T]], order: Order = DEFAULT_ORDER) -> Future[T]:
-        """Queues work that starts other work, and returns what comes of that.
+        """Queues work that returns a future, and returns a future with the same result.
 
         Raises:
             ModelError: the workers are closed.
@@ -161,7 +160,7 @@ class Workers:
 
         def fail_queued(done: Future[None]) -> None:
             error = None if done.cancelled() else done.exception()
-            if error is not None and not outer.done():  # it was dropped before it was run
+            if error is not None and not outer.done():  # `_drop_late` has ended it
                 outer.set_exception(error)
 
         outer.add_done_callback(cancel_queued)
@@ -169,7 +168,7 @@ class Workers:
         return outer
 
     def _withdraw(self, item: _Item) -> bool:
-        """Takes work that was given up out of its queue; False: it is under way, or over."""
+        """Removes work from its queue; False if it has already begun."""
         with self._lock:
             is_waiting = self._known.remove(item) or self._unknown.remove(item)
             if is_waiting:
@@ -177,7 +176,7 @@ class Workers:
             return is_waiting
 
     def _run(self) -> None:
-        """Works until nothing is left that this thread may take."""
+        """Does known and unknown work until this thread finds no more that it may take."""
         while True:
             item = self._take_known() or self._take_unknown()
             if item is None:
@@ -215,7 +214,7 @@ class Workers:
                 with stop_when(check):
                     item.order.check()
                     made = item.work()
-            finally:  # before anybody learns of the result, and comes back with more
+            finally:  # before the result is set: the caller may submit more work then
                 self._leave(item)
         except BaseException as error:
             item.result.set_exception(error)
@@ -232,7 +231,7 @@ class Workers:
                     del self._running[client]
 
     def _drop_late(self) -> None:
-        """Ends work that waits, and that nobody wants any more."""
+        """Ends waiting work whose check raises an error."""
         with self._lock:
             waiting = [*self._known.list_items(), *self._unknown.list_items()]
         for item in waiting:
@@ -244,6 +243,6 @@ class Workers:
                     item.result.set_exception(error)
 
     def close(self) -> None:
-        """Waits for what is queued; a second time does nothing."""
+        """Waits for all work, and ends the threads. A second call does nothing."""
         self._pool.shutdown()
         self._reserved.shutdown()
