@@ -1,4 +1,4 @@
-"""The reasoning budget: at most so many tokens inside the reasoning block, which is then closed."""
+"""The reasoning budget: a maximum number of reasoning tokens, after which the block is closed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ LONGEST_REST = 3  # bytes that can follow the first one of a UTF-8 character
 
 @dataclass(frozen=True)
 class ReasoningBudget(TurnPart):
-    """At most `tokens` tokens inside the reasoning block. Stateless: the turn counts them.
+    """Limits the tokens inside the reasoning block. Stateless: the turn counts them.
 
     Args:
-        tokens: the bound; what closes the block is not counted. None: half of the tokens that the
-            turn may have, so that the other half is left for what has to follow.
-        closings: the texts that may close it, in tokens, the most complete one first.
-        sentence: that stands in front of the closing marker, in tokens; often none.
+        tokens: the maximum, without the tokens that close the block. None: half of the tokens that
+            the turn may have, so that the other half is left for the reply.
+        closings: the texts that can close the block, as tokens; the most complete one first.
+        sentence: the tokens of a sentence before the closing marker; often none.
     """
 
     name = "reasoning budget"
@@ -32,11 +32,12 @@ class ReasoningBudget(TurnPart):
     sentence: tuple[int, ...] = ()
 
     def find_bound(self, limit: int) -> int:
-        """How many tokens of reasoning a turn of at most so many tokens may have."""
+        """Returns the maximum number of reasoning tokens of a turn of up to `limit` tokens."""
         return limit // 2 if self.tokens is None else self.tokens
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
-        """Forbids to begin a character that the budget might cut: one token may be one byte."""
+        """Near the end of the budget, forbids tokens that do not end with a whole character: the
+        budget might cut it."""
         if not self.forbids(turn):
             return
         others = np.where(turn.vocabulary.beginnings, -np.inf, logits)
@@ -50,19 +51,19 @@ class ReasoningBudget(TurnPart):
         return self.find_bound(turn.limit) - so_far.reasoning_tokens <= LONGEST_REST
 
     def is_spent(self, turn: TurnView) -> bool:
-        """True if the turn is inside its reasoning block, and may have no more of it."""
+        """True if the turn is inside its reasoning block, and the budget is spent."""
         so_far = turn.transcript
         return so_far.is_reasoning and so_far.reasoning_tokens >= self.find_bound(turn.limit)
 
     def needs_text(self, turn: TurnView, coming: int) -> bool:
         so_far = turn.transcript
-        if so_far.is_in_call:  # a block opens at the head of a turn alone: none begins behind it
+        if so_far.is_in_call:  # no reasoning block begins after a call
             return False
         unwritten = turn.count - len(so_far.tokens)
         return so_far.reasoning_tokens + unwritten >= self.find_bound(turn.limit)
 
     def insert(self, turn: TurnView) -> Sequence[int]:
-        """The tokens that close the block, once the budget is spent."""
+        """Returns the tokens that close the block, if the budget is spent."""
         so_far = turn.transcript
         if not self.is_spent(turn):
             return ()
@@ -71,10 +72,10 @@ class ReasoningBudget(TurnPart):
         return self._find_closing(turn.matcher, turn.limit - len(so_far.tokens))
 
     def _find_closing(self, matcher: Matcher, room: int) -> Sequence[int]:
-        """The first closing that the grammar takes and that has room; else the shortest.
+        """Returns the first closing that the grammar allows and that fits; else the shortest.
 
         Raises:
-            GrammarError: the grammar takes none of them.
+            GrammarError: the grammar allows none of them.
         """
         legal: list[tuple[int, ...]] = []
         for closing in self.closings:
@@ -95,13 +96,14 @@ def make_budget(
     markers: Mapping[str, int],
     sentence: str = "",
 ) -> ReasoningBudget:
-    """The budget of a request.
+    """Makes the budget of a request.
 
     Args:
-        tokens: of reasoning, 0 or more; None: half of those of the turn.
+        tokens: the maximum number of reasoning tokens, 0 or more; None: half of those of the turn.
         block: the reasoning block of the format.
-        vocabulary, markers: for the tokens of the closings.
-        sentence: stands in front of the closing marker when the budget is spent.
+        vocabulary: of the model.
+        markers: the token ids of markers that are one token, by their text.
+        sentence: is written before the closing marker when the budget is spent.
     """
     pad, closer = block.pad_close, block.closer.text
     texts = dict.fromkeys([sentence + pad + closer, pad + closer, closer])

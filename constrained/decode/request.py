@@ -1,4 +1,4 @@
-"""One turn to decode, and what was decoded."""
+"""The request to decode one turn, and the result: `Request` and `Generation`."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,21 +74,18 @@ class DecodeOptions:
     """The options of decoding a turn.
 
     Args:
-        max_tokens: at most so many tokens are generated.
+        max_tokens: the maximum number of generated tokens.
         sampling: the options of drawing tokens.
-        stops: the content ends in front of the first of these texts, and the turn with it.
-        logprobs: note how likely each token was, and so many of the most likely ones; the model is
-            asked about each token then, also where one is forced. None: note nothing.
-        force: take fast-forward tokens (those that the grammar forces) without asking the model.
-        draft: speculative decoding by prompt lookup: where the turn repeats a text, let the model
-            look at several tokens of it together.
-        progress: send `ProgressMade` while the prompt is read, and in front of the events of each
-            token.
-        ignore_eos: draw no end token, unless nothing else may follow.
-        trace: note what decided about each token, and so many of the most likely ones in its place;
-            None: note nothing.
-        written: first tokens of the turn, which another process has generated before it ended: the
-            turn goes on behind them, and no events of theirs are sent.
+        stops: stop texts; the content and the turn end before the first of them.
+        logprobs: note the log probability of each token and of this many most likely tokens. The
+            model is then evaluated at each token, forced ones included. None: note nothing.
+        force: take fast-forward tokens (those that the grammar forces) without the model.
+        draft: speculative decoding: decode tokens that are likely to come together.
+        progress: send `ProgressMade` while the prompt is read, and before the events of each token.
+        ignore_eos: draw no end token unless nothing else is allowed.
+        trace: note what decided about each token, and this many most likely tokens; None: no trace.
+        written: the first tokens of the turn, if another process has generated them before it
+            ended. The turn continues after them; their events are not sent again.
     """
 
     max_tokens: int = 1024
@@ -105,11 +102,11 @@ class DecodeOptions:
 
 @dataclass(frozen=True)
 class FailedTurn:
-    """What there is of a turn that fails.
+    """The tokens and events of a turn before it failed.
 
     Args:
-        trace: what decided about each of its tokens.
-        events: that were read in them.
+        trace: what decided about each token.
+        events: those that the parser has read in the tokens.
     """
 
     trace: tuple[TracedToken, ...]
@@ -118,18 +115,18 @@ class FailedTurn:
 
 @dataclass(frozen=True)
 class Request:
-    """One turn to decode, for one caller.
+    """The request of one caller to decode a turn.
 
     Args:
-        turn: to decode.
+        turn: the turn to decode.
         options: of decoding it.
-        sink: takes the events, and what else the options ask for, as they come; all but the
-            progress is in the `Generation` as well.
-        is_wanted: asked once a step; a turn that nobody wants ends there.
-        deadline: on the clock of the schedule; where that is reached first, the request fails.
-        owner: who asks: those who wait are admitted by turns. None: nobody else's.
-        background: it is in no hurry, and goes behind all those that are.
-        note_failure: takes what there is of a turn that is traced and fails, in front of its error.
+        sink: takes the events as they come. All but `ProgressMade` are also in the `Generation`.
+        is_wanted: is called once a step; if it returns False, the turn ends.
+        deadline: on the clock of the schedule; the request fails if it is not done by then.
+        owner: whose request it is; owners are admitted in turn. None: an owner of its own.
+        background: the request is not urgent; all others are admitted first.
+        note_failure: if the turn has a trace and fails, takes the trace before the caller gets the
+            error.
     """
 
     turn: DecodeInput
@@ -144,11 +141,11 @@ class Request:
 
 @dataclass(frozen=True)
 class RemoteNote:
-    """The engine that has drawn the tokens, if it was not the local one.
+    """The remote engine that has drawn the tokens.
 
     Args:
-        engine: what it is, and where.
-        lacks: what it cannot do, and was not done.
+        engine: its kind and address.
+        lacks: the options of the request that it does not support, and that were left out.
     """
 
     engine: str
@@ -160,7 +157,7 @@ class RemoteNote:
 
 
 class Finish(StrEnum):
-    """The reason why a generation ended: the turn or the tokens were over, or nobody wants it."""
+    """Why a generation ended: the turn was complete, the tokens ran out, or it was cancelled."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -176,8 +173,8 @@ class Usage:
         completion_tokens: generated tokens, discarded ones included.
         forward_passes: forward passes of the model, those of the prompt included.
         reasoning_tokens: generated tokens inside the reasoning block.
-        discarded_tokens: generated tokens that are not part of the reply: of values that failed a
-            check and were generated again, or after the last call that the turn may have.
+        discarded_tokens: generated tokens that are not part of the reply: values that failed a
+            check and were generated again, and tokens after the last call that the turn may have.
         cached_tokens: prompt tokens taken from the KV cache.
         drafted_tokens: tokens proposed by prompt lookup (speculative decoding).
         accepted_tokens: proposed tokens that the model confirmed.
@@ -193,10 +190,10 @@ class Usage:
     accepted_tokens: int = 0
 
     def add_discarded(self, other: "Usage") -> "Usage":
-        """The same, with the tokens of a turn behind the same prompt that was thrown away.
+        """Returns the usage with the tokens of another turn added as discarded ones.
 
         Args:
-            other: the usage of that turn.
+            other: the usage of that turn, which has the same prompt.
         """
         return replace(
             self,
@@ -214,25 +211,24 @@ class Generation:
 
     Args:
         tokens: the generated ids, without the end token.
-        text: that they spell.
-        events: those of the parser; only those that were sent, if a stop text was found.
-        finish: why it ended.
+        text: the text of the tokens.
+        events: those of the parser; if a stop text was found, only those that were sent.
+        finish: why the turn ended.
         usage: its counts of tokens and decodes.
         ended_at: the number of `events` before the tokens ran out and the shortest ending was
-            written; None if the turn ended by itself, or was cut.
-        stopped: the stop text that was found, if any; `tokens` and `text` have it, and perhaps
-            more.
-        is_ended_by_text: a text of the template has ended the turn, as an end token does; `tokens`
-            and `text` have it.
-        logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
-            text was found.
-        barred_calls: calls that the turn began and should not have: it went back.
+            written; None: the turn ended by itself, or was cut.
+        stopped: the stop text that was found, if any. `tokens` and `text` include it, and perhaps
+            text after it.
+        is_ended_by_text: a text of the template has ended the turn, as an end token does. `tokens`
+            and `text` include it.
+        logprobs: one for each token, if requested; if a stop text was found, those that were sent.
+        barred_calls: excluded calls that the turn began; it went back and continued without them.
         ended_values: the values that repeated themselves, and were ended.
-        remote: the engine, if it was not the local one.
-        resumed: numbers of tokens behind which another process went on, because the one before it
-            had ended.
-        timings: in seconds; they do not count where generations are compared.
-        trace: what decided about each token, if that was asked for; likewise.
+        remote: the remote engine; None: the tokens were drawn here.
+        resumed: the numbers of tokens at which another process continued the turn, because the
+            one before had ended.
+        timings: in seconds; ignored when generations are compared.
+        trace: what decided about each token, if requested; ignored when generations are compared.
     """
 
     tokens: tuple[int, ...]

@@ -1,8 +1,8 @@
-"""Retry: a value that does not fit is written once more, differently.
+"""Retry: a value that does not fit its schema is generated once more, differently.
 
-A value that the mask cannot hold alone is checked when it is whole (`checked_values`). If it does
-not fit, the turn goes back to where it began: nothing of it has been sent. On the way forward,
-`RetryBan` sees to it that not the same text is written again.
+A value that the mask cannot fully enforce is checked when it is complete (`checked_values`). If it
+does not fit, the turn goes back to its beginning; nothing of it has been sent. `RetryBan` then
+prevents that the same text is generated again.
 """
 
 import numpy as np
@@ -16,17 +16,17 @@ _INSIGNIFICANT = b" \t\r\n\"'"  # bytes that can differ although the value is th
 
 
 class RetryBan:
-    """Steers a turn off the text that it had before, where the mask first leaves a choice.
+    """Prevents that a turn repeats a discarded text, at the first position with a choice.
 
-    There, all tokens are forbidden that go along that text (blanks and quotes apart), however it
-    was cut into tokens; among the others, the sampler draws as it always does. So also the most
-    likely token is another one, and the same seed gives the same.
+    At this position, all tokens that continue the discarded text are forbidden, however it was cut
+    into tokens; blanks and quotes do not count as a difference. The sampler draws among the other
+    tokens, so greedy turns change, too, and the same seed gives the same result.
 
     Args:
-        text: the turn as it was.
-        start: from this byte on, it is thrown away.
-        vocabulary: that of the logits.
-        must_go_on: the end of the turn is forbidden there as well.
+        text: the bytes of the turn before it went back.
+        start: the number of bytes that the turn has kept.
+        vocabulary: of the model.
+        must_go_on: the end of the turn is forbidden at this position, too.
     """
 
     def __init__(
@@ -38,11 +38,14 @@ class RetryBan:
         self._vocabulary = vocabulary
 
     def forbid(self, logits: np.ndarray, written: bytes | bytearray) -> bool:
-        """Forbids, in place, what goes along the text; False if the turn is off it for good.
+        """Forbids, in place, tokens that continue the discarded text.
 
         Args:
-            logits: as the mask has left them.
+            logits: after the mask.
             written: the bytes of the turn so far.
+
+        Returns:
+            False if the turn already differs from the discarded text.
         """
         done = _squeeze(bytes(written[self._start :]))
         if len(done) >= len(self._text) or not self._text.startswith(done):
@@ -62,10 +65,10 @@ class RetryBan:
 
 
 class Retry(TurnPart):
-    """Lets one turn go back, at most once for each value.
+    """Makes one turn go back, at most once for each value.
 
     Args:
-        state: of the turn, which has nothing yet.
+        state: of the turn, still without tokens.
     """
 
     name = "retry"
@@ -73,7 +76,7 @@ class Retry(TurnPart):
     def __init__(self, state: TurnState):
         self._state = state
         self._retried: set[CheckedPart] = set()
-        self._is_spoilt = False  # something does not fit, and cannot be written again
+        self._is_spoilt = False  # a value does not fit, and cannot be generated again
         self._ban: RetryBan | None = None
         self._has_left = False
 
@@ -87,11 +90,11 @@ class Retry(TurnPart):
         return self._ban is not None
 
     def try_again(self, fault: Fault) -> bool:
-        """Goes back to the beginning of a value that does not fit, to write it once more.
+        """Goes back to the beginning of a value that does not fit, to generate it once more.
 
         Returns:
-            False if that was done before, or cannot be: the model keeps no past, or too few tokens
-            are left. Then nothing has changed, and the turn is an error.
+            False if the value was already generated twice, the model cannot go back, or too few
+            tokens are left. Then the turn has not changed, and its reply is an error.
         """
         if self._is_spoilt or fault.what in self._retried or not self._go_back(fault.since):
             self._is_spoilt = True
@@ -100,10 +103,10 @@ class Retry(TurnPart):
         return True
 
     def leave(self, since: int) -> bool:
-        """Goes back to the first tokens of the turn, so many, to go on otherwise; once.
+        """Goes back to the first `since` tokens of the turn, to continue differently; only once.
 
         Returns:
-            as of `try_again`.
+            False if the turn cannot go back, or has done so before. Then it has not changed.
         """
         if self._has_left or not self._go_back(since, must_go_on=True):
             return False
@@ -111,14 +114,14 @@ class Retry(TurnPart):
         return True
 
     def _go_back(self, count: int | None, *, must_go_on: bool = False) -> bool:
-        """Cuts the turn to its first `count` tokens; None: what does not fit was sent already."""
+        """Cuts the turn to its first `count` tokens; None: the value was already sent."""
         state = self._state
         if state.matcher is None or count is None or count >= len(state.tokens):
             return False
         text = bytes(state.transcript.data)
         if not state.rewind(count):
             return False
-        prefix = state.request.turn.prefix.rest  # which stays
+        prefix = state.request.turn.prefix.rest  # the turn keeps it
         start = max(len(state.transcript.data), len(prefix))
         self._ban = RetryBan(text, start, state.vocabulary, must_go_on=must_go_on)
         return True

@@ -1,4 +1,4 @@
-"""The tokens of one turn on their way into the KV cache of its sequence."""
+"""Which tokens of a turn the model has decoded, and which ones it gets next."""
 
 from collections.abc import Sequence
 
@@ -7,30 +7,30 @@ from constrained.kv.sequences import PrefixMatch, Sequences
 
 
 class SequenceInput:
-    """The tokens that the model has to see: the rest of the prompt, then those of the turn.
+    """The tokens of one sequence for the model: the rest of the prompt, then those of the turn.
 
-    Behind the tokens that are certain, a chunk may have a draft. The KV cache then has tokens that
-    the turn does not have, until they are verified or forgotten.
+    A chunk may have a draft after the certain tokens. Then the KV cache has tokens that are not in
+    the turn, until they are accepted or forgotten.
 
     Args:
         sequences: of the engine.
-        match: the sequence, and how many tokens of the prompt it has already.
+        match: the sequence, and how many tokens of the prompt it already has.
         prompt: token ids.
 
     Attributes:
         number: of the sequence.
-        cached: the number of tokens of the prompt that the sequence had at first.
-        position: the number of tokens that the model has seen and the turn has.
-        passes: decodes that the sequence took part in.
-        drafted: the number of drafted tokens that the model has seen.
-        accepted: the number of those that the turn has come to have.
+        cached: the number of prompt tokens that the sequence had at the start.
+        position: the number of tokens of prompt and turn that are decoded.
+        passes: the number of decodes with tokens of this turn.
+        drafted: the number of drafted tokens that were decoded.
+        accepted: the number of drafted tokens that the turn has taken.
     """
 
     def __init__(self, sequences: Sequences, match: PrefixMatch, prompt: Sequence[int]):
         self._sequences = sequences
         self.number = match.sequence
         self._pending = list(prompt[match.length :])
-        self._certain = match.length  # the position behind the certain tokens of the last chunk
+        self._certain = match.length  # the position after the certain tokens of the last chunk
         self.prompt = list(prompt)
         self.cached = match.length
         self.position = match.length
@@ -40,22 +40,22 @@ class SequenceInput:
 
     @property
     def pending(self) -> int:
-        """The number of tokens that the model has not seen yet."""
+        """The number of tokens of prompt and turn that are not decoded yet."""
         return len(self._pending)
 
     @property
     def unread(self) -> int:
-        """The number of tokens of the prompt that it has not."""
+        """The number of prompt tokens that are not decoded yet."""
         return max(0, len(self.prompt) - self.position)
 
     @property
     def row(self) -> int:
-        """The index of the next logits: how many tokens of the last draft the turn has."""
+        """The row of the next logits: the number of tokens of the last draft that were accepted."""
         return self.position - self._certain
 
     @property
     def can_draft(self) -> bool:
-        """True if the prompt is read, and the model could forget a token drafted in vain."""
+        """True if the prompt is decoded, and the model can forget a drafted token."""
         if self.unread:
             return False
         return self._sequences.engine.can_cut(self.number, self._count_computed() - 1)
@@ -64,11 +64,11 @@ class SequenceInput:
         return len(self._sequences.tokens(self.number))
 
     def next_chunk(self, max_tokens: int, draft: Sequence[int]) -> Chunk:
-        """The tokens that the model has to see next.
+        """Returns the next tokens for the model.
 
         Args:
-            max_tokens: tokens of the chunk, at most.
-            draft: follows those that are certain, if these fit; then it has to fit as well.
+            max_tokens: the maximum number of tokens of the chunk.
+            draft: is added if all pending tokens fit; the caller makes sure that it fits, too.
         """
         if max_tokens < len(self._pending):
             return Chunk(self.number, self._pending[:max_tokens], self.position, wanted=0)
@@ -76,7 +76,7 @@ class SequenceInput:
         return Chunk(self.number, tokens, self.position, wanted=1 + len(draft))
 
     def note_decoded(self, chunk: Chunk) -> int:
-        """The model has seen the chunk; returns how many tokens of it were drafted."""
+        """Notes that a chunk is decoded; returns how many of its tokens were drafted."""
         certain = min(len(chunk.tokens), len(self._pending))
         drafted = len(chunk.tokens) - certain
         del self._pending[:certain]
@@ -87,7 +87,7 @@ class SequenceInput:
         return drafted
 
     def append(self, token: int) -> bool:
-        """The turn has a token more; true if the model has seen it already, in the draft."""
+        """Adds a token of the turn; True if it was drafted, so it is already decoded."""
         if not self._pending:
             computed = self._sequences.tokens(self.number)
             if self.position < len(computed) and computed[self.position] == token:
@@ -98,29 +98,29 @@ class SequenceInput:
         return False
 
     def forget_ahead(self, tokens: Sequence[int]) -> None:
-        """Makes the model forget what it has seen beyond the position of the turn: drafted tokens
-        that the turn does not have, or a decode that counts for nothing.
+        """Removes tokens from the KV cache that the turn does not have: rejected drafted tokens, or
+        those of a discarded decode.
 
         Args:
-            tokens: all that the turn has behind its prompt.
+            tokens: all tokens of the turn after its prompt.
         """
         if self._count_computed() == self.position:
             return
         if self._sequences.rollback(self.number, self.position):
             return
-        # It could forget when that was asked, but the decode has moved a sliding window on: all is
-        # computed again.
+        # The last decode has moved a sliding window, so the model cannot go back any more: prompt
+        # and turn are decoded again.
         self._sequences.release(self.number)
         self.position = 0
         self._pending = [*self.prompt, *tokens]
 
     def rewind(self, tokens: Sequence[int]) -> bool:
-        """Makes the model forget all but the prompt and these tokens.
+        """Cuts the sequence to the prompt and these tokens.
 
         The last of them is decoded again, for its logits.
 
         Returns:
-            False if the model keeps no past; then nothing has changed.
+            False if the model cannot go back; then nothing has changed.
         """
         wanted = [*self.prompt, *tokens]
         position = min(self.position, len(wanted) - 1)

@@ -1,7 +1,7 @@
-"""The trace of a turn: what decided about each of its tokens, noted while it is decoded.
+"""The trace of a turn: what decided about each of its tokens.
 
-Nothing of the turn changes: forced and drafted tokens stay so. Of a token that the model was not
-asked about, no probability is known.
+The trace does not change the turn: forced and drafted tokens stay forced and drafted. If the model
+was not evaluated at a token, the trace has no probability for it.
 """
 
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ import numpy as np
 from constrained.deadline import Clock
 from constrained.vocabulary.vocabulary import Vocabulary
 
-NEGLIGIBLE = 12.0  # logarithms below the best: less than a 150,000th of its probability
+NEGLIGIBLE = 12.0  # natural logarithm; e^12 is about 160,000 times less likely than the best token
 
 
 class TokenSource(StrEnum):
     """What decided about a token."""
 
     DRAWN = "drawn"
-    """The sampler, among those that were allowed."""
+    """The sampler, among the allowed tokens."""
     ONLY = "only"
-    """The mask: it left no other."""
+    """The mask, which allowed only this token."""
     FORCED = "forced"
-    """The grammar: the model was not asked."""
+    """The grammar; the model was not evaluated."""
     INSERTED = "inserted"
-    """A rule beside the grammar, such as a budget that is spent: the model was not asked."""
+    """A rule besides the grammar, such as a spent budget; the model was not evaluated."""
     WRITTEN = "written"
-    """Another process, which has ended: what it knew of the token is lost."""
+    """Another process, which has ended; its trace of the token is lost."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A token that the model found likely.
+    """One of the most likely tokens at a position.
 
     Args:
         token: its id.
@@ -50,18 +50,18 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen of the position of a token.
+    """What the trace notes of one position.
 
     Args:
         allowed: how many tokens could have been drawn.
-        mass: the probability of these, before the mask, from 0 to 1.
-        logits: of the model, as natural logarithms of probabilities up to a constant.
-        log_total: that constant.
+        mass: their probability before the mask, from 0 to 1.
+        logits: of the model, before the mask.
+        log_total: the logarithm of the sum of their exponentials.
         alternatives: the most likely tokens, best first.
-        steered_by: the rules beside the grammar that forbade something here.
+        steered_by: the rules besides the grammar that forbade a token here.
         rivals: see `TracedToken`.
         call_share: see `TracedToken`.
-        opening: the tokens that it is the share of.
+        opening: the tokens whose share that is.
     """
 
     allowed: int
@@ -75,7 +75,7 @@ class Observation:
     opening: frozenset[int] = frozenset()
 
     def find_probability(self, token: int) -> float:
-        """Of a token, before the mask."""
+        """Returns the probability of a token before the mask."""
         return float(np.exp(self.logits[token] - self.log_total))
 
 
@@ -88,18 +88,18 @@ class TracedToken:
         text: the bytes that it spells.
         source: what decided.
         seconds: since the turn was admitted.
-        is_drafted: it was decoded as part of a draft, which it agreed with.
-        is_end: it ends the turn, and is no part of its text.
-        is_discarded: the turn went back behind it, and does not have it.
-        steered_by: the rules beside the grammar that forbade something here.
-        allowed: how many tokens could have been drawn; None: nobody looked.
-        probability: of the token, before the mask; None: the model was not asked.
-        masked_probability: of the token among those that were allowed, at temperature 1.
+        is_drafted: it was drafted and accepted.
+        is_end: it ends the turn, and is not part of its text.
+        is_discarded: the turn went back to before this token.
+        steered_by: the rules besides the grammar that forbade a token here.
+        allowed: how many tokens could have been drawn; None: not known.
+        probability: of the token, before the mask; None: the model was not evaluated.
+        masked_probability: of the token among the allowed ones, at temperature 1.
         alternatives: the most likely tokens here, before the mask, best first.
-        rivals: the most likely of those that were allowed, this token among them, best first; each
-            with its probability among these.
-        call_share: the probability, among what was allowed, of tokens that a call begins with here,
-            goes on to open with; None: no call can open here, or nobody looked.
+        rivals: the most likely allowed tokens, this one included, best first. Their probabilities
+            are among the allowed tokens.
+        call_share: the probability, among the allowed tokens, of those that begin or continue the
+            opening of a call; None: no call can begin here, or not known.
         is_opening: the token is one of those.
     """
 
@@ -121,32 +121,32 @@ class TracedToken:
 
     @property
     def wanted(self) -> Alternative | None:
-        """The token that the model would have preferred, if that was forbidden."""
+        """The most likely token, if it was forbidden."""
         if self.alternatives and not self.alternatives[0].is_allowed:
             return self.alternatives[0]
         return None
 
 
 class Position:
-    """The logits of one position, looked at before and after tokens are forbidden.
+    """The logits of one position before the mask, to compare with those after it.
 
     Args:
-        logits: of the model, nothing of them forbidden yet; they are about to be changed in place.
+        logits: before the mask; they are copied, since they are then changed in place.
     """
 
     def __init__(self, logits: np.ndarray):
         self._logits = logits.copy()
         self._max_logit = float(logits.max())
-        self._weights = np.exp(logits - self._max_logit)  # float32 will do: four digits are shown
+        self._weights = np.exp(logits - self._max_logit)  # float32 is enough for four digits
         self._steered: list[str] = []
-        self._left = -1  # how many tokens are allowed, if that was counted
+        self._left = -1  # the number of allowed tokens; -1: not counted yet
 
     def note_steering(self, rule: str, logits: np.ndarray) -> None:
-        """A rule had its say; it steered if fewer tokens are allowed now.
+        """Notes a rule if it has forbidden tokens.
 
         Args:
             rule: its name; "" for the mask of the grammar, which comes first.
-            logits: as the rule has left them.
+            logits: after the rule.
         """
         left = int(np.count_nonzero(logits > -np.inf))
         if rule and left < self._left:
@@ -160,13 +160,14 @@ class Position:
         count: int,
         opening: np.ndarray | None = None,
     ) -> Observation:
-        """What is known of the position once all have had their say.
+        """Returns the notes of the position, after the mask and all rules.
 
         Args:
-            logits: as the sampler gets them.
-            vocabulary: what tokens spell.
-            count: of alternatives.
-            opening: the tokens that a call begins with here; None: none can begin.
+            logits: those that the sampler gets.
+            vocabulary: of the model.
+            count: the number of alternatives to note.
+            opening: the tokens that begin or continue the opening of a call; None: no call can
+                begin here.
         """
         is_allowed = logits > -np.inf
         total = float(self._weights.sum())
@@ -199,9 +200,9 @@ class Position:
 
 
 def _find_best(logits: np.ndarray, count: int) -> np.ndarray:
-    """The most likely tokens, best first."""
-    # A sort of all tokens would take longer than the mask. Only likely ones are looked at, and
-    # where the model is undecided these are most.
+    """Returns the most likely tokens, best first."""
+    # Sorting all tokens would take longer than the mask, so only those that are not negligible are
+    # sorted. If the model is undecided, that may still be most of them.
     likely = np.flatnonzero(logits > logits.max() - NEGLIGIBLE)
     values = logits[likely]
     if len(likely) > count:
@@ -211,21 +212,21 @@ def _find_best(logits: np.ndarray, count: int) -> np.ndarray:
 
 
 class TokenTrace:
-    """The tokens of a turn under way, in the order in which they were written.
+    """Collects the traced tokens of a running turn.
 
     Args:
-        vocabulary: what tokens spell.
-        clock: for the time of each token; it begins now.
+        vocabulary: of the model.
+        clock: in seconds; the times of the tokens count from now.
 
     Attributes:
-        tokens: all that were written, those that were discarded included.
+        tokens: all tokens in the order in which they were written, discarded ones included.
     """
 
     def __init__(self, vocabulary: Vocabulary, clock: Clock):
         self._vocabulary = vocabulary
         self._clock = clock
         self._began = clock()
-        self._live: list[int] = []  # the indexes of those that the turn has
+        self._live: list[int] = []  # the indexes of the tokens that are not discarded
         self.tokens: list[TracedToken] = []
 
     def write(
@@ -237,7 +238,15 @@ class TokenTrace:
         is_drafted: bool = False,
         is_end: bool = False,
     ) -> None:
-        """Notes a token; its position, if somebody looked there."""
+        """Adds a token.
+
+        Args:
+            token: its id.
+            source: what decided about it.
+            observation: of its position; None: the model was not evaluated there.
+            is_drafted: it was drafted and accepted.
+            is_end: it ends the turn.
+        """
         traced = TracedToken(
             token,
             self._vocabulary.tokens[token],
@@ -265,14 +274,14 @@ class TokenTrace:
         self.tokens.append(traced)
 
     def rewind(self, count: int) -> None:
-        """The turn has only its first `count` tokens now."""
+        """Notes that the turn was cut to its first `count` tokens."""
         for index in self._live[count:]:
             self.tokens[index] = replace(self.tokens[index], is_discarded=True)
-        if self.tokens and self.tokens[-1].is_end:  # the turn goes on: it was no end
+        if self.tokens and self.tokens[-1].is_end:  # the turn continues after all
             self.tokens[-1] = replace(self.tokens[-1], is_discarded=True)
         del self._live[count:]
 
 
 def find_live(tokens: Sequence[TracedToken]) -> list[TracedToken]:
-    """Those that the turn has."""
+    """Returns the tokens of the turn's text: no discarded ones and no end token."""
     return [one for one in tokens if not one.is_discarded and not one.is_end]

@@ -1,6 +1,6 @@
-"""One turn, token by token: mask, sample, commit, write, follow.
+"""Decodes one turn, token by token: mask, sample, commit, write, follow.
 
-The loop is `advance`. Rules beside the grammar are parts with one interface (`turn_part`): token
+The loop is `advance`. Rules besides the grammar are parts with one interface (`turn_part`): token
 healing, the reasoning budget, retries, the end of endless values, the completion reserve and
 speculation.
 """
@@ -41,10 +41,10 @@ class DecodedRows:
     """The logits of one turn in the last decode.
 
     Args:
-        first: the number of the first row among all of that decode.
-        logits: after the last token that is certain, and after each drafted one.
-        find_likeliest: takes the number of a row; returns the most likely token behind it, of NaN
-            the first one. What was changed in the row meanwhile may count or not.
+        first: the index of the first row among all rows of the decode.
+        logits: one row after the last certain token, and one after each drafted token.
+        find_likeliest: takes the index of a row among all; returns its most likely token, or its
+            first NaN. If the row was changed meanwhile, the result may be of either version.
     """
 
     first: int
@@ -53,17 +53,17 @@ class DecodedRows:
 
 
 class TurnDecoder(TurnWriter):
-    """One turn under way, on one sequence.
+    """Decodes one turn on one sequence of the KV cache.
 
-    The scheduler asks for the next chunk (`next_chunk`), decodes it with those of other turns
-    (`note_decoded`), and hands over the logits (`advance`), until there is a `finish`.
+    The scheduler gets the next chunk (`next_chunk`), decodes it together with those of other turns
+    (`note_decoded`), and passes the logits on (`advance`), until the turn has a `finish`.
 
     Args:
         sequences: of the engine.
-        match: the sequence, and how many tokens of the prompt it has already.
-        request: for this turn.
+        match: the sequence, and how many tokens of the prompt it already has.
+        request: the request for this turn.
         draft_model: drafts for all turns; None: there is none.
-        clock: for the timings of the turn.
+        clock: in seconds; for the timings of the turn.
 
     Raises:
         ContextError, RequestError: see `TurnState`.
@@ -89,7 +89,7 @@ class TurnDecoder(TurnWriter):
             clock=clock,
         )
         super().__init__(state)
-        # A grammar goes before a ban. These bans are not known to the sampler, unlike biases.
+        # The grammar has precedence over a ban. The sampler does not know these bans.
         self._ignored_ends = list(self._ends) if request.options.ignore_eos else []
         self._banned = [*request.options.sampling.banned, *self._ignored_ends]
         if request.turn.prefix.rest or request.turn.prefix.marker_suffixes:
@@ -112,12 +112,12 @@ class TurnDecoder(TurnWriter):
         self._is_observed = options.logprobs is not None or options.trace is not None
         self._is_greedy = options.sampling.is_argmax and not self._banned
         is_under_way = self._take_written()
-        state.send_progress()  # behind what was written elsewhere, which is not discarded by that
+        state.send_progress()  # after `_take_written`, so its tokens do not count as discarded
         if is_under_way:
             self._follow()
 
     def _list_parts(self) -> list[TurnPart]:
-        """The parts that this turn has, in the order in which they steer."""
+        """Returns the parts of this turn, in the order in which they steer."""
         request, state = self._request, self._state
         parts = (
             self._healing,
@@ -130,21 +130,20 @@ class TurnDecoder(TurnWriter):
         return [part for part in parts if part is not None]
 
     def next_chunk(self, max_tokens: int, spare: int = 0) -> Chunk:
-        """The tokens that the model has not seen yet, and perhaps a draft behind them.
+        """Returns the next tokens for the model, perhaps with a draft after them.
 
         Args:
-            max_tokens: tokens of the chunk, at most, those drafted included.
-            spare: tokens of the draft, at most.
+            max_tokens: the maximum number of tokens of the chunk, the draft included.
+            spare: the maximum number of tokens of the draft.
         """
         draft = self._draft(min(spare, max_tokens - self.input.pending))
         return self.input.next_chunk(max_tokens, draft)
 
     def _draft(self, max_tokens: int) -> Sequence[int]:
-        """Tokens that may come next, at most so many; none if the model could not forget them."""
+        """Returns tokens that are likely to come next; none if the model cannot forget them."""
         state = self._state
-        max_tokens = min(
-            max_tokens, state.limit - state.count - 1
-        )  # one token is drawn behind the draft
+        # One more token is drawn after the draft.
+        max_tokens = min(max_tokens, state.limit - state.count - 1)
         if self._speculation is None or max_tokens < 1:
             return ()
         if state.transcript.is_healing or not self.input.can_draft:
@@ -152,7 +151,7 @@ class TurnDecoder(TurnWriter):
         return self._speculation.propose(state.matcher, max_tokens)
 
     def note_decoded(self, chunk: Chunk) -> None:
-        """The model has seen the chunk."""
+        """Notes that the model has decoded a chunk of this turn."""
         was_read = not self.input.unread
         drafted = self.input.note_decoded(chunk)
         if not was_read:
@@ -162,50 +161,50 @@ class TurnDecoder(TurnWriter):
             self._speculation.begin(drafted, decoded=decoded)
 
     def prepare(self) -> None:
-        """Computes the mask of the next token, and what else can be known before its logits; also
-        in another thread, while the model decodes. Nothing is, where the text may end the turn.
+        """Computes the mask of the next token, and whatever else does not need its logits. Another
+        thread may call this during the decode. If the text may end the turn, nothing is computed.
 
         Raises:
-            GrammarError: the matcher fails, or a part finds no way to go on; the turn has to fail.
+            GrammarError: the matcher failed, or a part finds no way to continue.
         """
         state = self._state
         if self._has_verdict:
             return
         if state.matcher is not None and state.matcher.find_only() is not None:
-            return  # no part is asked there
+            return  # if only one token is allowed, no part steers
         for part in self._parts:
             part.prepare(state)
 
     @property
     def takes_likeliest(self) -> bool:
-        """True if it takes the most likely token wherever that is allowed."""
+        """True if the turn takes the most likely token wherever the mask allows it."""
         return self._is_greedy and not self._is_observed
 
     @property
     def has_verdict(self) -> bool:
-        """True if the text may end or change the turn: it is to be settled before it goes on."""
+        """True if the text may end or change the turn; `settle` has to be called then."""
         return self._has_verdict
 
     def settle(self) -> None:
-        """Writes all text that is not written yet, and ends or changes the turn if that asks for
-        it. A decode that was started meanwhile counts for nothing then: see `forget_decode`."""
+        """Writes the deferred text, and ends or changes the turn if the text asks for it. Then the
+        last decode has to be discarded (`forget_decode`)."""
         self._settle()
 
     def forget_decode(self) -> None:
-        """The model forgets what it has seen of this turn since `note_decoded` was last called."""
+        """Discards the last decode: the KV cache forgets its tokens of this turn."""
         self.input.forget_ahead(self._state.all_tokens)
 
     def advance(self, rows: DecodedRows, *, defers: bool = False) -> None:
-        """Takes the next token and all that it forces; the next ones too, as far as they were
-        drafted: the loop of a turn.
+        """Takes the next token and the tokens that it forces, again after each accepted drafted
+        token: the loop of a turn.
 
         Args:
-            rows: of the last decode.
-            defers: the text of the tokens is written later, by `write_text` or `settle`, as far as
-                nothing depends on it before the next decode.
+            rows: the logits of the last decode.
+            defers: text is written later, by `write_text` or `settle`, unless something depends on
+                it before the next decode.
 
         Raises:
-            GrammarError: the matcher fails, or a part finds no token that it allows.
+            GrammarError: the matcher failed, or the parts forbid all tokens.
         """
         self._state.stopwatch.note_read()
         is_plain = len(rows.logits) == 1 and self._state.transcript.fault is None
@@ -214,7 +213,7 @@ class TurnDecoder(TurnWriter):
             while self._state.finish is None and not self.input.pending:
                 self._take_next(rows, self.input.row)
         except GrammarError:
-            # Of tokens that the turn may not even have: its text decides first.
+            # The deferred text may end the turn before the tokens that failed.
             if self._settle():
                 raise
         if self._speculation is not None:
@@ -229,10 +228,10 @@ class TurnDecoder(TurnWriter):
         logits = rows.logits[row]
         scores = None
         if self._request.options.logprobs is not None:
-            scores = Scores(logits)  # those of the model: the mask is about to change the logits
+            scores = Scores(logits)  # before the mask changes the logits
         position = None
         if self._request.options.trace is not None:
-            position = Position(logits)  # likewise
+            position = Position(logits)  # before the mask, too
         token = self._mask(logits, position)
         observation = None
         if position is not None:
@@ -249,11 +248,11 @@ class TurnDecoder(TurnWriter):
         self._take_drawn(token, origin)
 
     def _take_obvious(self, rows: DecodedRows, row: int) -> bool:
-        """Takes the next token where it is known before all others are forbidden: the only one that
-        the grammar allows, or the most likely one, if nothing forbids that; False elsewhere."""
+        """Takes the next token if no mask is needed for it: the only token that the grammar allows,
+        or, if the turn is greedy, the most likely one. Returns False if there is no such token."""
         state = self._state
         only = None if state.matcher is None else state.matcher.find_only()
-        if only is not None:  # no rule may forbid it
+        if only is not None:  # parts never forbid the only allowed token
             self._take_drawn(only, ONLY)
             return True
         if not self._is_greedy or any(part.forbids(state) for part in self._parts):
@@ -267,9 +266,9 @@ class TurnDecoder(TurnWriter):
         return True
 
     def _find_best(self, rows: DecodedRows, row: int) -> int | None:
-        """The most likely token, if the mask allows it."""
+        """Returns the most likely token; None if the mask forbids it."""
         best = rows.find_likeliest(rows.first + row)
-        if not rows.logits[row, best] > -np.inf:  # also NaN, which the sampler reports
+        if not rows.logits[row, best] > -np.inf:  # true for NaN, too, which the sampler reports
             return None
         matcher = self._state.matcher
         return best if matcher is None or matcher.allows(best) else None
@@ -281,17 +280,18 @@ class TurnDecoder(TurnWriter):
             self._follow()
 
     def _find_openings(self) -> np.ndarray | None:
-        """The tokens that a call would begin with, or go on to its name with; None: none can."""
+        """Returns the tokens that begin or continue the opening of a call; None: no call can
+        begin here."""
         transcript = self._state.transcript
         if self._openings is None or transcript.is_reasoning or transcript.is_in_call:
             return None
         return self._openings.find(transcript.find_behind_text())
 
     def _mask(self, logits: np.ndarray, position: Position | None) -> int | None:
-        """Forbids tokens, in place; returns the one that need not be drawn, if there is one."""
+        """Forbids tokens, in place; returns the only token that is left, if it is only one."""
         if self._state.matcher is not None:
             only = self._state.matcher.apply(logits)
-            if only is not None:  # no rule may forbid the only token that the grammar allows
+            if only is not None:  # parts never forbid the only allowed token
                 return only
         if position is not None:
             position.note_steering("", logits)
@@ -305,7 +305,7 @@ class TurnDecoder(TurnWriter):
         return unavoidable
 
     def _take_written(self) -> bool:
-        """Takes the tokens that the turn has already; False if it is over with them.
+        """Takes the tokens that an earlier process has generated; False if they end the turn.
 
         Raises:
             GrammarError: the grammar does not take them.
@@ -313,8 +313,8 @@ class TurnDecoder(TurnWriter):
         return all(self._take([token], WRITTEN) for token in self._request.options.written)
 
     def _follow(self) -> None:
-        """Takes the tokens that need no logits; ends the turn where nothing more can come, or the
-        limit is met."""
+        """Takes the tokens that need no logits. Ends the turn if it is complete, or has reached
+        its limit of tokens."""
         state = self._state
         if not self._settle_for_parts(0):
             return
@@ -332,16 +332,16 @@ class TurnDecoder(TurnWriter):
             state.finish = Finish.LENGTH
 
     def _find_forced(self) -> Sequence[int]:
-        """The tokens that the grammar leaves no choice about (fast-forward tokens)."""
+        """Returns the tokens that the grammar forces (fast-forward tokens)."""
         state, options = self._state, self._request.options
         if state.matcher is None or not options.force or options.logprobs is not None:
             return ()
         tokens = state.matcher.forced()
         for position, token in enumerate(tokens):
-            if token in self._ends:  # which is no part of the turn
+            if token in self._ends:  # end tokens are not part of the turn
                 tokens = tokens[:position]
                 break
-        # A reserve writes its ending in place of tokens beyond the limit; else they are cut.
+        # A reserve replaces tokens beyond the limit by its ending. Without one, they are cut.
         if state.reserve is None:
             tokens = tokens[: max(0, state.limit - state.count)]
         return tokens

@@ -37,7 +37,7 @@ class TurnWriter:
         self._has_verdict = False  # what was read in the text may end or change the turn
 
     def _list_parts(self) -> list[TurnPart]:
-        """The parts that this turn has, in the order in which they steer."""
+        """Returns the parts of this turn, in the order in which they steer."""
         return [] if self._state.reserve is None else [self._state.reserve]
 
     @property

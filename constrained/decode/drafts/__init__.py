@@ -1,5 +1,5 @@
-"""Speculative decoding: tokens that may come next, verified several in one decode.
+"""Speculative decoding: tokens that are likely to come next are verified together in one decode.
 
-Start with `speculation`: it asks `prompt_lookup`, then
-`draft_model`. `draft_budget` has the account of what drafts cost and save.
+Start with `speculation`: it tries `prompt_lookup`, then `draft_model`. `draft_budget` compares what
+drafts cost and save.
 """

@@ -1,7 +1,6 @@
-"""Drafts of a small model of the same vocabulary, under the grammar of the turn.
+"""Drafts of a small model with the same vocabulary, under the grammar of the turn.
 
-Nothing is drafted that the mask forbids, and what the grammar forces costs no decode of the draft
-model.
+The mask applies to drafts, too. Tokens that the grammar forces need no decode of the draft model.
 """
 
 import time
@@ -19,26 +18,25 @@ from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.wire.format import count_common
 
-STEP = 512  # tokens of a prompt that the draft model reads at once
-NEWEST = 0.2  # the weight of the last decode in the mean time of decodes
-# Of a drafted token, in decodes of the model that verifies it: beyond, it costs more than the one
-# decode that it saves if it is right.
+STEP = 512  # maximum prompt tokens of one decode of the draft model
+NEWEST = 0.2  # the weight of the last decode in the moving average of their times
+# Of drafting a token, in decodes of the target model: with a higher cost, even an accepted token
+# saves no time.
 MAX_COST = 1 - COST
 
 
 class DraftModel:
-    """A draft model: for each sequence of the model that it drafts for, one of its own. Not for two
-    threads at once.
+    """A draft model, with one sequence for each sequence of the target model. Not thread-safe.
 
     Args:
-        engine: runs it; closed with it.
-        vocabulary: that of the model that it drafts for.
-        options: how it is asked.
-        clock: for the time of decodes.
+        engine: runs the draft model; is closed with this object.
+        vocabulary: of the target model.
+        options: of drafting.
+        clock: in seconds; for the time of decodes.
 
     Raises:
-        RequestError: its vocabulary is another one.
-        ModelError: it does not run.
+        RequestError: the vocabularies differ.
+        ModelError: the engine failed.
     """
 
     def __init__(
@@ -57,10 +55,10 @@ class DraftModel:
         self._tokens: list[list[int]] = [[] for _ in range(engine.max_sequences)]
         self._clock = clock
         self.token_seconds = self._time_token()
-        """What a decode of one token takes, about."""
+        """The moving average of the time of a decode of one token, in seconds."""
 
     def _time_token(self) -> float:
-        """The seconds of a decode; the first one, which allocates memory, does not count."""
+        """Measures the time of a decode, in seconds. A first decode only allocates memory."""
         token = self._engine.vocabulary.bos or 0
         self._engine.decode([Chunk(0, [token], 0)])
         since = self._clock()
@@ -70,15 +68,19 @@ class DraftModel:
         return seconds
 
     def read(self, sequence: int, tokens: Sequence[int]) -> np.ndarray | None:
-        """Reads the tokens of a sequence, as far as they are new.
+        """Decodes the new tokens of a sequence, up to `STEP` of them.
+
+        Args:
+            sequence: the number of the sequence.
+            tokens: all tokens of prompt and turn.
 
         Returns:
-            The logits behind them, one for each token of the vocabulary, which may be changed;
-            None if there are none: too many tokens, those that it does not know, or a prompt of
-            which it has read only a part now.
+            The logits after the last token, one for each token of the target's vocabulary; the
+            caller may change them. None if the tokens do not fit into the context, the draft model
+            does not have one of them, or more tokens are left than one decode takes.
 
         Raises:
-            ModelError: the model failed.
+            ModelError: the engine failed.
         """
         known = self._tokens[sequence]
         if len(tokens) >= self._engine.context_length:
@@ -94,7 +96,7 @@ class DraftModel:
         since = self._clock()
         try:
             rows = self._engine.decode([chunk])
-        except ContextError:  # the sequences share it, and others have more
+        except ContextError:  # the sequences share the context, and the others fill it
             self._forget_all()
             return None
         except Exception:
@@ -106,7 +108,7 @@ class DraftModel:
         return self._fit(rows[0]) if is_all else None
 
     def close(self) -> None:
-        """Frees the model; a second time does nothing."""
+        """Frees the draft model. A second call does nothing."""
         self._engine.close()
 
     def _cut(self, sequence: int, length: int) -> None:
@@ -122,7 +124,7 @@ class DraftModel:
             known.clear()
 
     def _fit(self, logits: np.ndarray) -> np.ndarray:
-        """The logits, as many as the other model's vocabulary has tokens."""
+        """Returns logits with one value for each token of the target's vocabulary."""
         if len(logits) == self._width:
             return logits
         fitted = np.full(self._width, -np.inf, np.float32)
@@ -131,11 +133,11 @@ class DraftModel:
 
 
 def check_vocabulary(draft: Vocabulary, target: Vocabulary) -> None:
-    """Checks that tokens of one model mean the same to another one. Unused tokens at the end do not
-    count: models of one family have more or fewer (Qwen2.5: 151,936 and 152,064).
+    """Checks that two models have the same tokens. Unused tokens at the end do not count: models of
+    one family have different numbers of them (Qwen2.5: 151,936 and 152,064 tokens).
 
     Raises:
-        RequestError: they do not; says which token.
+        RequestError: a token differs; the message says which one.
     """
     for token, (ours, theirs) in enumerate(zip(draft.tokens, target.tokens, strict=False)):
         if ours != theirs or draft.names.get(token) != target.names.get(token):
@@ -151,15 +153,15 @@ def check_vocabulary(draft: Vocabulary, target: Vocabulary) -> None:
 
 
 class ModelDrafter:
-    """Drafts for one turn, by a draft model.
+    """Drafts tokens for one turn with a draft model.
 
     Args:
-        model: of which nobody else uses this sequence.
-        sequence: the number of the turn's sequence.
+        model: the draft model.
+        sequence: the number of the turn's sequence, which nothing else uses.
         end: the tokens that end a turn.
 
     Attributes:
-        budget: what its drafts may still lose.
+        budget: limits what its drafts cost.
     """
 
     def __init__(self, model: DraftModel, sequence: int, end: Collection[int]):
@@ -170,25 +172,25 @@ class ModelDrafter:
         self._decode_seconds: float | None = None
 
     def note_decode(self, seconds: float) -> None:
-        """A decode of one token of the model that verifies takes so long."""
+        """Notes how many seconds the target model takes for a decode of one token."""
         self._decode_seconds = _average(self._decode_seconds, seconds)
         if self._decode_seconds > 0:
             self.budget.token_cost = self._model.token_seconds / self._decode_seconds
 
     def propose(self, tokens: Sequence[int], matcher: Matcher | None, max_tokens: int) -> list[int]:
-        """Tokens that may come next, at most so many; none if that is not worth it.
+        """Returns a draft; it is empty if drafting does not pay.
 
         Args:
-            tokens: of the prompt and of the turn.
-            matcher: of the turn; it stays as it is.
-            max_tokens: tokens of the draft.
+            tokens: all tokens of prompt and turn.
+            matcher: of the turn; it is not changed.
+            max_tokens: the maximum number of tokens of the draft.
 
         Raises:
-            GrammarError: the matcher fails.
-            ModelError: the draft model does.
+            GrammarError: the matcher failed.
+            ModelError: the draft model failed.
         """
-        # Not before it is known what a decode takes: it may be that no draft can pay, and then the
-        # prompt need not be read a second time.
+        # Wait until the time of the target's decodes is known: if drafts cannot pay, the draft
+        # model need not read the prompt at all.
         if self._decode_seconds is None or self.budget.token_cost >= MAX_COST:
             return []
         max_tokens = min(max_tokens, self._model.options.most, self.budget.affords)
@@ -208,7 +210,8 @@ class ModelDrafter:
         return draft[:max_tokens]
 
     def _choose(self, logits: np.ndarray, fork: Matcher | None) -> int | None:
-        """The likeliest token that may come; None: it is not likely enough, or ends the turn."""
+        """Returns the most likely allowed token; None if it is not likely enough, or ends the
+        turn."""
         only = None if fork is None else fork.apply(logits)
         token = int(logits.argmax()) if only is None else only
         if token in self._end:
@@ -221,7 +224,7 @@ class ModelDrafter:
 
 
 def _take_forced(fork: Matcher) -> list[int]:
-    """The tokens that have to come next; the fork has them then."""
+    """Commits the tokens that the grammar forces, and returns them."""
     forced = [*takewhile(lambda token: not fork.ends(token), fork.forced())]
     for token in forced:
         fork.commit(token)
@@ -229,5 +232,5 @@ def _take_forced(fork: Matcher) -> list[int]:
 
 
 def _average(mean: float | None, newest: float) -> float:
-    """The mean of what was measured, in which the newest counts most; None: nothing was yet."""
+    """Returns the exponential moving average after a new value; `mean` is None before the first."""
     return newest if mean is None else mean + NEWEST * (newest - mean)

@@ -1,24 +1,24 @@
-"""The options of a draft model; no llama.cpp is needed to read them."""
+"""The options of a draft model. This module does not import llama.cpp."""
 
 import os
 from dataclasses import dataclass
 
 from constrained.errors import RequestError
 
-MAX_DRAFT_TOKENS = 12  # tokens; an engine has room for the logits of so many
-SURE = 0.75  # llama-server began with it; it takes 0 now
+MAX_DRAFT_TOKENS = 12  # an engine has room for the logits of this many
+SURE = 0.75  # the first default of llama-server, whose default is 0 now
 
 
 @dataclass(frozen=True)
 class DraftOptions:
-    """A draft model, and how it is asked; llama-server's options by their long names.
+    """The options of a draft model. The names in parentheses are llama-server's.
 
     Args:
-        path: a GGUF file of the same vocabulary, or the name of a model that a package contains.
-        most: tokens of a draft, at most (--draft-max).
-        least_probability: a draft ends in front of a token that is less likely, among those that
-            the grammar allows (--draft-p-min).
-        gpu_layers: of the draft model on the GPU; -1: all (-ngld).
+        path: a GGUF file with the same vocabulary, or the name of a model in a package.
+        most: the maximum number of tokens of a draft (--draft-max).
+        least_probability: a draft ends before a token with a lower probability, among the tokens
+            that the grammar allows (--draft-p-min).
+        gpu_layers: the number of layers of the draft model on the GPU; -1: all (-ngld).
 
     Raises:
         RequestError: a value is not valid.

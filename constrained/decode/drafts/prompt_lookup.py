@@ -1,8 +1,8 @@
-"""Drafts by prompt lookup: they are copied from the text in front of a turn.
+"""Prompt lookup: drafts that are copied from earlier text of the prompt or the turn.
 
-Arguments repeat words of the prompt. Where a turn goes along a text that was there before, the next
-tokens of that text are a draft. So are the tokens of a text that the grammar forces, where it
-leaves open how it is cut into tokens.
+Arguments often repeat words of the prompt. If the turn repeats an earlier text, the next tokens of
+that text are a draft. If the grammar forces a text but not how it is cut into tokens, its likely
+tokens are a draft, too.
 """
 
 from bisect import bisect_left
@@ -14,22 +14,22 @@ from constrained.errors import ModelError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 
-FEWEST_BYTES = 4  # shorter texts are found everywhere
-LONGEST = 48  # bytes of a text that are compared
-BYTES_A_TOKEN = 4  # so much has to agree for each token that is drafted
-SURE = 16  # bytes that agree: the text goes on as it did
-MAX_TRIES = 4  # finds of a text inside longer words, which do not count
+FEWEST_BYTES = 4  # of a repeated text; shorter ones are found everywhere
+LONGEST = 48  # the maximum bytes that are compared
+BYTES_A_TOKEN = 4  # repeated bytes that are needed for each drafted token
+SURE = 16  # repeated bytes after which a text very likely continues as before
+MAX_TRIES = 4  # matches inside longer words, which do not count, before the search ends
 
 
 class PromptLookup:
-    """Drafts for one turn, by prompt lookup: no second model, no training.
+    """Drafts tokens for one turn by prompt lookup.
 
-    Texts are compared, not tokens: what follows a quotation mark is cut into other tokens than what
-    follows a space.
+    Bytes are compared, not tokens: the same word is other tokens after a quotation mark than after
+    a space.
 
     Args:
-        prompt: in front of the turn.
-        vocabulary: that of the model.
+        prompt: token ids.
+        vocabulary: of the model.
     """
 
     def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
@@ -39,7 +39,7 @@ class PromptLookup:
         self._text = bytearray(vocabulary.text(prompt))
         self._starts = [0, *accumulate(len(vocabulary.tokens[token]) for token in prompt)]
         self._head = self._run = len(self._tokens)
-        # The drafts so far say how likely the next one is right, but only one of the same kind.
+        # Each kind of draft has its own budget, since some kinds are accepted more often.
         self._guesses = DraftBudget()
         self._copies = DraftBudget()
         self._spellings = DraftBudget()
@@ -47,11 +47,16 @@ class PromptLookup:
 
     @property
     def tokens(self) -> Sequence[int]:
-        """Those of the prompt and of the turn."""
+        """The tokens of prompt and turn."""
         return self._tokens
 
     def note(self, token: int, *, is_forced: bool) -> None:
-        """The turn goes on with this token; one that is forced says nothing of what is copied."""
+        """Adds a token of the turn.
+
+        Args:
+            token: its id.
+            is_forced: it was not drawn. Repeated text is only looked for in the tokens after it.
+        """
         self._text += self._vocabulary.tokens[token]
         self._tokens.append(token)
         self._starts.append(len(self._text))
@@ -59,13 +64,13 @@ class PromptLookup:
             self._run = len(self._tokens)
 
     def cut(self, count: int) -> None:
-        """The turn has only its first tokens, so many."""
+        """Notes that the turn was cut to its first `count` tokens."""
         length = self._head + count
         del self._tokens[length:], self._text[self._starts[length] :], self._starts[length + 1 :]
         self._run = min(self._run, length)
 
     def charge(self, drafted: int, saved: float) -> None:
-        """A decode is over that had so many drafted tokens, which saved so many decodes."""
+        """Charges a decode to the budget of the last draft; see `DraftBudget.charge`."""
         for budget in (self._guesses, self._copies, self._spellings):
             if budget is self._budget:
                 budget.charge(drafted, saved)
@@ -73,7 +78,7 @@ class PromptLookup:
                 budget.charge(0, 0.0)
 
     def propose(self, matcher: Matcher | None, max_tokens: int) -> list[int]:
-        """Tokens that may come next, at most so many; none if that is not worth it."""
+        """Returns a draft of up to `max_tokens` tokens; it is empty if none is likely enough."""
         copied = self._copy(max_tokens)
         if matcher is None:
             return copied
@@ -85,7 +90,7 @@ class PromptLookup:
 
     def _copy(self, max_tokens: int) -> list[int]:
         if not (self._guesses.affords or self._copies.affords):
-            return []  # looking for a text takes time, too
+            return []  # the search takes time, too
         position = self._find()
         if position is None:
             return []
@@ -94,7 +99,7 @@ class PromptLookup:
         return self._read(position, min(max_tokens, same // BYTES_A_TOKEN, self._budget.affords))
 
     def _find(self) -> int | None:
-        """The position behind an earlier text that the turn repeats; None: it repeats none."""
+        """Returns the position after an earlier text that the turn repeats; None: there is none."""
         for count in (4, 2, 1):
             start = self._starts[max(self._run, len(self._tokens) - count)]
             if len(self._text) - start < FEWEST_BYTES or (count == 1 and not self._begins(start)):
@@ -105,13 +110,13 @@ class PromptLookup:
         return None
 
     def _begins(self, start: int) -> bool:
-        """True if a value begins here: then one token of it is enough to look for it."""
+        """True if a value begins here; then its first token alone is looked for."""
         before = self._text[start - 1 : start]
         return not (_is_letter(before) or before.isspace()) or before == b"\n"
 
     def _search(self, start: int) -> int | None:
-        """The end of the last text that is the same as that from `start` on; words are not found
-        inside others."""
+        """Returns the end of the last earlier text that equals the text from `start` on. A word is
+        not found inside another word."""
         text = bytes(self._text[start:])
         position = len(self._text) - 1
         is_word = _is_letter(text[:1]) and not _is_letter(self._text[start - 1 : start])
@@ -125,7 +130,7 @@ class PromptLookup:
         return None
 
     def _compare(self, position: int) -> int:
-        """The number of bytes in front of the position that are the last ones of the turn."""
+        """Returns how many bytes before the position equal the last bytes of the turn."""
         begin, end = self._starts[self._run], len(self._text)
         longest = min(LONGEST, end - begin, position)
         for same in range(longest):
@@ -134,9 +139,9 @@ class PromptLookup:
         return longest
 
     def _read(self, position: int, max_tokens: int) -> list[int]:
-        """Up to `max_tokens` tokens of the text, from this position on."""
+        """Returns up to `max_tokens` tokens of the text from this position on."""
         first = bisect_left(self._starts, position)
-        rest = bytes(self._text[position : self._starts[first]])  # of a token that begins before it
+        rest = bytes(self._text[position : self._starts[first]])  # of a token that began earlier
         head = spell_text(rest, self._vocabulary)
         if rest and not head:
             return []
@@ -151,13 +156,13 @@ def _is_letter(byte: bytes | bytearray) -> bool:
 def extend_draft(
     matcher: Matcher, copied: Sequence[int], *, max_tokens: int, vocabulary: Vocabulary
 ) -> list[int]:
-    """The copied tokens that the grammar allows, and those that have to follow then.
+    """Returns the copied tokens that the grammar allows, and the tokens that it forces after them.
 
     Args:
-        matcher: of the turn; it stays as it is.
-        copied: tokens that are likely to come next; none: only what is forced.
-        max_tokens: tokens of the draft, at most.
-        vocabulary: that of the matcher.
+        matcher: of the turn; it is not changed.
+        copied: tokens that are likely to come next; may be empty.
+        max_tokens: the maximum number of tokens of the draft.
+        vocabulary: of the matcher.
     """
     tokens: Sequence[int] = ()
     if copied:
@@ -175,17 +180,17 @@ def extend_draft(
         for token in legal:
             fork.commit(token)
         draft += legal
-        # llguidance gives forced tokens only where their cut is certain, their text always.
+        # llguidance gives forced tokens only if it is certain how the forced text is cut.
         tokens = fork.forced() or spell_text(fork.forced_text(), vocabulary)
         tokens = [*takewhile(lambda token: not fork.ends(token), tokens)]
     return draft[:max_tokens]
 
 
 def spell_text(text: bytes, vocabulary: Vocabulary) -> list[int]:
-    """The tokens that a text most likely has; none if it breaks off inside a character."""
+    """Encodes a text; returns no tokens if it breaks off inside a character."""
     if not text:
         return []
     try:
         return vocabulary.encode(text.decode())
-    except (UnicodeDecodeError, ModelError):  # also where there is no token for a byte
+    except (UnicodeDecodeError, ModelError):  # ModelError: no token for a byte
         return []

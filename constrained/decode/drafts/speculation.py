@@ -1,9 +1,8 @@
-"""Speculative decoding of one turn: where drafts come from, and the account of what they save.
+"""Speculative decoding of one turn: chooses drafts, and charges their budgets.
 
-The next tokens that are likely are decoded together with the last one that is certain, and then
-checked one by one: they are kept as far as they are what would have been drawn anyway. Several
-tokens then cost little more than one; but those that were drafted in vain are a loss, which is kept
-small.
+A draft is decoded together with the last certain token. Then the sampler draws token by token, and
+the drafted tokens are accepted as long as they are the ones drawn. Decoding several tokens takes
+little more time than one; the budgets limit the time that rejected drafts may cost.
 """
 
 import logging
@@ -23,14 +22,13 @@ LOG = logging.getLogger("constrained.decode.drafts")
 
 
 class Speculation(TurnPart):
-    """Speculative decoding of one turn. What repeats a text is copied; a draft model, if there is
-    one, is asked about the rest.
+    """Speculative decoding of one turn: drafts come from prompt lookup, or else from a draft model.
 
     Args:
-        prompt: in front of the turn.
-        vocabulary: that of the model.
-        drafter: asks the draft model; None: there is none.
-        clock: for the time of decodes.
+        prompt: token ids.
+        vocabulary: of the model.
+        drafter: drafts with the draft model; None: there is none.
+        clock: in seconds; for the time of decodes.
     """
 
     name = "speculation"
@@ -45,14 +43,14 @@ class Speculation(TurnPart):
     ):
         self._lookup: PromptLookup | None = PromptLookup(prompt, vocabulary)
         self._drafter = drafter
-        self._is_of_model = False  # the last draft
+        self._is_of_model = False  # the last draft is of the draft model
         self._drafted = 0  # tokens of the last draft
-        self._saved = 0.0  # decodes that it has saved
+        self._saved = 0.0  # decodes that the last draft has saved
         self._clock = clock
         self._proposed = clock()
 
     def propose(self, matcher: Matcher | None, max_tokens: int) -> list[int]:
-        """Tokens that may come next, at most so many."""
+        """Returns a draft of up to `max_tokens` tokens; it may be empty."""
         if self._lookup is None:
             return []
         self._is_of_model = False
@@ -60,7 +58,7 @@ class Speculation(TurnPart):
             draft = self._lookup.propose(matcher, max_tokens)
             if not draft and self._drafter is not None:
                 draft = self._ask_model(self._drafter, self._lookup.tokens, matcher, max_tokens)
-        except GrammarError:  # if the matcher itself has failed, it says so when it is needed
+        except GrammarError:  # a fork has failed; if the matcher has, its next use raises, too
             self._lookup = None
             return []
         self._proposed = self._clock()
@@ -73,7 +71,7 @@ class Speculation(TurnPart):
             draft = drafter.propose(tokens, matcher, max_tokens)
         except GrammarError:
             raise
-        except Error as error:  # the turn does not need drafts
+        except Error as error:  # the turn can continue without drafts
             LOG.warning("the draft model failed, the turn goes on without it: %s", error)
             self._drafter = None
             return []
@@ -81,15 +79,15 @@ class Speculation(TurnPart):
         return draft
 
     def begin(self, drafted: int, *, decoded: int | None) -> None:
-        """The model has seen so many drafted tokens; the turn has none of them yet.
+        """Notes that a draft was decoded; the turn has not taken any of its tokens yet.
 
         Args:
-            drafted: the number of these tokens.
-            decoded: that of all tokens of the decode; None: some of the prompt were among them.
+            drafted: the number of its tokens.
+            decoded: the number of all tokens of the chunk; None: prompt tokens are among them.
         """
         self._drafted, self._saved = drafted, 0.0
         if self._drafter is not None and decoded is not None:
-            # About what a decode of one token takes: further ones make it longer.
+            # An estimate for one token: a decode with more tokens takes longer.
             seconds = (self._clock() - self._proposed) / (1 + find_cost(decoded - 1))
             self._drafter.note_decode(seconds)
 
@@ -97,11 +95,11 @@ class Speculation(TurnPart):
         if self._lookup is not None:
             self._lookup.note(token, is_forced=is_forced)
         if is_computed:
-            # Without the draft, a forced token would have been one more of the next decode.
+            # Without the draft, a forced token would only have made the next decode longer.
             self._saved += COST if is_forced else 1.0
 
     def charge(self) -> None:
-        """The turn has taken what it could of the last draft."""
+        """Charges the last draft to the budget of its kind, after the turn has taken its tokens."""
         copied, saved = self._drafted, self._saved
         if self._is_of_model:
             copied, saved = 0, 0.0

@@ -1,5 +1,5 @@
-"""The filters that events of a turn pass on their way out, in this order.
+"""The filters that the events of a turn pass before they are sent, in this order.
 
-`checked_values` waits until a value is checked, `call_limits` until a call differs from those
-that were written often enough; nothing passes behind one of the `stop_texts`. Needs `logits`.
+`checked_values` holds back a value until it is checked, `call_limits` a call until it differs from
+calls that must not be repeated. After one of the `stop_texts`, nothing passes. Needs `logits`.
 """

@@ -1,11 +1,11 @@
-"""The limits of the calls of a turn: how many, and how often the same one.
+"""The limits of the calls of a turn: how many calls, and how often an identical one.
 
-Small models that have to call a tool may write their first call again and again until the tokens
-run out, for the grammar takes any number of calls. So calls are counted as they become complete,
-and the decoder ends a turn behind the last one that it may have. The events of a call that may
-still turn out to be the same once too often wait until it differs: nothing that was sent is ever
-taken back. Calls of earlier turns may count, too; if the first call of the turn is one of those,
-the decoder goes back in front of it.
+If small models have to call a tool, they may repeat their first call until the tokens run out,
+since the grammar allows any number of calls. So complete calls are counted, and the decoder ends
+the turn after the last one that it may have. Events that were sent are never taken back, so the
+events of a call are held back while it equals a call that must not be repeated. Calls of earlier
+turns may be excluded, too: if the first call of the turn is one of them, the decoder goes back to
+before it.
 """
 
 from collections import Counter, defaultdict
@@ -19,26 +19,27 @@ from grammars.turn import ArgumentEnd, ArgumentsDelta, CallCut, CallOpened, Call
 
 
 class CallLimiter:
-    """Lets the events of one turn through, in order, up to the last call that it may have.
+    """Passes the events of one turn, in order, up to the last call that the turn may have.
 
     Args:
         limits: of the turn.
 
     Attributes:
-        last: the number, from 0, of the call behind which the turn has to end; nothing is let
-            through from there on. None: it need not end so far.
-        barred: the first call of the turn, if it is an excluded one; nothing is let through until
-            the turn goes back, or `admit_barred` is called.
+        last: the number, from 0, of the call after which the turn has to end; no later events pass.
+            None: the turn need not end yet.
+        barred: the first call of the turn, if it is an excluded one. No events pass until the turn
+            goes back, or `admit_barred` is called.
     """
 
     def __init__(self, limits: CallLimits):
         self._limits = limits
         self._counts = Counter[str]()
-        # The arguments of calls that must not come again, by tool; each value as `identify` has it.
+        # The arguments of calls that must not be repeated, by tool; the values are those of
+        # `identify`.
         self._exhausted: dict[str, list[Mapping[str, str]]] = defaultdict(list)
-        self._candidates: list[Mapping[str, str]] = []  # those that the call under way may become
+        self._candidates: list[Mapping[str, str]] = []  # those that the current call may equal
         self._waiting: list[StreamEvent] = []
-        self._index = -1  # of the call under way
+        self._index = -1  # of the current call
         self._is_behind_call = False
         self.last: int | None = None
         self.barred: ToolCall | None = None
@@ -48,17 +49,17 @@ class CallLimiter:
             self._exhaust(call)
 
     def _exhaust(self, call: ToolCall) -> None:
-        """This call must not come again."""
+        """Notes that a call must not be repeated."""
         arguments = {name: identify(value) for name, value in call.arguments.items()}
         self._exhausted[call.name].append(arguments)
 
     @property
     def suspect(self) -> int | None:
-        """The number of the call under way, as long as it may become one too many."""
+        """The number of the current call, while it equals one that must not be repeated."""
         return self._index if self._candidates else None
 
     def take(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
-        """Notes what was read; returns what may be sent."""
+        """Takes the next events; returns those that may be sent."""
         sent: list[StreamEvent] = []
         for event in events:
             if self.last is not None:
@@ -73,21 +74,21 @@ class CallLimiter:
         return sent
 
     def admit_barred(self) -> Sequence[StreamEvent]:
-        """The turn has its excluded call after all; returns what has waited."""
+        """Lets the excluded call pass; returns the events that were held back."""
         self.barred = None
         waiting, self._waiting = self._waiting, []
         return waiting
 
     def close(self) -> Sequence[StreamEvent]:
-        """The turn is over; returns what has waited."""
+        """Ends the turn; returns the events that were held back and may be sent."""
         if self.last is not None or self.barred is not None:
             return ()
         waiting, self._waiting = self._waiting, []
         return waiting
 
     def _may_begin_call(self, event: StreamEvent) -> bool:
-        """True if nothing but this token has come behind a call, and the next one may be one too
-        many: what stands between them goes with it. So does what opens the first call."""
+        """True for a token before a call that may have to be left out: the text between two calls,
+        or before the first one, belongs to the call after it."""
         if not self._exhausted or not isinstance(event, TokenDrawn):
             return False
         return self._is_behind_call or (self._index < 0 and bool(self._excluded))

@@ -41,8 +41,8 @@ class CheckedSchemas:
     """The schemas that a turn is checked against.
 
     Args:
-        tools: the schema of each strict tool, and those of its arguments that wait for their check.
-        answer: the schema of the content, if that waits for its check.
+        tools: the schema of each strict tool, and which of its arguments are checked.
+        answer: the schema of the content, if it is checked.
     """
 
     tools: Mapping[str, tuple[Schema, CheckedArguments]] = field(
@@ -67,7 +67,7 @@ class Fault:
 
 
 class EventBuffer:
-    """Passes the events of one turn on, in order, as soon as they may be sent.
+    """Passes the events of one turn, in order, once the values they belong to are checked.
 
     Args:
         schemas: the schemas to check against.
@@ -80,28 +80,28 @@ class EventBuffer:
         self._schemas = schemas
         self._queue: list[StreamEvent] = []
         self._content: list[str] = []
-        # Of the call under way: which arguments are checked, by which schema (None: no more).
+        # Of the current call: the checked arguments, and their schema (None: no more checks).
         self._checked = CheckedArguments()
         self._schema: Schema | None = None
         self._index = -1
-        # Positions in the turn, in tokens: of the token that is read, of the call or answer that
-        # began last, of the token that brought the call and of the one that brought its first
-        # arguments (-1: none has).
+        # Positions of tokens in the turn: of the current token, of the start of the last call or
+        # answer, of the token that opened the call, and of the one with its first arguments (-1:
+        # there is none).
         self._position = 0
         self._first_token = 0
         self._opened_at = -1
         self._arguments_at = -1
         self._waiting: CheckedPart | None = None
-        self._since: int | None = None  # so many tokens come before what waits
+        self._since: int | None = None  # the number of tokens before the events that wait
         self.fault: Fault | None = None
 
     def take(
         self, events: Sequence[StreamEvent], position: int, first_token: int
     ) -> Sequence[StreamEvent]:
-        """Notes the events of one token; returns those that may be sent.
+        """Takes the events of one token; returns those that may be sent.
 
         Args:
-            events: those that were read in the token.
+            events: those that the parser has read in the token.
             position: of the token in the turn.
             first_token: the position of the first token of the call or answer that began last.
         """
@@ -109,21 +109,21 @@ class EventBuffer:
         self._first_token = first_token
         for event in events:
             self._note(event)
-            if isinstance(event, CallCut) and self._waiting is not None:  # it never became whole
+            if isinstance(event, CallCut) and self._waiting is not None:  # it stays incomplete
                 waiting = [*self._queue, *events]
                 self._queue = [one for one in waiting if isinstance(one, TokenDrawn)]
                 self._waiting = None
                 events = (event,)
         self._queue += events
-        # A value that begins in the token that ends another one has to be written again with that
-        # one: so `_since` is forgotten only here.
+        # If a value begins in the token that ends another one, both have to be generated again. So
+        # `_release` resets `_since` only after all events of the token.
         return self._release()
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
-        """The turn is over; returns the events that may be sent.
+        """Ends the turn; returns the events that may be sent.
 
         Args:
-            is_whole: it was not cut.
+            is_whole: the turn was not cut.
         """
         if self._waiting == ANSWER and self._schemas.answer is not None and is_whole:
             try:
@@ -134,7 +134,7 @@ class EventBuffer:
         return self._release()
 
     def _release(self) -> Sequence[StreamEvent]:
-        """The events that have waited, unless a value still does."""
+        """Returns the events that were held back, unless a value still waits for its check."""
         if self._waiting is not None:
             return ()
         self._since = None
@@ -179,11 +179,11 @@ class EventBuffer:
             self._pass(boundary, self._schema)
 
     def _keep_first_key(self, boundaries: Sequence[Boundary]) -> None:
-        """A call is written again from its first value on, where that has just begun: its keys in
-        another order would be another text, but no other call."""
+        """Notes the start of the first value: the call is generated again from there on. From the
+        first key on, it could repeat the same values in another order."""
         if not boundaries:
             return
-        self._schema = None  # the members behind it do not matter
+        self._schema = None  # later members do not matter
         if all(isinstance(boundary, ArgumentStart) for boundary in boundaries):
             self._since = self._position
 
@@ -203,7 +203,11 @@ class EventBuffer:
                     self._blame(part)
 
     def _find_start(self, text: str) -> int:
-        """The position to write all arguments again from, which begin with this text."""
+        """Returns the position from which all arguments are generated again.
+
+        Args:
+            text: the first text of the arguments.
+        """
         if text.strip() in _OPENERS:
             return self._position + 1
         if self._opened_at < self._position:
@@ -211,8 +215,8 @@ class EventBuffer:
         return self._first_token
 
     def _find_value_start(self) -> int:
-        """The position to write a value again from. The arguments of some formats come only when
-        they are complete; then it is the position of their first one."""
+        """Returns the position from which a value is generated again. Some formats report arguments
+        only when all are complete; then it is the position of the first argument."""
         if self._arguments_at < self._position:
             return self._position
         return self._find_start("")
@@ -223,7 +227,7 @@ class EventBuffer:
             self._since = since
 
     def _finish(self, index: int, call: ToolCall) -> None:
-        """A call is complete. One that was not opened before begins where the parser says."""
+        """Checks a complete call. The parser knows the start of a call that was not opened."""
         if call.name in self._schemas.tools and not call.valid:
             if index != self._index:
                 self._since = self._first_token
@@ -231,6 +235,6 @@ class EventBuffer:
         self._waiting, self._checked, self._schema = None, CheckedArguments(), None
 
     def _blame(self, part: CheckedPart, *, is_final: bool = False) -> None:
-        """The first fault of a turn counts; what follows only completes it."""
+        """Notes a fault. The first one of a turn counts; later ones can only make it final."""
         fault = self.fault or Fault(part, self._since, is_final)
         self.fault = replace(fault, is_final=fault.is_final or is_final)

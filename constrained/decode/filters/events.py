@@ -1,4 +1,4 @@
-"""The events of a turn under way, as they are streamed to whoever asked for it."""
+"""The events of a running turn that are streamed to the caller."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -47,6 +47,6 @@ StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted | ProgressMade
 
 
 def find_events(stream: Iterable[StreamEvent]) -> list[Event]:
-    """The events that the parser has read, out of those that are streamed."""
+    """Returns the events of the parser among those that are streamed."""
     about_tokens = (TokenDrawn, Exhausted, ProgressMade)
     return [event for event in stream if not isinstance(event, about_tokens)]

@@ -1,7 +1,7 @@
-"""Stop texts: the content of a turn ends in front of the first of them.
+"""Stop texts: the content of a turn ends before the first of them.
 
-Text that may be the beginning of a stop text is buffered until that is decided. A text that is
-broken by another event, such as a call, is two texts: no stop text is looked for across it.
+Text that may be the beginning of a stop text is held back until that is decided. Another event,
+such as a call, ends a text: a stop text is not found across it.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from constrained.logits import TokenDrawn
 from grammars.turn import ContentDelta
 
 MAX_STOPS = 16
-MAX_CHARACTERS = 1_000  # of a stop text: what looks for it is built while others wait
+MAX_CHARACTERS = 1_000  # of a stop text: other requests wait while its search table is built
 
 
 def read_stops(given: Any) -> tuple[str, ...]:
-    """The stop texts of a request: one text, several, or None.
+    """Reads the stop texts of a request: one text, a list of texts, or None.
 
     Raises:
-        RequestError: they are no texts, too many, or one is empty or too long.
+        RequestError: they are not texts, too many, or one is empty or too long.
     """
     if given is None:
         return ()
@@ -41,12 +41,17 @@ def read_stops(given: Any) -> tuple[str, ...]:
 
 
 class _Scan:
-    """The length of the beginning of one stop text that a text ends with (Knuth, Morris, Pratt)."""
+    """Searches for one stop text (Knuth, Morris, Pratt).
+
+    Attributes:
+        stop: the stop text.
+        length: how many of its first characters the text read so far ends with.
+    """
 
     def __init__(self, stop: str):
         self.stop = stop
         self.length = 0
-        self._shorter = [0]  # after so many characters: the next shorter beginning that fits
+        self._shorter = [0]  # for each length, minus 1: the next shorter one that also fits
         for character in stop[1:]:
             self.length = self._shorter[-1]
             self.feed(character)
@@ -54,7 +59,7 @@ class _Scan:
         self.length = 0
 
     def feed(self, character: str) -> bool:
-        """Reads on; true if the whole stop text is there."""
+        """Reads a character; True if it completes the stop text."""
         if self.length == len(self.stop):
             self.length = self._shorter[-1]
         while self.length and self.stop[self.length] != character:
@@ -65,16 +70,16 @@ class _Scan:
 
 
 class StopFilter:
-    """Lets the events of one turn through, in order, up to the first stop text.
+    """Passes the events of one turn, in order, up to the first stop text.
 
-    The one that begins first counts, and of two that begin together the shorter one, however the
-    text is cut.
+    The stop text that begins first counts; of two that begin together, the shorter one. This does
+    not depend on how the text is cut into events.
 
     Args:
         stops: the texts, none empty.
 
     Attributes:
-        found: the stop text that has ended the turn, if one has.
+        found: the stop text that has ended the turn; None: none has.
     """
 
     def __init__(self, stops: Sequence[str]):
@@ -83,7 +88,7 @@ class StopFilter:
         self._begin()
 
     def _begin(self) -> None:
-        """Begins another text."""
+        """Begins a new text."""
         for scan in self._scans:
             scan.length = 0
         self._end = 0  # characters of the text
@@ -91,7 +96,7 @@ class StopFilter:
         self._match: tuple[int, str] | None = None  # may still turn out not to be the first one
 
     def take(self, events: Sequence[StreamEvent]) -> list[StreamEvent]:
-        """Reads on; returns the events that may be sent."""
+        """Takes the next events; returns those that may be sent."""
         sent: list[StreamEvent] = []
         for event in events:
             if self.found is not None:
@@ -109,7 +114,7 @@ class StopFilter:
         return [*sent, *self._release(self._safe)]
 
     def close(self) -> list[StreamEvent]:
-        """The text is over; returns the events that may be sent."""
+        """Ends the text; returns the events that may be sent."""
         end = self._end
         if self._match is not None:
             end, stop = self._match
@@ -134,19 +139,19 @@ class StopFilter:
 
     @property
     def _first_open(self) -> int:
-        """The first position at which a stop text may have begun."""
+        """The first position at which an incomplete stop text may have begun."""
         return self._end - max((scan.length for scan in self._scans), default=0)
 
     @property
     def _safe(self) -> int:
-        """The position up to which there is certainly no stop text."""
+        """The position up to which no stop text has begun."""
         if self._match is None:
             return self._first_open
         return min(self._first_open, self._match[0])
 
     def _release(self, end: int) -> list[StreamEvent]:
-        """The events in front of this position. A token is if its text begins there, or if nothing
-        is kept back."""
+        """Removes and returns the events before this position. A `TokenDrawn` is before it if its
+        text begins there, or if no text is held back."""
         sent: list[StreamEvent] = []
         while self._queue:
             start, event = self._queue[0]
