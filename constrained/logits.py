@@ -1,4 +1,4 @@
-"""Probabilities of tokens, read off the logits of a model."""
+"""Log probabilities of tokens, computed from the logits of a model."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from grammars.schema.nodes import Json
 
-LEAST = -9999.0  # the logarithm that is shown of what is impossible
+LEAST = -9999.0  # stands for minus infinity in JSON
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,15 @@ class TokenDrawn:
 
 
 class TokenScores(Protocol):
-    """Logarithms of probabilities at one position."""
+    """Log probabilities of the tokens at one position."""
 
     def of(self, token: int) -> float:
-        """That of a token."""
+        """Returns the log probability of a token."""
         ...
 
     def top(self, count: int) -> tuple[tuple[int, float], ...]:
-        """The most likely tokens, at most so many, best first; none that is impossible."""
+        """Returns up to `count` of the most likely tokens with their log probabilities, best first.
+        Impossible tokens are left out."""
         ...
 
 
@@ -54,8 +55,8 @@ class ReportedScores:
     """The log probabilities of a few tokens, as a remote engine has reported them.
 
     Args:
-        logprobs: of the likeliest tokens at the position, and of the one that was drawn.
-        likely: those of them that are among the likeliest.
+        logprobs: by token id; of the most likely tokens, and of the one that was drawn.
+        likely: the ids of the most likely ones.
     """
 
     def __init__(self, logprobs: Mapping[int, float], likely: Collection[int]):
@@ -63,21 +64,20 @@ class ReportedScores:
         self._likely = likely
 
     def of(self, token: int) -> float:
-        """That of a token."""
+        """Returns the log probability of a token; -9999 if it is not known."""
         return self._logprobs.get(token, LEAST)
 
     def top(self, count: int) -> tuple[tuple[int, float], ...]:
-        """The most likely tokens, at most so many, best first."""
+        """Returns up to `count` of the most likely tokens, best first."""
         pairs = [(token, self._logprobs[token]) for token in self._likely]
         return tuple(sorted(pairs, key=_rank)[:count])
 
 
 class Scores:
-    """The logarithms of the probabilities of all tokens at one position.
+    """The log probabilities of all tokens at one position.
 
     Args:
-        logits: of the model, nothing of them forbidden yet; what is changed in them later on does
-            not matter.
+        logits: of the model, before the mask; they are copied.
     """
 
     def __init__(self, logits: np.ndarray):
@@ -86,11 +86,11 @@ class Scores:
         self._logprobs = logits - (max_logit + np.log(np.exp(logits - max_logit).sum()))
 
     def of(self, token: int) -> float:
-        """That of a token."""
+        """Returns the log probability of a token."""
         return float(self._logprobs[token])
 
     def top(self, count: int) -> tuple[tuple[int, float], ...]:
-        """The most likely tokens, at most so many, best first; none that is impossible."""
+        """Returns up to `count` of the most likely tokens, best first; no impossible ones."""
         best = np.argpartition(-self._logprobs, min(count, len(self._logprobs) - 1))[:count]
         possible = list[tuple[int, float]]()
         for token in best.tolist():
@@ -105,13 +105,13 @@ def _rank(pair: tuple[int, float]) -> tuple[float, int]:
 
 
 def describe_token(token: int, text: bytes, scores: TokenScores | None, count: int) -> TokenDrawn:
-    """The log probability of a token, and of the most likely ones at its position.
+    """Returns the event for a token, with its log probability and the most likely alternatives.
 
     Args:
         token: its id.
-        text: what it spells.
-        scores: of its position; None: nobody asked the model.
-        count: how many of the most likely tokens are named.
+        text: the bytes of the token.
+        scores: the log probabilities at its position; None: the model was not evaluated there.
+        count: the number of most likely tokens to include.
     """
     if scores is None:
         return TokenDrawn(token, text)
@@ -119,9 +119,13 @@ def describe_token(token: int, text: bytes, scores: TokenScores | None, count: i
 
 
 def find_unavoidable(logits: np.ndarray, banned: Sequence[int]) -> int | None:
-    """The most likely token, where all that may come next are banned; None where others may.
+    """Returns the most likely token if all allowed tokens are banned; otherwise None.
 
-    A grammar goes before a ban: a turn that cannot go on would not end well.
+    The grammar has precedence over a ban: otherwise the turn could not continue.
+
+    Args:
+        logits: after the mask; forbidden tokens have -inf.
+        banned: ids of banned tokens.
     """
     if not banned:
         return None

@@ -1,7 +1,8 @@
-"""The tokens that a grammar allows next: llguidance's matcher, with every failure an error.
+"""Token masks: a grammar compiled with llguidance, which tells which tokens may come next.
 
-llguidance reports nothing by itself: a matcher that has failed says that it has stopped and that
-only an end token may follow, which looks like a clean end. So every call here asks for the error.
+llguidance does not raise errors: a matcher that has failed reports that it has stopped and that
+only an end token may follow, which looks like a clean end. So every method here checks for an error
+and raises it.
 """
 
 import json
@@ -22,18 +23,18 @@ from constrained.errors import GrammarError
 from grammars.lowering.keywords import MAX_REMAINDERS, is_light
 from grammars.steps import check_wanted
 
-# A mask takes as long as these let it: lexer fuel is some 10,000 an ms. Of items a row looks at all
-# pairs, so many of them in a row cost more than all others. Verbose messages would carry the
-# grammar and the text so far into logs. Grammars of ours: 2 million of fuel are what a bounded
-# string may cost once, and an enum of n values is n items in a row.
+# These limit the time of a mask: 10,000 units of lexer fuel take about 1 ms, and the time of a row
+# of Earley items grows with the square of their number. A bounded string may need 2 million units
+# once, and an enum of n values has n items in a row. Verbose errors would put the grammar and the
+# user's text into logs.
 OWN_LIMITS = llguidance.LLParserLimits(
     verbose_errors=False,
     step_lexer_fuel=2_000_000,
     max_items_in_row=20_000,
     step_max_items=500_000,
 )
-# Grammars of users may be ambiguous: each text then has more items the longer it is. So may their
-# expressions be, which have more states; one takes 1 to 2 kB.
+# Users' grammars may be ambiguous, so the number of items may grow with the text. Their regular
+# expressions may have many lexer states, of 1 to 2 kB each.
 USER_LIMITS = llguidance.LLParserLimits(
     verbose_errors=False,
     step_lexer_fuel=2_000_000,
@@ -47,28 +48,29 @@ _LIMIT_HINT = (
     "Ask for something simpler: shorter bounds, no repeated choice of texts that begin alike, no "
     "rule that reads a text in several ways; many alternatives as one regular expression"
 )
-# llguidance compiles rules that refer to each other by recursion. An object of 2,500 properties
-# would overrun a stack of 8 MB and thereby end the process; with this one, MAX_RULES fit.
-STACK = 256 * 2**20  # bytes, of address space only
-# Its time grows with the square of these: 2 s and 3 s. It numbers its symbols in 16 bits.
+# llguidance compiles rules recursively. With a stack of 8 MB, an object of 2,500 properties would
+# overflow it and end the process. With this one, MAX_RULES fit.
+STACK = 256 * 2**20  # bytes of address space
+# The time to compile grows with the square of these: up to 2 s and 3 s. llguidance numbers its
+# symbols in 16 bits.
 MAX_RULES = 20_000
 MAX_BRANCHES = 40_000
 _SYMBOLS = re.compile(r'"(?:[^"\\\n]|\\.)*+"|//[^\n]*|/(?:[^/\\\n]|\\.)++/|\||%json\s*+')
-"""Texts, comments, expressions; elsewhere what separates alternatives, and what opens a schema."""
+"""Lark strings, comments and regular expressions, or else `|` and `%json`."""
 MAX_GBNF = 30_000_000  # rules times characters: 3 s
-REGEX_INDENT = 4  # characters in front of an expression in an error of Rust's parser
-AT_ONCE = 4  # grammars that llguidance compiles
-PATIENCE = 0.02  # seconds between two looks at whether a grammar is still wanted
-# llguidance tells nobody what its lexer has learnt, and lets nobody forget it. What it takes was
-# measured (`benchmarks.learning`): some 100 to 2,000 bytes for a mask of known states; where it
-# makes new ones, up to 200 kB for each ms. A grammar by itself has 50 to 60 bytes a character.
+REGEX_INDENT = 4  # characters before the expression in error messages of Rust's parser
+AT_ONCE = 4  # grammars that are compiled at the same time
+PATIENCE = 0.02  # seconds between two checks whether a grammar is still wanted
+# The lexer of llguidance caches states; it neither reports their size nor frees them. Measured with
+# `benchmarks.learning`: a mask of known states takes 100 to 2,000 bytes, one with new states up to
+# 200 kB for each ms. The grammar itself takes 50 to 60 bytes a character.
 COMPILED_BYTES, CHARACTER_BYTES = 200_000, 60
 MASK_BYTES, SECOND_BYTES = 2_000, 200_000_000
-KNOWN_STATES = 0.0005  # seconds; a mask that takes longer makes new ones, also on a busy machine
+KNOWN_STATES = 0.0005  # seconds; a mask that takes longer has made new states
 HEADER = "%llguidance {}\n"
 _stack_size = threading.Lock()
 _room = threading.BoundedSemaphore(AT_ONCE)
-# For each byte of a packed mask, what to add to the logits of its 8 tokens.
+# For each byte of a packed mask, the numbers to add to the logits of its 8 tokens.
 BIAS = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
     np.float32(0),
@@ -77,9 +79,12 @@ BIAS = np.where(
 
 
 def find_regex_fault(regex: str) -> tuple[str, int] | None:
-    """What is wrong with a regular expression, and at which character, from 0; None if nothing is
-    by the rules of Rust's parser, or if that does not tell (the expression has several lines)."""
-    # A slash would end the expression in Lark; another character of no meaning stands for it.
+    """Returns the error of a regular expression and the index of its character, from 0.
+
+    None: Rust's parser finds no error, or does not report its position (the expression has several
+    lines).
+    """
+    # A slash would end the expression in Lark; "x" has no special meaning either.
     grammar = llguidance.grammar_from("lark", f"start: /{regex.replace('/', 'x')}/")
     said = llguidance.LLMatcher.validate_grammar(grammar).splitlines()
     if len(said) < 4 or not said[0].endswith("regex parse error:"):
@@ -91,22 +96,22 @@ def find_regex_fault(regex: str) -> tuple[str, int] | None:
 
 
 class _Learnt:
-    """What llguidance holds for a grammar and all forks of it, about."""
+    """An estimate of the memory that llguidance uses for a grammar and all its forks, in bytes."""
 
     def __init__(self, bytes: int):
         self.bytes = bytes
 
     def note_mask(self, seconds: float) -> None:
-        """A mask has taken so long. Two threads may note at once: one of them is lost at worst."""
+        """Adds a mask that took this many seconds. Not locked: two threads may lose one note."""
         self.bytes += MASK_BYTES
         if seconds > KNOWN_STATES:
             self.bytes += int(seconds * SECOND_BYTES)
 
 
 class Matcher:
-    """A grammar, and the state of a turn in it. Not for two threads at once.
+    """A compiled grammar, and the state of one turn in it. Not thread-safe.
 
-    Every method raises GrammarError if llguidance fails, and from then on.
+    If llguidance fails, the method raises GrammarError, and so does every later one.
     """
 
     def __init__(
@@ -125,7 +130,7 @@ class Matcher:
         self._n_vocab = tokenizer.vocab_size
         self._ends = frozenset(tokenizer.eos_tokens)
         self._packed: np.ndarray | None = None  # the mask, until the next commit
-        self._only: int | None = None  # the token that it leaves, if it leaves no other
+        self._only: int | None = None  # the only token that the mask allows, if it is one
 
     @classmethod
     def compile(
@@ -136,20 +141,20 @@ class Matcher:
         is_own: bool = True,
         where: str | None = None,
     ) -> "Matcher":
-        """Compiles a grammar in llguidance's Lark dialect (5 to 60 ms); keep it, and fork it.
+        """Compiles a grammar in llguidance's Lark dialect (5 to 60 ms). Keep it, and fork it.
 
-        The forks share its lexer and thereby what it has learnt, but also its limit of states: a
-        fork that runs into it takes all others with it. Compile anew then.
+        Forks share the lexer with its cached states, and also its limit of states: if one fork
+        exceeds it, all of them fail. Then the grammar has to be compiled again.
 
         Args:
             tokenizer: of the vocabulary.
-            grammar: as text.
-            is_own: it is one of ours; one of a user's may be ambiguous, and has less room.
-            where: JSON pointer to where the request asks for it, for the error of a mask that is
-                too costly.
+            grammar: the grammar as text.
+            is_own: the grammar is generated by this library; a user's one may be ambiguous, and
+                has lower limits.
+            where: JSON pointer to the part of the request that asks for the grammar, for errors.
 
         Raises:
-            GrammarError: the grammar is not valid, or nothing fits it.
+            GrammarError: the grammar is not valid, or no text fits it.
         """
         _check_size(grammar.count("\n"), MAX_RULES, "rules")
         if is_own:
@@ -161,7 +166,7 @@ class Matcher:
         inner = _compile(tokenizer, grammar, limits)
         matcher = cls(tokenizer, inner, learnt, where, is_own=is_own)
         matcher._check("the grammar is not valid")
-        matcher.prepare()  # also finds a grammar that nothing fits
+        matcher.prepare()  # raises an error if no text fits the grammar
         return matcher
 
     def fork(self) -> "Matcher":
@@ -172,7 +177,7 @@ class Matcher:
         return fork
 
     def measure(self) -> int:
-        """The bytes that its grammar takes, with what its lexer has learnt in all forks; about."""
+        """Estimates the memory of the grammar and all its forks, in bytes."""
         return self._learnt.bytes
 
     @property
@@ -183,7 +188,7 @@ class Matcher:
     def prepare(self) -> None:
         """Computes the mask of the next token, for `mask` and `apply`.
 
-        It lets go of the interpreter lock, so it can run in a thread while the model decodes.
+        It releases the interpreter lock, so it can run in a thread while the model decodes.
         """
         if self._packed is None:
             began = time.thread_time()
@@ -195,8 +200,8 @@ class Matcher:
             self._packed = packed
 
     def _without_early_ends(self, packed: np.ndarray) -> np.ndarray:
-        """The mask without tokens that end the turn, where it may not end: a grammar of a user can
-        name them, as any other special token."""
+        """Returns the mask without end tokens, unless the turn may end here. A user's grammar may
+        name end tokens, as any other special token."""
         named = [token for token in self._ends if packed[token // 8] >> token % 8 & 1]
         if not named or self.is_complete:
             return packed
@@ -224,12 +229,12 @@ class Matcher:
             The token, if only one is allowed: the caller need not sample.
         """
         packed = self._bits()
-        # A table of 256 rows in place of unpacking bits: one pass, and no array of booleans.
+        # A table of 256 rows is faster than unpacking the bits into booleans.
         logits += BIAS.take(packed, axis=0).reshape(-1)[: self._n_vocab]
         return self.find_only()
 
     def find_only(self) -> int | None:
-        """The token that has to come next, if the mask leaves no other."""
+        """Returns the only token that the mask allows; None if it allows several."""
         self.prepare()
         return self._only
 
@@ -238,7 +243,7 @@ class Matcher:
         return bool(self._bits()[token // 8] >> token % 8 & 1)
 
     def commit(self, token: int) -> None:
-        """Consumes a token, which may be an end token where the turn may end.
+        """Consumes a token. End tokens are allowed if the turn may end here.
 
         Raises:
             GrammarError: the token is not allowed here.
@@ -251,20 +256,21 @@ class Matcher:
         self._check(f"token {token} is not allowed here")
 
     def forced(self) -> list[int]:
-        """Returns the tokens that must come next, if any (fast-forward tokens). The caller commits
-        them.
+        """Returns the tokens that the grammar forces next (fast-forward tokens). The caller has to
+        commit them.
 
-        llguidance leaves out the last ones where a longer token could still change how the text is
-        cut; `forced_text` has all of it.
+        The last tokens of a forced text are left out if a longer token could still change how the
+        text is cut; `forced_text` returns all of it.
         """
         tokens = self._inner.compute_ff_tokens()
         self._check("the grammar failed")
         if self._ends.isdisjoint(tokens):
             return tokens
-        return [*takewhile(lambda token: not self.ends(token), tokens)]  # the mask looks at ends
+        return [*takewhile(lambda token: not self.ends(token), tokens)]  # `_without_early_ends`
 
     def forced_text(self) -> bytes:
-        """Returns the bytes that must come next, if any; in which tokens, may be open."""
+        """Returns the bytes that the grammar forces next. They may be cut into tokens in several
+        ways."""
         text = self._inner.compute_ff_bytes()
         self._check("the grammar failed")
         return text
@@ -273,7 +279,7 @@ class Matcher:
         """Returns how many of `tokens` could be committed from here, in order."""
         known = list[int]()
         for token in tokens:
-            # To ask llguidance about an id that it does not have would put it into its error state.
+            # An id that does not exist would put llguidance into its error state.
             if not 0 <= token < self._n_vocab:
                 break
             known.append(token)
@@ -282,13 +288,12 @@ class Matcher:
         return count
 
     def takes(self, tokens: Sequence[int]) -> bool:
-        """Commits tokens; returns whether all of them were allowed, in order. Where one was not,
-        the matcher is of no more use.
+        """Commits tokens, and returns whether all were allowed. If not, the matcher is unusable.
 
         Raises:
             GrammarError: the grammar failed.
         """
-        # To ask llguidance first what it accepts would have it do all the work twice.
+        # `accepts` before `commit` would do the work twice.
         for token in tokens:
             is_possible = 0 <= token < self._n_vocab and (not self.ends(token) or self.is_complete)
             if not is_possible or not self._inner.consume_token(token):
@@ -316,8 +321,8 @@ class Matcher:
 
     @property
     def is_finished(self) -> bool:
-        """True if nothing but the end of the turn can follow."""
-        # A matcher that has failed says so, too.
+        """True if only the end of the turn can follow."""
+        # A failed matcher also says that it has stopped.
         self._check("the grammar failed")
         return self._inner.is_stopped()
 
@@ -331,19 +336,19 @@ class Matcher:
             self._fail(what)
 
     def _fail(self, what: str) -> NoReturn:
-        # Only the first line: the others show the grammar, and with it the user's data.
+        # Only the first line: the others contain the grammar, and with it the user's data.
         cause = self._inner.get_error().strip().partition("\n")[0]
         if _LIMIT_MET.search(cause):
             message = f"a mask of this grammar is too costly: {cause}"
             raise GrammarError(message, where=self._where, hint=_LIMIT_HINT)
         if _DEAD_END.search(cause):
             cause = f"nothing can follow here, and the text may not end ({cause})"
-        where = None if self._is_own else self._where  # of ours, the client is not to blame
+        where = None if self._is_own else self._where  # our own grammars are not the client's fault
         raise GrammarError(f"{what}: {cause}" if cause else what, where=where)
 
 
 def _find_only(packed: np.ndarray) -> int | None:
-    """The token of a mask that has a single one."""
+    """Returns the only token that a packed mask allows; None if it allows several."""
     if np.count_nonzero(packed) != 1:
         return None
     at = int(packed.argmax())
@@ -360,11 +365,11 @@ def _check_size(count: int, limit: int, what: str) -> None:
 
 
 def _check_user_grammar(grammar: str) -> None:
-    """Refuses what llguidance takes long for in a grammar of a user: many alternatives, however
-    they are written, and multiples of large numbers in an embedded schema.
+    """Refuses a user's grammar that llguidance would take too long for.
 
     Raises:
-        GrammarError: there is something of the kind.
+        GrammarError: it has too many alternatives, or `multipleOf` in an embedded schema has too
+            many digits.
     """
     branches = 0
     for found in _SYMBOLS.finditer(grammar):
@@ -377,12 +382,12 @@ def _check_user_grammar(grammar: str) -> None:
 
 
 def _check_divisors(grammar: str, begin: int) -> None:
-    """Refuses an embedded schema where telling multiples takes too many states: one for each
-    remainder, and conjunctions multiply them."""
+    """Refuses an embedded schema whose `multipleOf` needs too many states: one for each remainder,
+    and conjunctions multiply them."""
     try:
         schema, _ = json.JSONDecoder().raw_decode(grammar, begin)
     except (ValueError, RecursionError):
-        return  # llguidance says what is wrong
+        return  # llguidance reports the error
     states = 1
     for divisor in {*_find_divisors(schema)}:
         if not is_light(divisor):
@@ -411,19 +416,19 @@ def _find_divisors(schema: Any) -> Iterator[float]:
 
 
 def read_gbnf(grammar: str) -> str:
-    """A grammar of llama.cpp (GBNF) in llguidance's Lark dialect.
+    """Converts a grammar of llama.cpp (GBNF) to llguidance's Lark dialect.
 
     Raises:
-        GrammarError: it is not valid, or too large to be read.
+        GrammarError: it is not valid, or too large.
     """
-    # llguidance's reader looks for terminals among all rules again each time it has found some.
+    # The time of the conversion is quadratic: it searches all rules each time it finds terminals.
     steps = grammar.count("::=") * len(grammar)
     if steps > MAX_GBNF:
         message = f"the grammar is too large: {grammar.count('::='):,} rules"
         raise GrammarError(message, where="/grammar", hint="Write it in Lark, or simplify it")
     try:
         return gbnf_to_lark(grammar).replace(HEADER, "")
-    except Exception as e:  # a bare one where a rule is missing
+    except Exception as e:  # it raises a plain Exception if a rule is missing
         message = f"the GBNF grammar is not valid: {e}"
         raise GrammarError(message, where="/grammar", hint="Correct it") from e
 
@@ -431,11 +436,11 @@ def read_gbnf(grammar: str) -> str:
 def _compile(
     tokenizer: llguidance.LLTokenizer, grammar: str, limits: llguidance.LLParserLimits
 ) -> llguidance.LLMatcher:
-    """Compiles in a thread with a large stack: its size is the only one that Python can choose.
+    """Compiles a grammar in a thread with a large stack: Python can only choose that of threads.
 
-    Nothing interrupts llguidance, but a grammar within the limits takes it seconds at most, and it
-    lets go of the interpreter lock. So whoever is not wanted any more leaves it to itself; those
-    that are left so are counted, and no more begin than there is room for.
+    llguidance cannot be interrupted, but a grammar within the limits takes it seconds at most, and
+    it releases the interpreter lock. If the request is not wanted any more, the thread is left to
+    finish alone. Such threads still count towards the limit `AT_ONCE`.
     """
     while not _room.acquire(timeout=PATIENCE):
         check_wanted()

@@ -1,4 +1,5 @@
-"""The engine: decodes tokens of several sequences and draws the next ones, behind one protocol.
+"""Engines: they decode the tokens of several sequences and sample the next ones.
 
-Needs `vocabulary`. Start with `protocol`; `llamacpp` runs GGUF models, `scripted` runs none.
+Needs `vocabulary`. Start with `protocol`, their interface. `llamacpp` runs GGUF models, `scripted`
+needs no model.
 """

@@ -1,4 +1,4 @@
-"""Chunks of several sequences: what is legal, and the batches that they are decoded in."""
+"""Checks the chunks of a decode, and lays them out as batches."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,16 @@ from constrained.errors import ContextError
 
 
 def check_chunks(engine: Engine, chunks: Sequence[Chunk], lengths: Sequence[int]) -> None:
-    """Checks chunks against the number of tokens that each sequence has; raises as `decode`."""
+    """Checks the chunks of a decode.
+
+    Args:
+        engine: will decode them.
+        chunks: of several sequences.
+        lengths: the number of tokens of each sequence.
+
+    Raises:
+        ValueError, ContextError: see `Engine.decode`.
+    """
     drafted = sum(chunk.drafted for chunk in chunks)
     limit = engine.max_drafted
     if drafted > limit:
@@ -38,19 +47,19 @@ def check_chunks(engine: Engine, chunks: Sequence[Chunk], lengths: Sequence[int]
 
 
 def check_cut(engine: Engine, source: int, length: int) -> None:
-    """Raises as `copy` if the source cannot be cut there."""
+    """Raises ValueError if a sequence cannot be cut to its first `length` tokens."""
     if not engine.can_cut(source, length):
         raise ValueError(f"sequence {source} cannot be cut to {length} tokens")
 
 
 def check_empty(sequence: int, present: int) -> None:
-    """Raises as `restore`; `present` is the number of tokens that the sequence has."""
+    """Raises ValueError if a sequence is not empty; `present` is its number of tokens."""
     if present:
         raise ValueError(f"sequence {sequence} has {present} tokens already")
 
 
 def check_shorter(sequence: int, present: int, length: int) -> None:
-    """Raises as `go_back`; `present` is the number of tokens that the sequence has."""
+    """Raises ValueError unless a sequence of `present` tokens can go back to `length` tokens."""
     if not 0 < length <= present:
         message = f"sequence {sequence} has {present} tokens, and cannot go back to {length}"
         raise ValueError(message)
@@ -59,8 +68,8 @@ def check_shorter(sequence: int, present: int, length: int) -> None:
 def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
     """Lays out chunks as batches of at most `capacity` tokens, in order.
 
-    llama.cpp keeps the logits of one batch only, so the last one has all tokens whose logits are
-    wanted.
+    llama.cpp keeps the logits of the last batch only, so all tokens whose logits are wanted are in
+    that one.
 
     Returns:
         For each batch four rows of int32, one column per token: the token, its position, its

@@ -1,4 +1,4 @@
-"""Drawing tokens without llama.cpp, as its sampler chain does."""
+"""Draws tokens with numpy, in the same way as llama.cpp's sampler chain."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -9,21 +9,21 @@ from constrained.engine.sampling import Sampling
 from constrained.errors import GrammarError, ModelError
 
 ALL_FORBIDDEN = "every token is forbidden"
-BLOCKS = 128  # that logits are looked at in, to find the largest
-FEWEST_COLUMNS = 4  # for each token that is looked for; with fewer, nothing would be gained
+BLOCKS = 128  # rows of the table of logits in which the largest are searched
+FEWEST_COLUMNS = 4  # of that table for each wanted token; with fewer, the table saves no time
 
 
 class RowSampler:
-    """Draws the tokens of one reply from rows of logits.
+    """Draws the tokens of one reply from rows of logits; a `Sampler`.
 
     Args:
         sampling: the options of the request.
-        row: the logits of a slot.
-        n_vocab: the number of tokens.
+        row: takes the index of a row; returns its logits.
+        n_vocab: the number of tokens of the vocabulary.
         context_length: in tokens.
 
     Raises:
-        RequestError: there is no such token as one with a bias.
+        RequestError: a bias is for a token that does not exist.
     """
 
     def __init__(
@@ -66,13 +66,16 @@ class RowSampler:
 
 
 def find_candidates(logits: np.ndarray, count: int) -> np.ndarray | None:
-    """The ids of the most likely tokens: so many, and others that are as likely as the last one;
-    where fewer are allowed, all of those. None: there are too few tokens for this to be worth it,
-    all are forbidden, or a logit is none (NaN).
+    """Finds the most likely tokens without sorting all.
 
     Args:
         logits: one for each token; those of forbidden tokens are -inf.
-        count: how many are wanted.
+        count: how many tokens are wanted.
+
+    Returns:
+        The ids of the most likely tokens, in any order: at least `count`, with all that are as
+        likely as the last of them, or all allowed tokens if there are fewer. None: the vocabulary
+        is too small for this to be faster, all tokens are forbidden, or a logit is NaN.
     """
     width = len(logits) // BLOCKS
     if width < FEWEST_COLUMNS * count:
@@ -81,7 +84,7 @@ def find_candidates(logits: np.ndarray, count: int) -> np.ndarray | None:
     best = table.max(axis=0)
     if np.isnan(best).any() or np.isnan(logits[width * BLOCKS :]).any():
         return None
-    # So many columns have one that is as large: none that is smaller can be among the first.
+    # At least `count` columns have a logit this large, so smaller ones are not among the best.
     least = np.partition(best, -count)[-count]
     if least == -np.inf:
         allowed = np.flatnonzero(logits > -np.inf)
@@ -96,9 +99,9 @@ def weigh(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.nda
     """Returns the logits with the biases and the penalties.
 
     Args:
-        logits: are left as they are.
+        logits: one for each token; they are not changed.
         sampling: the options of the request.
-        last: the tokens that penalties look at.
+        last: the last tokens, which the penalties consider.
     """
     if not (sampling.biases or sampling.has_penalties):
         return logits
@@ -121,7 +124,7 @@ def draw(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) ->
 
     Raises:
         GrammarError: every token is forbidden (-inf).
-        ModelError: the logit that decides is none (NaN).
+        ModelError: the deciding logit is NaN.
     """
     if sampling.is_greedy:
         return _find_most_likely(logits)

@@ -1,6 +1,6 @@
-"""The header of a GGUF file: vocabulary, chat templates, sampling; all but the weights.
+"""The header of a GGUF file: vocabulary, chat templates and recommended sampling.
 
-Source of the keys: `llm_kv` and `llama_model_meta_key` of llama.cpp, and gguf-py.
+The keys are those of llama.cpp (`llm_kv`, `llama_model_meta_key`) and gguf-py.
 """
 
 from collections.abc import Mapping
@@ -22,19 +22,20 @@ FIELDS = {
     "penalty_repeat": "repeat_penalty",
     "penalty_last_n": "penalty_last_n",
 }
-"""Keys behind SAMPLING, and the fields of `Sampling` that they set."""
+"""The fields of `Sampling` by key, without the prefix SAMPLING."""
 NEUTRAL = {"xtc_probability": 0.0, "mirostat": 0.0}
-"""Further keys: how to sample is another matter only if these have other values."""
+"""Values of unsupported keys that change nothing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """A model file without its weights.
+    """What a model file says besides its weights.
 
     Args:
         vocabulary: the tokens.
-        bos_text, eos_text: what templates call `bos_token` and `eos_token`; "" if there is none.
-        metadata: all values that are no arrays, as text.
+        bos_text: the text of the BOS token, `bos_token` in templates; "" if there is none.
+        eos_text: the text of the EOS token, `eos_token` in templates; "" if there is none.
+        metadata: all values except arrays, as text.
     """
 
     vocabulary: Vocabulary
@@ -49,12 +50,12 @@ class Header:
 
     @property
     def sampling(self) -> Sampling:
-        """llama-server's defaults, and over them what the file recommends."""
+        """The sampling options that the file recommends; llama-server's defaults for the others."""
         return self._sampling[0]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Recommendations of the file that are not followed, in words for the user."""
+        """Messages to the user about recommendations of the file that are not followed."""
         return self._sampling[1]
 
     @cached_property
@@ -63,7 +64,7 @@ class Header:
 
 
 def find_templates(metadata: Mapping[str, str]) -> dict[str, str]:
-    """The chat templates of a file: name -> Jinja text, the default one under ""."""
+    """Returns the chat templates of a file by name, as Jinja text; the default one under ""."""
     named = f"{TEMPLATE}."
     templates: dict[str, str] = {}
     if TEMPLATE in metadata:
@@ -75,15 +76,15 @@ def find_templates(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | None = None) -> str:
-    """The template to use, by the rule of transformers.
+    """Chooses a template, by the same rule as transformers.
 
     Args:
-        templates: name -> Jinja text, the default one under "".
-        with_tools: tools are on offer: `tool_use`, if there is one, goes before the default.
-        name: of the template; "" and "default" are the default one. None leaves it to the rule.
+        templates: by name, as Jinja text; the default one under "".
+        with_tools: the request has tools; then `tool_use`, if it exists, is preferred.
+        name: of the template; "" and "default" are the default one. None: by the rule.
 
     Raises:
-        TemplateError: there is none of that name, or, by the rule, no default.
+        TemplateError: there is no template of this name, or no default one.
     """
     wanted = name or ""
     if name is None and with_tools and TOOL_USE in templates:
@@ -100,9 +101,11 @@ def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | 
 
 
 def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...]]:
-    """The sampling that the file recommends, and notes on what of it is not done.
+    """Returns the sampling that a file recommends, and notes about recommendations that are not
+    followed: unsupported ones, and values that are not valid.
 
-    A value that cannot be read or is out of its range is left out; the others count.
+    Args:
+        metadata: of the file, as text.
     """
     sampling = Sampling()
     notes: list[str] = []
@@ -124,7 +127,8 @@ def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...
 
 
 def _is_neutral(name: str, text: str) -> bool:
-    """True if this recommendation changes nothing; raises ValueError if it is no number."""
+    """True if an unsupported recommendation changes nothing; raises ValueError if its value is not
+    a number."""
     if name == "sequence":  # the order of the samplers
         return False
     number = float(text)
@@ -136,5 +140,5 @@ def _read_number(field: str, text: str) -> float:
     if field not in ("top_k", "penalty_last_n") or not number.is_integer():
         return number
     if field == "top_k":
-        return max(0, int(number))  # llama.cpp takes all tokens below 0 as well as at 0
+        return max(0, int(number))  # llama.cpp keeps all tokens if it is 0 or negative
     return int(number)

@@ -1,4 +1,4 @@
-"""Questions to the machine and to a file, before llama.cpp is loaded."""
+"""The machine: its cores and memory, and the heap of this process. Does not import llama.cpp."""
 
 import ctypes
 import os
@@ -31,8 +31,8 @@ def physical_cores() -> int:
 
 
 def available_memory() -> int | None:
-    """The bytes that this process may still take without others being swapped out, in its
-    container if it is in one; None where the system does not tell (it is no Linux)."""
+    """Returns how many bytes this process can still allocate without swapping, within the limit of
+    its container if there is one; None if the system is not Linux."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
@@ -48,15 +48,14 @@ def available_memory() -> int | None:
 
 
 def bound_heap() -> bool:
-    """For a process that lives long: keeps glibc from holding much more memory than is in use.
+    """Configures glibc to keep less free memory, for a process that runs long.
 
-    Blocks of 1 MiB and more go back to the system as soon as they are free. Left alone, glibc takes
-    larger and larger ones from the heap, where states of sequences leave holes behind. And all
-    threads share two heaps: left alone, each thread that compiles a grammar may get one of its own,
-    which keeps the holes that it leaves there.
+    Blocks of 1 MiB and more return to the system when they are freed: by default, glibc raises this
+    threshold, and states of sequences leave holes in the heap. All threads share two heaps: by
+    default, each thread that compiles grammars may get a heap of its own, with holes of its own.
 
     Returns:
-        False where there is another C library; nothing has changed then.
+        False if the C library is not glibc; then nothing has changed.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -67,8 +66,12 @@ def bound_heap() -> bool:
 
 @dataclass(frozen=True)
 class HeapSize:
-    """The bytes that the C library has from the system: those in use, and those that are free and
-    still with it."""
+    """The bytes that the C library has allocated from the system.
+
+    Args:
+        used: bytes in use.
+        free: bytes that are free, but not returned to the system.
+    """
 
     used: int
     free: int
@@ -87,7 +90,7 @@ class _MallocInfo(ctypes.Structure):
 
 
 def measure_heap() -> HeapSize | None:
-    """What malloc of this process holds, small Python objects not counted; None where there is no
+    """Returns the heap of this process, without small Python objects; None if the C library is not
     glibc 2.33 or later."""
     try:
         mallinfo = ctypes.CDLL(None).mallinfo2
@@ -99,10 +102,10 @@ def measure_heap() -> HeapSize | None:
 
 
 def return_free_memory() -> bool:
-    """Gives free pages of the heap back to the system (some 10 ms for 100 MB).
+    """Returns free pages of the heap to the system (about 10 ms for 100 MB).
 
     Returns:
-        False where there were none, or there is another C library.
+        False if there were none, or the C library is not glibc.
     """
     try:
         trim = ctypes.CDLL(None).malloc_trim
@@ -112,11 +115,11 @@ def return_free_memory() -> bool:
 
 
 def keep_returning(seconds: float = 30) -> None:
-    """From now on, until the process ends, returns free memory whenever there is much of it: what a
-    large request has left.
+    """Starts a thread that returns free memory to the system when there is much of it, for example
+    after a large request.
 
     Args:
-        seconds: from one look to the next.
+        seconds: the time between two checks.
     """
 
     def watch() -> None:
@@ -132,7 +135,7 @@ def keep_returning(seconds: float = 30) -> None:
 
 
 def check_gguf(path: Path) -> None:
-    """Raises ModelError if there is no file that can be read and starts as a GGUF does."""
+    """Raises ModelError if a file cannot be read, or does not start as a GGUF file does."""
     try:
         with path.open("rb") as file:
             magic = file.read(len(GGUF))

@@ -1,4 +1,4 @@
-"""GGUF files in llama.cpp: their weights, their headers, and the contexts that run them."""
+"""Loads GGUF files with llama.cpp, reads their headers, and creates contexts."""
 
 import ctypes
 import os
@@ -29,7 +29,7 @@ from constrained.engine.protocol import MAX_DRAFTED
 from constrained.errors import ModelError
 
 LOG_WARNING, LOG_ERROR = 3, 4  # ggml.h; llama-cpp-python has the numbers of an older ggml
-# llama.cpp returns no reason for a failure: it is in the log alone.
+# llama.cpp reports the reason of a failure only in its log.
 HINTS = {
     "unknown model architecture": "A newer llama-cpp-python may know it",
     "corrupted or incomplete": "Download the file again",
@@ -67,21 +67,23 @@ llama_cpp.llama_backend_init()
 def measure_needs(
     model: llama_cpp.llama_model_p, options: EngineOptions, memory: int | None
 ) -> ContextNeeds:
-    """What a context of the model takes; layers with a window, or without attention, take less.
+    """Estimates the memory of a context. Layers with a sliding window, or without attention, need
+    less than estimated.
 
     Args:
-        model: whose context it will be.
-        options: the types of keys and values, and how they are computed.
-        memory: bytes that are free; None: nobody knows.
+        model: the model of the context.
+        options: the types of keys and values, and whether flash attention is used.
+        memory: the free bytes; None: not known.
     """
     heads = max(1, llama_cpp.llama_model_n_head(model))
-    # Both are those of the first layer. One without attention, as in LFM2, has no heads for keys.
+    # The numbers are those of the first layer. If it has no attention (LFM2), it has no key heads.
     key_heads = llama_cpp.llama_model_n_head_kv(model) or heads
     default = llama_cpp.llama_model_n_embd(model) // heads
     key_bits = _read_width(model, "key_length", default) * BITS.get(options.cache_type_k, 16)
     value_bits = _read_width(model, "value_length", default) * BITS.get(options.cache_type_v, 16)
     layers = llama_cpp.llama_model_n_layer(model)
-    # The mask has a row for each token of a micro-batch; without flash attention so have the heads.
+    # The attention mask has a row for each token of a micro-batch; without flash attention, each
+    # head has such rows, too.
     rows = 1 if options.flash_attention is not False else 1 + heads
     return ContextNeeds(
         trained=llama_cpp.llama_model_n_ctx_train(model),
@@ -94,7 +96,8 @@ def measure_needs(
 
 
 def _read_width(model: llama_cpp.llama_model_p, name: str, default: int) -> int:
-    """The numbers of a head, which models like Qwen3 have other than their embedding says."""
+    """Returns the size of an attention head. In models like Qwen3 it does not follow from the size
+    of the embedding."""
     metadata = _read_metadata(model)
     key = f"{metadata.get('general.architecture')}.attention.{name}"
     text = metadata.get(key, "")
@@ -102,11 +105,11 @@ def _read_width(model: llama_cpp.llama_model_p, name: str, default: int) -> int:
 
 
 def make_failure(what: str, memory: str | None = None) -> ModelError:
-    """Returns an error with the cause that llama.cpp has logged: the first line says most.
+    """Makes an error with the cause that llama.cpp has logged: the first line, which says most.
 
     Args:
-        what: has failed.
-        memory: the hint if there was too little memory for it.
+        what: what failed.
+        memory: the hint if memory was short.
     """
     first = errors[0] if errors else ""
     cause = re.sub(r"^(\w+: )?(error loading model: )?", "", first)
@@ -122,7 +125,7 @@ def _find_hint(cause: str, memory: str | None) -> str | None:
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
-    """Reads the header of a GGUF file; its vocabulary stays in memory for good.
+    """Reads the header of a GGUF file. Its vocabulary stays in memory until the process ends.
 
     Raises:
         ModelError: the file is missing, damaged or not supported.
@@ -152,14 +155,14 @@ def make_header(model: llama_cpp.llama_model_p, is_open: Callable[[], bool]) -> 
 
 
 def _read_metadata(model: llama_cpp.llama_model_p) -> dict[str, str]:
-    """All values of the file as text, without the arrays, which llama.cpp does not hand out."""
+    """Returns the metadata of the file as text, without arrays: llama.cpp does not return those."""
     read_key = partial(_read_text, llama_cpp.llama_model_meta_key_by_index, model)
     read_value = partial(_read_text, llama_cpp.llama_model_meta_val_str_by_index, model)
     return {read_key(i): read_value(i) for i in range(llama_cpp.llama_model_meta_count(model))}
 
 
 def _read_text(read: Callable[..., int], model: llama_cpp.llama_model_p, number: int) -> str:
-    # As snprintf: it returns the size that the text has, and cuts it to the buffer.
+    # Like snprintf, it returns the size of the whole text, and cuts the text to the buffer.
     size = read(model, number, ctypes.create_string_buffer(1), 1)
     room: Any = ctypes.create_string_buffer(size + 1)
     read(model, number, room, size + 1)
@@ -180,7 +183,7 @@ def load_model(
         try:
             if progress:
                 progress(part)
-        except BaseException as error:  # none can pass through C: stop loading, raise it below
+        except BaseException as error:  # it cannot pass through C: stop loading, raise it below
             raised.append(error)
         return not raised
 
@@ -202,18 +205,20 @@ def load_model(
 def create_context(
     model: llama_cpp.llama_model_p, params: Any, size: ContextSize, *, sequences: int
 ) -> tuple[llama_cpp.llama_context_p | None, ContextSize]:
-    """Makes a context, or, where llama.cpp has no room for cells of each sequence, one that all
-    share; None if there is no room for either. Returns its size, too.
+    """Creates a context. If memory is too short, all sequences share the cells of one.
 
     Args:
-        model: whose context it is.
-        params: those of llama.cpp, changed in place.
+        model: the model of the context.
+        params: of llama.cpp; changed in place.
         size: of the context.
-        sequences: how many there are.
+        sequences: the number of sequences.
+
+    Returns:
+        The context and its size; None if memory is too short for either.
     """
     params.n_seq_max = sequences
-    # Logits are asked for once per sequence, and of drafted tokens. By default llama.cpp reserves
-    # room for those of every token of a batch: 300 MB for 152,000 tokens.
+    # Logits are wanted of one token of each sequence, and of drafted tokens. By default, llama.cpp
+    # reserves memory for those of every token of a batch: 300 MB for 152,000 tokens.
     params.n_outputs_max = sequences + MAX_DRAFTED
     errors.clear()
     context = None
@@ -232,8 +237,8 @@ def create_context(
 def create_unasked(
     model: llama_cpp.llama_model_p, params: Any, size: ContextSize, *, sequences: int
 ) -> tuple[llama_cpp.llama_context_p | None, ContextSize]:
-    """As `create_context`, with ever shorter sequences while memory is short: that of a GPU is not
-    known beforehand."""
+    """Creates a context as `create_context` does, but halves the length while memory is short: the
+    free memory of a GPU is not known beforehand."""
     while True:
         context, made = create_context(model, params, size, sequences=sequences)
         is_short = any(map(MEMORY.search, errors))
@@ -244,19 +249,19 @@ def create_unasked(
 
 
 def try_file(path: str) -> None:
-    """Loads a file, makes a context as small as can be, and decodes a token; for the child. An
-    error of llama.cpp is no crash: the one who asks gets it when it loads the file."""
+    """Loads a file, creates a small context, and decodes a token; runs in the child of `probe`. An
+    error of llama.cpp is ignored here, since the parent gets it, too, when it loads the file."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would be as large as the model
     options = EngineOptions(threads=1, batch_size=32, ubatch_size=32, gpu_layers=0)
     params = model_params(options)
-    params.use_extra_bufts = False  # they copy the weights, which are only mapped else
+    params.use_extra_bufts = False  # with them, weights would be copied instead of mapped
     model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
         return
     size = ContextSize(length=32, cells=32)
     context, _ = create_context(model, context_params(options), size, sequences=1)
     if context:
-        # Some assertions stand where numbers are computed.
+        # Some assertions of llama.cpp are only reached by a decode.
         tokens = (llama_cpp.llama_token * 1)(0)
         llama_cpp.llama_decode(context, llama_cpp.llama_batch_get_one(tokens, 1))
         llama_cpp.llama_free(context)

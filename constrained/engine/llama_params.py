@@ -1,4 +1,4 @@
-"""Options as llama.cpp takes them, and those that have no effect."""
+"""Translates the options of a model into parameters of llama.cpp, and chooses the context size."""
 
 import ctypes
 from collections.abc import Iterator
@@ -28,26 +28,26 @@ LOAD_MODES = {(True, False): -1, (False, False): 0, (False, True): 2, (True, Tru
 """By `mmap` and `mlock`; -1 maps the file unless a device cannot read what is mapped."""
 BITS = {"f32": 32, "q4_0": 5, "q4_1": 5, "q5_0": 6, "q5_1": 6, "q8_0": 9, "iq4_nl": 5}
 """Bits of a number in a context, scales included, rounded up; 16 for the others."""
-MAX_MEMORY = 0.8  # of what is free: contexts that each sequence has for itself leave the rest
-UNASKED_MEMORY = 0.5  # of what is free: a context whose length nobody asked for takes no more
+MAX_MEMORY = 0.8  # the part of the free memory for contexts of separate sequences
+UNASKED_MEMORY = 0.5  # the part of the free memory for a context of no requested length
 UNASKED_LENGTH = 65_536
-"""Tokens of a sequence, at most, where nobody asks for a length: llama.cpp allocates and clears a
-context as a whole, used or not. Agents begin with about 34,000 tokens."""
-LEAST_LENGTH = 4096  # tokens, if the model was trained on as many: below, few requests fit
+"""Maximum tokens of a sequence if no length is requested: llama.cpp allocates and clears the whole
+context at the start. Agents begin with about 34,000 tokens."""
+LEAST_LENGTH = 4096  # tokens, if the model was trained on as many; few requests fit into less
 NEED_GPU = {"gpu_layers": "-ngl", "split_mode": "-sm", "main_gpu": "-mg", "tensor_split": "-ts"}
 
 
 @dataclass(frozen=True)
 class ContextNeeds:
-    """What decides on the size of a context.
+    """What the size of a context depends on.
 
     Args:
-        trained: tokens that the model was trained on.
-        sequences: how many there are.
+        trained: the context length that the model was trained on, in tokens.
+        sequences: the number of sequences.
         weights: bytes of the model.
-        cell: bytes of the keys and values of a token.
-        graph: bytes that a batch takes besides, for each token of the longest sequence.
-        memory: bytes that are free; None: nobody knows.
+        cell: bytes of the keys and values of one token.
+        graph: bytes that a batch needs for each token of the longest sequence.
+        memory: the free bytes; None: not known.
     """
 
     trained: int
@@ -58,7 +58,7 @@ class ContextNeeds:
     memory: int | None
 
     def measure(self, size: "ContextSize") -> int:
-        """Bytes that the model takes with a context of this size."""
+        """Returns the bytes of the model and a context of this size."""
         longest = size.cells if size.is_shared else size.length
         return self.weights + size.cells * self.cell + longest * self.graph
 
@@ -68,9 +68,9 @@ class ContextSize:
     """The size of a context.
 
     Args:
-        length: tokens of a sequence, at most.
-        cells: tokens of all sequences together.
-        is_shared: sequences take cells of the others, too; else each has `length` of its own.
+        length: the maximum number of tokens of a sequence.
+        cells: the maximum number of tokens of all sequences together.
+        is_shared: sequences share the cells; otherwise each has `length` cells of its own.
     """
 
     length: int
@@ -79,13 +79,13 @@ class ContextSize:
 
 
 def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
-    """The context to make.
+    """Chooses the size of a context.
 
-    Each sequence has cells of its own where memory suffices, else all share them.
+    Each sequence has cells of its own if memory suffices; otherwise they share them.
 
     Args:
-        asked: tokens of a sequence; 0: what the model was trained on, None: nobody asked. Then it
-            is what the model was trained on, up to `UNASKED_LENGTH` and as far as memory goes.
+        asked: the requested length of a sequence, in tokens; 0: the length that the model was
+            trained on. None: the same, but at most `UNASKED_LENGTH`, and as memory allows.
         needs: of the model.
     """
     if asked is None:
@@ -102,8 +102,8 @@ def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
 def _choose_unasked(needs: ContextNeeds) -> ContextSize:
     length = min(needs.trained, UNASKED_LENGTH)
     least = min(length, LEAST_LENGTH)
-    # Sequences that share can be as long as all cells together, and each of them still has the
-    # least if all are in use.
+    # A single sequence can use all shared cells. If all sequences are in use, each still has
+    # `least` cells.
     cells = min(length * needs.sequences, max(UNASKED_LENGTH, least * needs.sequences))
     if needs.memory is not None:
         free = int(UNASKED_MEMORY * needs.memory) - needs.weights
@@ -117,7 +117,7 @@ def _choose_unasked(needs: ContextNeeds) -> ContextSize:
 
 
 def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) -> Iterator[str]:
-    """What the user has to know of the choice."""
+    """Yields messages to the user about the chosen size of the context."""
     if asked is not None and asked > needs.trained:
         yield (
             f"the model was trained on a context of {needs.trained} tokens: "
@@ -138,10 +138,10 @@ def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) 
 
 
 def model_params(options: EngineOptions) -> Any:
-    """The parameters of a model.
+    """Returns llama.cpp's parameters of a model.
 
     Raises:
-        RequestError: the model is split into more parts than there can be devices.
+        RequestError: `tensor_split` has more parts than llama.cpp can have devices.
     """
     params = llama_cpp.llama_model_default_params()
     params.n_gpu_layers = options.gpu_layers
@@ -155,14 +155,14 @@ def model_params(options: EngineOptions) -> Any:
         raise RequestError(message, where="/tensor_split")
     if options.tensor_split:
         params.tensor_split = (ctypes.c_float * max_devices)(*options.tensor_split)
-    # llama.cpp's code for AMX crashes on quantised weights where an older GCC (11, 12) compiled it
-    # (ggml-org/llama.cpp#20824), which nobody can ask. Elsewhere the default stays: it is faster.
+    # If an older GCC (11, 12) has compiled llama.cpp, its code for AMX crashes on quantised weights
+    # (ggml-org/llama.cpp#20824); the compiler is not known here. Elsewhere the default is faster.
     params.use_extra_bufts = b"AMX_INT8 = 1" not in llama_cpp.llama_print_system_info()
     return params
 
 
 def context_params(options: EngineOptions) -> Any:
-    """The parameters of a context, but for its length and its sequences."""
+    """Returns llama.cpp's parameters of a context, except its length and its sequences."""
     params = llama_cpp.llama_context_default_params()
     params.n_threads = options.threads or physical_cores()
     params.n_threads_batch = options.threads_batch or params.n_threads
@@ -177,12 +177,16 @@ def context_params(options: EngineOptions) -> Any:
 
 
 def offloads(gpu_layers: int) -> bool:
-    """True if a GPU computes some of the layers, where so many (-1: all) are wanted there."""
+    """True if a GPU computes some of the layers.
+
+    Args:
+        gpu_layers: the number of layers to put on the GPU; -1: all.
+    """
     return gpu_layers != 0 and llama_cpp.llama_supports_gpu_offload()
 
 
 def describe_unused(options: EngineOptions) -> Iterator[str]:
-    """Options of a GPU that are without effect, because llama.cpp has none; for the user."""
+    """Yields a message to the user about GPU options without effect, if llama.cpp has no GPU."""
     default = EngineOptions()
     asked = [name for name in NEED_GPU if getattr(options, name) != getattr(default, name)]
     if options.gpu_layers <= 0 and "gpu_layers" in asked:
@@ -194,15 +198,14 @@ def describe_unused(options: EngineOptions) -> Iterator[str]:
 
 
 def name_file_type(number: int) -> str:
-    """What llama.cpp calls the quantisation of a file, such as `Q4_K_M`; "": it knows none of this
-    number."""
+    """Returns llama.cpp's name for the quantisation of a file, such as `Q4_K_M`; "": unknown."""
     return _find_constant("LLAMA_FTYPE_MOSTLY_", number) or _find_constant(
         "LLAMA_FTYPE_ALL_", number
     )
 
 
 def name_weight_type(number: int) -> str:
-    """What ggml calls a type of weights, such as `Q4_K`; "": it knows none of this number."""
+    """Returns ggml's name for a type of weights, such as `Q4_K`; "": unknown."""
     return _find_constant("GGML_TYPE_", number)
 
 

@@ -1,4 +1,4 @@
-"""The state of a sequence in llama.cpp as bytes, and a name for everything that it depends on."""
+"""Saves and restores the state of a sequence in llama.cpp, and names what the state depends on."""
 
 import ctypes
 import glob
@@ -14,11 +14,11 @@ import numpy as np
 from constrained.engine.llama_files import errors, make_failure
 from constrained.errors import ModelError
 
-_llama: Any = llama_cpp  # its annotations want ctypes objects where it takes numbers
+_llama: Any = llama_cpp  # it accepts numbers, but its annotations ask for ctypes objects
 WHOLE: int = llama_cpp.LLAMA_STATE_SEQ_FLAGS_NONE
-# Without the keys and values of attention, which llama.cpp can cut; a recurrent state it cannot.
+# Only the recurrent state: llama.cpp can cut the keys and values of attention, but not this.
 PART: int = llama_cpp.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
-PIECE, PIECES = 16 * 1024, 256  # bytes and places of a file that tell it from others
+PIECE, PIECES = 16 * 1024, 256  # size in bytes and number of the pieces of a file that are hashed
 SPLIT = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
 
 
@@ -28,10 +28,10 @@ def state_size(context: llama_cpp.llama_context_p, sequence: int, flags: int = W
 
 
 def read_state(context: llama_cpp.llama_context_p, sequence: int, flags: int = WHOLE) -> bytes:
-    """Copies the state of a sequence, or with PART what a cut of it needs and cannot take back.
+    """Returns the state of a sequence, or with PART only its recurrent state.
 
     Raises:
-        ModelError: llama.cpp does not give it.
+        ModelError: llama.cpp failed.
     """
     errors.clear()
     size = state_size(context, sequence, flags)
@@ -50,11 +50,18 @@ def write_state(
     state: bytes,
     flags: int = WHOLE,
 ) -> None:
-    """Gives a sequence a state that `read_state` has read, and so its first `length` tokens.
+    """Restores the state of a sequence.
+
+    Args:
+        context: of llama.cpp.
+        sequence: the number of the sequence.
+        length: the number of tokens of the state.
+        state: what `read_state` returned, with the same flags.
+        flags: WHOLE or PART; with PART, the sequence is cut to `length` tokens.
 
     Raises:
-        ModelError: llama.cpp refuses it, or it is of another number of tokens. What the sequence
-            holds then is not known.
+        ModelError: llama.cpp refuses the state, or it has another number of tokens. Then the state
+            of the sequence is undefined.
     """
     errors.clear()
     source = np.frombuffer(state, np.uint8)
@@ -71,12 +78,16 @@ def write_state(
 
 
 def fingerprint(path: Path, params: Any, *more: object) -> str:
-    """A name for what a state depends on: the weights, how the context is made, which llama.cpp.
+    """Returns a hash of everything that a state depends on: the weights, the parameters of the
+    context, and the version of llama.cpp. Of large files, only some megabytes are read.
 
-    Of a large file it reads some megabytes, from places all over it.
+    Args:
+        path: the model file; of a split one, the first part.
+        params: llama.cpp's parameters of the context.
+        more: further values to hash.
 
     Raises:
-        ModelError: the file cannot be read any more.
+        ModelError: the file cannot be read.
     """
     digest = hashlib.blake2b(digest_size=16)
     settings: dict[str, int | float] = {}
@@ -105,7 +116,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """The files of a model that is split."""
+    """Returns all files of a model, which may be split."""
     match = SPLIT.search(path.name)
     if not match:
         return [path]

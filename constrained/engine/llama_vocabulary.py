@@ -1,7 +1,4 @@
-"""The vocabulary of a model in llama.cpp.
-
-Source: the tokenizer section of a GGUF file, as llama.cpp reads it.
-"""
+"""Reads the vocabulary of a model from llama.cpp, and tokenises text with it."""
 
 import ctypes
 import re
@@ -17,9 +14,9 @@ from constrained.vocabulary.vocabulary import FillInTokens, Vocabulary
 
 SPECIAL = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN
 NAMED = SPECIAL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
-# Rows that only fill up the embedding matrix. Converters give them any type, text included.
+# Unused tokens that fill up the embedding matrix. Converters give them any type, text included.
 PAD = re.compile(rb"\[PAD\d+\]")
-# Vocabularies of encoders (BERT, T5): they change white space, so nothing exact can be written.
+# Vocabularies of encoders (BERT, T5) change white space, so they cannot encode every text exactly.
 LOSSY_KINDS = (
     llama_cpp.LLAMA_VOCAB_TYPE_NONE,
     llama_cpp.LLAMA_VOCAB_TYPE_WPM,
@@ -42,10 +39,10 @@ def read_vocabulary(
 
     Args:
         model: llama.cpp's pointer; the vocabulary's `encode` uses it later.
-        is_open: tells if the pointer is still valid; if not, `encode` raises ModelError.
+        is_open: whether the pointer is still valid; if not, `encode` raises ModelError.
 
     Raises:
-        ModelError: the model has no vocabulary, one that cannot write text, or no end token.
+        ModelError: the model has no vocabulary, one that cannot encode every text, or no end token.
     """
     vocab = llama_cpp.llama_model_get_vocab(model)
     if not vocab or llama_cpp.llama_vocab_type(vocab) in LOSSY_KINDS:
@@ -88,14 +85,14 @@ def _read_tokens(vocab: llama_cpp.llama_vocab_p) -> list[bytes]:
     for token in range(llama_cpp.llama_vocab_n_tokens(vocab)):
         # 0: no space is stripped; True: special tokens are written as their text.
         size = llama_cpp.llama_token_to_piece(vocab, token, room, MAX_BYTES, 0, True)
-        if size < 0:  # llama.cpp's way to say that it needs more room
+        if size < 0:  # llama.cpp needs a larger buffer
             raise ModelError(f"token {token} of the model has {-size} bytes; limit: {MAX_BYTES}")
         tokens.append(ctypes.string_at(room, size))
     return tokens
 
 
 def _find_bos(vocab: llama_cpp.llama_vocab_p) -> int | None:
-    """The token that a prompt begins with, if the model wants one."""
+    """Returns the BOS token, if prompts of the model begin with it."""
     bos = cast(int, llama_cpp.llama_vocab_bos(vocab))
     if bos < 0 or not llama_cpp.llama_vocab_get_add_bos(vocab):
         return None
@@ -120,7 +117,7 @@ def _find_fill_in_tokens(vocab: llama_cpp.llama_vocab_p) -> FillInTokens | None:
 
 
 def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int, ...]:
-    # Several: the end of a text, and the ends of turns that llama.cpp knows by their text.
+    # There may be several: EOS, and end-of-turn tokens that llama.cpp knows by their text.
     end = [token for token in range(n_vocab) if llama_cpp.llama_vocab_is_eog(vocab, token)]
     if not end:
         raise ModelError(
@@ -132,15 +129,15 @@ def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int,
 
 
 class LlamaTokenizer:
-    """llama.cpp's tokenizer; it adds no tokens around a text.
+    """llama.cpp's tokenizer, without BOS or EOS around the text.
 
-    For many a vocabulary it splits texts by `std::regex`, which takes a stack frame for each
-    character of a word, and ends the process where there is no more stack (at some 30,000 letters).
-    Those that group digits take the square of their number, too. So longer words are cut.
+    For many vocabularies, llama.cpp splits text with `std::regex`. That takes a stack frame for
+    each character of a word, and ends the process when the stack is full (at about 30,000 letters).
+    Expressions that group digits also take quadratic time. So long words are cut before.
 
     Args:
         vocab: llama.cpp's pointer.
-        is_open: tells if the pointer is still valid; if not, a call raises ModelError.
+        is_open: whether the pointer is still valid; if not, a call raises ModelError.
         names: the texts of tokens that are never cut.
     """
 
@@ -164,9 +161,9 @@ class LlamaTokenizer:
         return ids
 
     def _tokenize(self, data: bytes, special: bool) -> list[int]:
-        room = 2 * len(data) + 8  # every token has a byte, and may have a space of its own
+        room = 2 * len(data) + 8  # each byte is one token at most, perhaps with one for a space
         ids = (llama_cpp.llama_token * room)()
-        # False: no BOS, which begins a prompt, not each text.
+        # False: no BOS.
         size = llama_cpp.llama_tokenize(self._vocab, data, len(data), ids, room, False, special)
         if size < 0:
             raise ModelError("llama.cpp cannot tokenise the text")
@@ -174,9 +171,15 @@ class LlamaTokenizer:
 
 
 def cut_words(data: bytes, names: re.Pattern[bytes]) -> Iterator[bytes]:
-    """A text in parts, cut where a word, white space or a number is longer than it may be; never
-    inside of a character, or of the name of a token. The cuts of a text are also those of any that
-    goes on."""
+    """Yields the parts of a text, cut inside words, white space and numbers that are too long.
+
+    It is never cut inside a character or the name of a token. If more text is appended, the cuts
+    stay the same.
+
+    Args:
+        data: the text as UTF-8.
+        names: matches the names of tokens.
+    """
     cuts = set[int]()
     for pattern, max_length in _LONG_RUNS:
         for run in pattern.finditer(data):

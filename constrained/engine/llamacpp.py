@@ -1,4 +1,4 @@
-"""The engine that runs GGUF models: llama.cpp, through the ctypes bindings of llama-cpp-python."""
+"""The engine that runs GGUF models with llama.cpp, through the bindings of llama-cpp-python."""
 
 import ctypes
 import os
@@ -58,13 +58,14 @@ def load(
 
     Args:
         path: a GGUF file; of a split one, the first part.
-        progress: takes the part done, 0 to 1, while the file is read. If it raises, so does this.
+        progress: is called with the progress of reading the file, from 0 to 1. An error that it
+            raises ends the loading.
         given: see `EngineOptions`.
 
     Raises:
-        ModelError: the file is missing, damaged or not supported, or memory is short. A file that
-            was never seen is loaded by a child process first, see `probe`.
-        RequestError: an option is not one of those that there are.
+        ModelError: the file is missing, damaged or not supported, or memory is short. A new file is
+            first loaded by a child process, see `probe`.
+        RequestError: an option is not valid.
     """
     options = read_options(given)
     path = Path(path)
@@ -73,7 +74,7 @@ def load(
     model = load_model(path, options, progress)
     asked, sequences = options.context_length, options.sequences
     is_offloaded = offloads(options.gpu_layers)
-    # Linux hands out memory that it has not got, so llama.cpp alone would not notice.
+    # Linux overcommits memory, so llama.cpp would not notice that it is short.
     memory = None if is_offloaded else available_memory()
     needs = measure_needs(model, options, memory)
     size = choose_context(asked, needs)
@@ -102,10 +103,11 @@ def load(
 
 
 def borrow(llama: Any) -> "LlamaEngine":
-    """An engine on a `llama_cpp.Llama`, with one sequence; its context is emptied, never freed.
+    """Makes an engine of one sequence from a `llama_cpp.Llama`. Its context is emptied, and never
+    freed.
 
     Raises:
-        ModelError: it is no such object, is closed, or computes embeddings alone.
+        ModelError: it is no such object, it is closed, or it computes embeddings.
     """
     try:
         model, context = llama._model.model, llama._ctx.ctx
@@ -135,9 +137,9 @@ def borrow(llama: Any) -> "LlamaEngine":
 
 
 def _describe_unlocked() -> Iterator[str]:
-    """Says so if the model was to stay in memory, and does not."""
+    """Yields a message to the user if the model could not be locked in memory."""
     for line in warnings:
-        if "lock" in line:  # llama.cpp loads the model all the same where mlock fails
+        if "lock" in line:  # if mlock fails, llama.cpp loads the model nevertheless
             cause = line.removeprefix("warning: ").splitlines()[0]
             yield f"the model may be swapped out: {cause}"
             return
@@ -149,13 +151,13 @@ def _free(context: llama_cpp.llama_context_p, model: llama_cpp.llama_model_p) ->
 
 
 def _keep(owner: object) -> None:
-    """Does nothing but refer to the owner, which keeps it alive."""
+    """Does nothing; a finalizer with this function keeps the owner alive."""
 
 
 class Batch:
-    """A llama_batch that lies in numpy arrays: filling it takes microseconds, not milliseconds.
+    """A llama_batch in numpy arrays, which is filled in microseconds.
 
-    llama-cpp-python's own batch is filled token by token, each a few calls of ctypes.
+    The batch of llama-cpp-python takes milliseconds: several calls of ctypes for each token.
     """
 
     def __init__(self, capacity: int):
@@ -177,7 +179,7 @@ class Batch:
         self._batch = llama_cpp.llama_batch(**fields)
 
     def fill(self, table: np.ndarray) -> llama_cpp.llama_batch:
-        """Takes over a table of `batches`."""
+        """Fills the batch with one table of `batches`."""
         size = table.shape[1]
         self._table[:, :size] = table[:3]
         self._wanted[:size] = table[3]
@@ -186,20 +188,19 @@ class Batch:
 
 
 class ChainSampler:
-    """llama.cpp's sampler chain, in llama-server's order.
+    """llama.cpp's sampler chain, in llama-server's order; a `Sampler`.
 
-    It is not llama-server's grammar sampler: the mask is in the logits already, which llama.cpp
-    reads when it draws.
+    It has no grammar sampler: the mask is already applied to the logits that llama.cpp reads.
 
     Args:
         sampling: the options of the request.
-        draw: draws with a chain from a row of the logits.
-        row: that row.
-        n_vocab: the number of tokens.
+        draw: takes a chain and the index of a row of logits; samples a token.
+        row: takes the index of a row; returns its logits.
+        n_vocab: the number of tokens of the vocabulary.
         context_length: in tokens.
 
     Raises:
-        RequestError: there is no such token as one with a bias.
+        RequestError: a bias is for a token that does not exist.
     """
 
     def __init__(
@@ -216,10 +217,10 @@ class ChainSampler:
         self._chain = chain
         self._draw = draw
         self._row = row
-        # Where nothing comes before the top k, only so many of the most likely tokens count.
+        # If top k is the first stage, only the k most likely tokens are needed.
         is_plain = not (sampling.is_greedy or sampling.biases or sampling.has_penalties)
         self._top_k = sampling.top_k if is_plain else 0
-        # The chain owns its stages: they go with it, and must not be freed by themselves.
+        # The chain owns its stages and frees them.
         self._free = weakref.finalize(self, llama_cpp.llama_sampler_free, chain)
         self._last = sampling.count_last(context_length)
         self._penalties = _make_penalties(sampling, n_vocab, self._last)
@@ -238,7 +239,7 @@ class ChainSampler:
         return self._draw(self._chain, slot)  # llama.cpp accepts what it has drawn
 
     def _draw_from(self, tokens: np.ndarray, logits: np.ndarray) -> int:
-        """What llama_sampler_sample does, but it makes a list of all tokens first."""
+        """Samples one of these tokens. llama_sampler_sample would first list all tokens."""
         table = np.zeros(len(tokens), CANDIDATE)
         table["id"], table["logit"] = tokens, logits
         data = table.ctypes.data_as(ctypes.POINTER(llama_cpp.llama_token_data))
@@ -258,7 +259,7 @@ class ChainSampler:
         self._require_open()
         if self._penalties is None:
             return
-        # That stage alone: a reset of the chain would seed the one that draws anew.
+        # Only this stage: resetting the chain would also reset the random numbers.
         llama_cpp.llama_sampler_reset(self._penalties)
         for token in tokens[-self._last :]:
             llama_cpp.llama_sampler_accept(self._penalties, token)
@@ -293,7 +294,7 @@ def _make_penalties(sampling: Sampling, n_vocab: int, last: int) -> Any:
 def _make_draw(sampling: Sampling, n_vocab: int) -> list[Any]:
     if sampling.is_greedy:
         return [llama_cpp.llama_sampler_init_greedy()]
-    # A top k of 0 leaves all tokens; the 1 is the least number of tokens that a stage leaves.
+    # A top k of 0 keeps all tokens; the 1 is the minimum number of tokens that a stage keeps.
     return [
         llama_cpp.llama_sampler_init_top_k(min(sampling.top_k, n_vocab)),
         llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1),
@@ -304,11 +305,11 @@ def _make_draw(sampling: Sampling, n_vocab: int) -> list[Any]:
 
 
 class LlamaEngine:
-    """An `Engine` on a model in llama.cpp; made by `load`. Also a context manager.
+    """A model in llama.cpp; an `Engine`, and a context manager. Made by `load`.
 
-    Attributes, beside those of `Engine`:
-        header: of the model's file.
-        notices: for the user: options without effect, memory that was short.
+    Attributes, besides those of `Engine`:
+        header: of the model file.
+        notices: messages to the user, such as options without effect.
     """
 
     def __init__(
@@ -326,13 +327,13 @@ class LlamaEngine:
     ):
         if owner is None:
             free = weakref.finalize(self, _free, context, model)
-        else:  # it frees the model itself, and lives at least as long as this engine
+        else:  # the owner frees the model, and lives at least as long as this engine
             free = weakref.finalize(self, _keep, owner)
         self._free = free
         self._model = model
         self._context = context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
-        self._slots: list[int] = []  # the tokens of the last batch whose logits are wanted
+        self._slots: list[int] = []  # for each row of logits, the index of its token in the batch
         self._identify = identify
         self.offloads = offloads
         self.notices = tuple(notices)
@@ -340,10 +341,10 @@ class LlamaEngine:
         self.path = path
         self.header = make_header(model, lambda: free.alive)
         self.vocabulary = self.header.vocabulary
-        self._rows = self._view_logits(0)  # the logits of these, in llama.cpp's memory
+        self._rows = self._view_logits(0)  # the logits, in llama.cpp's memory
         self.context_length = context_length
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
-        # All logits that are wanted have to come from one batch: the last one alone has any.
+        # All wanted logits have to come from the last batch: llama.cpp keeps no others.
         self.max_drafted = min(MAX_DRAFTED, self._batch.capacity - self.max_sequences)
         self._lengths = [0] * self.max_sequences
         self.needs_checkpoints = bool(
@@ -370,10 +371,10 @@ class LlamaEngine:
             errors.clear()
             status = llama_cpp.llama_decode(self._context, self._batch.fill(table))
             if status:
-                # llama.cpp undoes a batch that it finds no room for, but not those before it.
+                # If a batch has no room, llama.cpp undoes this batch, but not those before it.
                 if status == NO_SLOT and number == 0:
                     raise ContextError("the context that the sequences share is full")
-                # After any other failure, an unknown part of the batch stays (llama.h).
+                # After another failure, the KV cache has an unknown part of the batch (llama.h).
                 for chunk in chunks:
                     self.release(chunk.sequence)
                 raise make_failure("llama.cpp cannot decode")
@@ -384,16 +385,16 @@ class LlamaEngine:
         return self._rows
 
     def _view_logits(self, count: int) -> np.ndarray:
-        """The logits of the last batch, so many rows, in the order of its tokens."""
+        """Returns the first `count` rows of logits of the last batch, in its order of tokens."""
         shape = (count, len(self.vocabulary.tokens))
-        if not count:  # llama.cpp has no memory for them then
+        if not count:  # then llama.cpp has no memory for them
             return np.empty(shape, np.float32)
-        # No copy: the mask goes into llama.cpp's own memory, from which its samplers read.
+        # Not a copy: the mask has to change llama.cpp's memory, from which its samplers read.
         return np.ctypeslib.as_array(llama_cpp.llama_get_logits(self._context), shape)
 
     def sampler(self, sampling: Sampling) -> ChainSampler | RowSampler:
         size, length = len(self.vocabulary.tokens), self.context_length
-        # A chain makes a list of all candidates first: 16 times the time of a look at the logits.
+        # A chain first lists all tokens, which takes 16 times as long as finding the largest logit.
         if sampling.is_argmax:
             return RowSampler(sampling, self._find_row, n_vocab=size, context_length=length)
         return ChainSampler(
@@ -413,7 +414,7 @@ class LlamaEngine:
         return self.can_cut(sequence, length) and self._cut(sequence, length)
 
     def _cut(self, sequence: int, length: int) -> bool:
-        memory = llama_cpp.llama_get_memory(self._context)  # a model without a KV cache has none
+        memory = llama_cpp.llama_get_memory(self._context)  # None if the model has no KV cache
         if memory and not llama_cpp.llama_memory_seq_rm(memory, sequence, length, -1):
             return False
         self._lengths[sequence] = length
@@ -424,8 +425,8 @@ class LlamaEngine:
         if length >= self._lengths[sequence]:
             return length == self._lengths[sequence]
         memory = llama_cpp.llama_get_memory(self._context)
-        # A recurrent model has one state, of the whole sequence. A sliding window may have dropped
-        # what a shorter sequence would have to see again.
+        # A recurrent model has only the state after the last token. A sliding window may have
+        # dropped tokens that a shorter sequence attends to.
         if not memory or self.needs_checkpoints:
             return False
         return llama_cpp.llama_memory_seq_pos_min(memory, sequence) == 0
@@ -434,8 +435,8 @@ class LlamaEngine:
         self._require_open()
         check_empty(target, self._lengths[target])
         check_cut(self, source, length)
-        # Where each sequence has a context of its own, llama.cpp copies whole sequences only; what
-        # is too much is cut off afterwards.
+        # If sequences do not share cells, llama.cpp copies whole sequences only. So all is copied,
+        # and then cut.
         memory = llama_cpp.llama_get_memory(self._context)
         if memory:
             llama_cpp.llama_memory_seq_cp(memory, source, target, -1, -1)
@@ -478,7 +479,7 @@ class LlamaEngine:
 
     def release(self, sequence: int) -> None:
         self._require_open()
-        self._cut(sequence, 0)  # of a whole sequence this never fails (llama.h)
+        self._cut(sequence, 0)  # removing a whole sequence never fails (llama.h)
 
     def _require_open(self) -> None:
         if not self._free.alive:

@@ -1,4 +1,4 @@
-"""What a model file says of the model."""
+"""Facts about a model from its file, such as its name and quantisation, without loading it."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from constrained.gguf.reader import Value
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a model file says of itself; "" and 0 stand for what it does not say.
+    """The facts that a model file states; "" and 0: it does not state this.
 
     Args:
-        name: as its makers call it.
-        architecture: in llama.cpp's terms, such as `qwen3`.
-        quantisation: in the terms of llama.cpp's files, such as `Q4_K_M`.
-        parameters: of the model.
-        context_length: tokens that it was trained for.
-        embedding_length: numbers of an embedding.
-        bytes: of its files.
+        name: the name that its makers gave it.
+        architecture: llama.cpp's name, such as `qwen3`.
+        quantisation: llama.cpp's name, such as `Q4_K_M`.
+        parameters: the number of weights.
+        context_length: the context length that it was trained on, in tokens.
+        embedding_length: the dimension of its embeddings.
+        bytes: the size of its files.
     """
 
     name: str = ""
@@ -38,10 +38,10 @@ NO_FACTS = ModelFacts()
 
 
 def read_facts(path: Path) -> ModelFacts:
-    """What a model file says of itself, without loading it.
+    """Reads the facts of a model file, without loading the model.
 
     Args:
-        path: of a split file, the first part.
+        path: of the file; of a split one, the first part.
 
     Raises:
         ModelError: it cannot be read.
@@ -63,7 +63,7 @@ def read_facts(path: Path) -> ModelFacts:
 
 
 def _count_weights(found: GgufContents) -> Counter[int]:
-    """How many weights there are of each type."""
+    """Returns the number of weights by their type."""
     weights = Counter[int]()
     for tensor in found.tensors:
         weights[tensor.kind] += prod(tensor.shape)
@@ -71,7 +71,7 @@ def _count_weights(found: GgufContents) -> Counter[int]:
 
 
 def _name_quantisation(file_type: Value, weights: Counter[int]) -> str:
-    """The name of the quantisation: what the file says, else the type of most of its weights."""
+    """Returns the name of the quantisation; by default, of the type that most weights have."""
     from constrained.engine.llama_params import name_file_type, name_weight_type
 
     if isinstance(file_type, int) and (name := name_file_type(file_type)):

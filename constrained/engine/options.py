@@ -11,7 +11,7 @@ CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_
 SplitMode = Literal["none", "layer", "row"]
 
 MAX_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
-MAX_WAITING = 1024  # requests, where nothing else is said
+MAX_WAITING = 1024  # the default maximum of waiting requests
 CACHE_RAM = 1024  # MiB of memory for cached prompts
 UINT32, INT32 = 2**32 - 1, 2**31 - 1
 LIMITS = {
@@ -135,10 +135,10 @@ class EngineOptions:
 
 
 def read_options(given: Mapping[str, Any]) -> EngineOptions:
-    """The options of that name.
+    """Reads options by name.
 
     Raises:
-        TypeError: there is no such option.
+        TypeError: an option is unknown.
         RequestError: see `EngineOptions`.
     """
     known = [field.name for field in fields(EngineOptions)]
@@ -153,7 +153,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _are_parts(value: Any) -> bool:
-    """True if these can be the parts that several GPUs get."""
+    """True if these are valid proportions of several GPUs."""
     if not isinstance(value, tuple):
         return False
     for part in value:

@@ -1,9 +1,9 @@
-"""A first look at a GGUF file, in a process of its own.
+"""Tries a new GGUF file in a child process, before it is loaded here.
 
-llama.cpp ends the process where a damaged file breaks one of its assertions: no error passes
-through. So a file that was never seen is loaded by a child first, which reads no more of it than
-loading does; what it maps, it shares with this process. That it went well is noted in a file of the
-cache folder, and is not asked again until the model's file changes.
+If a damaged file violates an assertion of llama.cpp, the process ends without an error. So a child
+process loads a new file first. It reads no more of the file than loading does, and shares the
+mapped pages with this process. If it succeeds, a note in the cache folder says so, and the file is
+not tried again until it changes.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ from constrained import embedded
 from constrained.errors import ModelError
 from constrained.gguf.metadata_limits import check_metadata
 
-NO_PROBE = "CONSTRAINED_NO_PROBE"  # an environment variable: files are trusted
-_SECONDS = 120  # and the time that a slow disk takes:
+NO_PROBE = "CONSTRAINED_NO_PROBE"  # an environment variable; if it is set, files are trusted
+_SECONDS = 120  # the time limit, besides the time to read the file from a slow disk:
 _BYTES_A_SECOND = 20_000_000
 _CHILD = """
 import json, sys
@@ -33,13 +33,13 @@ try_file(path)
 
 
 def probe_file(path: Path) -> None:
-    """Makes sure that llama.cpp survives a file, if it was never seen as it is now.
+    """Checks that llama.cpp can load a file, unless this was checked before.
 
     Args:
         path: of a GGUF file; of a split one, the first part.
 
     Raises:
-        ModelError: it does not, or the metadata make no sense.
+        ModelError: llama.cpp crashes or hangs, or the metadata are not valid.
     """
     if os.environ.get(NO_PROBE) or path == Path(embedded.PATH):
         return
@@ -49,14 +49,14 @@ def probe_file(path: Path) -> None:
     check_metadata(path)
     _try_in_child(path)
     if note is not None:
-        # Without the note, the next process looks once more: nothing else comes of it.
+        # Without the note, the next process only tries the file once more.
         with suppress(OSError):
             note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             note.touch(mode=0o600)
 
 
 def _find_note(path: Path) -> Path | None:
-    """The file that notes that this one is known; None where there is no place for it."""
+    """Returns the path of the note for a file; None if there is no cache folder."""
     try:
         found = path.stat()
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -69,7 +69,7 @@ def _find_note(path: Path) -> Path | None:
 
 
 def _try_in_child(path: Path) -> None:
-    if not sys.executable:  # an embedded interpreter: there is nothing to start
+    if not sys.executable:  # an embedded interpreter cannot start another one
         return
     limit = _SECONDS + path.stat().st_size / _BYTES_A_SECOND
     command = [sys.executable, "-c", _CHILD]

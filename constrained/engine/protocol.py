@@ -1,4 +1,4 @@
-"""The engine that generation needs: decodes tokens of several sequences, draws the next ones."""
+"""The interface of engines: they decode tokens of several sequences and sample the next ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,38 +22,38 @@ class Chunk:
     """The number of the sequence, from 0 up to the engine's `max_sequences`."""
     tokens: Sequence[int]
     position: int
-    """The position of the first token, from 0: the number of tokens that are there already."""
+    """The position of the first token, from 0: the number of tokens of the sequence so far."""
     wanted: int = 1
-    """The number of tokens, counted from the last one, after which the logits are wanted."""
+    """For how many of the last tokens the logits after them are wanted."""
 
     @property
     def drafted(self) -> int:
-        """The number of tokens whose logits are wanted beyond one: those of a draft."""
+        """The number of drafted tokens: all but one of those whose logits are wanted."""
         return max(0, self.wanted - 1)
 
 
 class Sampler(Protocol):
-    """Draws the tokens of one reply."""
+    """Samples the tokens of one reply."""
 
     def sample(self, slot: int) -> int:
-        """Draws from row `slot` of the logits of the last decode, and accepts the token."""
+        """Samples a token from row `slot` of the logits of the last decode, and accepts it."""
         ...
 
     def accept(self, token: int) -> None:
-        """Takes note of a token that was not drawn but forced."""
+        """Notes a token that was not sampled, for the penalties."""
         ...
 
     def recall(self, tokens: Sequence[int]) -> None:
-        """These are the tokens so far, the prompt included, and no others: penalties count them."""
+        """Replaces the tokens that the penalties consider: the prompt and the turn so far."""
         ...
 
     def close(self) -> None:
-        """Frees the sampler; a second time does nothing."""
+        """Frees the sampler. A second call does nothing."""
         ...
 
 
 class ModelEngine(Protocol):
-    """What runs a model, as far as requests are concerned."""
+    """An engine as far as requests are concerned; a remote one does not decode here."""
 
     @property
     def vocabulary(self) -> Vocabulary: ...
@@ -68,79 +68,79 @@ class ModelEngine(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """What weights and context take, roughly; 0: not known."""
+        """Estimated memory of weights and context, in bytes; 0: not known."""
         ...
 
     @property
     def path(self) -> Path | None:
-        """The model's file, of a split one the first part; None: there is none."""
+        """The model file; of a split one, the first part. None: there is none."""
         ...
 
     def close(self) -> None:
-        """Frees everything; a second time does nothing."""
+        """Frees the model and its context. A second call does nothing."""
         ...
 
 
 class Engine(ModelEngine, Protocol):
-    """A model that keeps several sequences. Not for two threads at once."""
+    """A model with a KV cache of several sequences. Not thread-safe."""
 
     @property
     def needs_checkpoints(self) -> bool:
-        """True if the model forgets the past of a sequence (it is recurrent, or a hybrid): then a
-        sequence can go back to its checkpoints alone."""
+        """True if a sequence can only go back to checkpoints: the model is recurrent or hybrid."""
         ...
 
     @property
     def offloads(self) -> bool:
-        """True if another device decodes, so that the CPU has time for other things."""
+        """True if another device decodes, so the CPU is free meanwhile."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """A name for what states depend on; raises ModelError if the model's file is gone."""
+        """A hash of what saved states depend on; raises ModelError if the file cannot be read."""
         ...
 
     @property
     def max_drafted(self) -> int:
-        """The number of logits that a decode can give beside one for each sequence."""
+        """How many rows of logits a decode can return besides one for each sequence."""
         ...
 
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
-        """Appends chunks, one at most per sequence, and runs the model on them.
+        """Appends chunks to their sequences, and runs the model on them.
+
+        Args:
+            chunks: at most one for each sequence.
 
         Returns:
-            For each token whose logits are wanted, in order, a row with those after it: float32, a
-            column for each token of the vocabulary, valid until the next decode. What is changed in
-            them is what `sample` sees.
+            Logits of shape (wanted tokens, tokens of the vocabulary), float32, in the order of the
+            chunks. They are valid until the next decode. Samplers see changes made to them.
 
         Raises:
-            ValueError: a chunk is empty, not at the end of its sequence, or of no such sequence, or
-                more logits are wanted than there can be.
-            ContextError: it does not fit; nothing has changed.
+            ValueError: a chunk is empty, is not at the end of its sequence, or its sequence does
+                not exist; or too many logits are wanted.
+            ContextError: the chunks do not fit into the context; nothing has changed.
             ModelError: the model failed; the sequences of the chunks are released.
         """
         ...
 
     def sampler(self, sampling: Sampling) -> Sampler:
-        """Returns a sampler for the logits of this engine; raises RequestError for a bias of a
-        token that it does not have."""
+        """Makes a sampler for the logits of this engine; raises RequestError if a bias is for a
+        token that does not exist."""
         ...
 
     def rollback(self, sequence: int, length: int) -> bool:
-        """Forgets all tokens of a sequence but the first `length`.
+        """Cuts a sequence to its first `length` tokens.
 
         Returns:
-            False if the model cannot (it keeps no past that a part could be taken from); then
-            nothing has changed.
+            False if the model cannot do that; then nothing has changed.
         """
         ...
 
     def can_cut(self, sequence: int, length: int) -> bool:
-        """True if `rollback` or `copy` could cut the sequence to its first `length` tokens."""
+        """True if `rollback` and `copy` can cut the sequence to its first `length` tokens."""
         ...
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Makes an empty sequence hold the first `length` tokens of another one.
+        """Copies the first `length` tokens of a sequence into an empty one.
 
         Raises:
             ValueError: the target is not empty, or the source cannot be cut there.
@@ -148,32 +148,36 @@ class Engine(ModelEngine, Protocol):
         ...
 
     def state_size(self, sequence: int) -> int:
-        """The number of bytes that `save` would return."""
+        """Returns the size of what `save` would return, in bytes."""
         ...
 
     def save(self, sequence: int) -> bytes:
-        """Returns the whole state of a sequence; raises ModelError if that cannot be had."""
+        """Returns the whole state of a sequence; raises ModelError if the engine cannot."""
         ...
 
     def restore(self, sequence: int, length: int, state: bytes) -> None:
-        """Gives an empty sequence a state that was saved, and so its `length` tokens.
+        """Restores the state of `length` tokens, as `save` returned it, into an empty sequence.
 
         Raises:
             ValueError: the sequence is not empty.
-            ModelError: it is no state of so many tokens for this engine; the sequence is released.
+            ModelError: the state does not fit this engine or length; the sequence is released.
         """
         ...
 
     def checkpoint(self, sequence: int) -> bytes:
-        """Returns what the sequence needs to go back to its present length; raises as `save`."""
+        """Returns a checkpoint, with which the sequence can go back to its current length.
+
+        Raises:
+            ModelError: the engine cannot.
+        """
         ...
 
     def go_back(self, sequence: int, length: int, checkpoint: bytes) -> None:
-        """Forgets all tokens but the first `length`, those of a checkpoint of the same tokens.
+        """Cuts a sequence to the `length` tokens that it had at a checkpoint.
 
         Raises:
-            ValueError: the sequence has fewer.
-            ModelError: it is no such checkpoint; the sequence is released.
+            ValueError: the sequence has fewer tokens.
+            ModelError: the checkpoint does not fit; the sequence is released.
         """
         ...
 

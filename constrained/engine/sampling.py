@@ -1,4 +1,4 @@
-"""The options of drawing tokens, checked."""
+"""The options of sampling, checked."""
 
 import math
 import secrets
@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 from constrained.errors import RequestError
 
-SEEDS = 2**32 - 1  # 0 up to this, which llama.cpp takes for "any seed"
-# Logits are tens at most; far beyond these, a float32 would overflow.
+SEEDS = 2**32 - 1  # seeds are below this number, which means a random seed in llama.cpp
+# The logits of models are below 100; with values far above these, a float32 would overflow.
 MAX_BIAS = 1e6
 MAX_PENALTY = 1e3
 MAX_TEMPERATURE = 1e3
-# Logits divided by less would overflow, too; what is drawn there is the most likely token anyway.
+# Logits divided by less could overflow, too; below this, the most likely token is drawn anyway.
 LEAST_TEMPERATURE = 1e-6
 Biases: TypeAlias = tuple[tuple[int, float], ...]
 
@@ -144,10 +144,10 @@ def _is_within(value: Any, low: float, high: float) -> bool:
 
 
 def _read_biases(given: Any) -> Biases:
-    """Returns the pairs in the order of their tokens.
+    """Returns the biases as pairs of token id and bias, ordered by id.
 
     Raises:
-        RequestError: they are no such pairs, name a token twice, or have a bias out of its range.
+        RequestError: they are no such pairs, have a token twice, or a bias out of range.
     """
     try:
         items = given.items() if hasattr(given, "items") else given

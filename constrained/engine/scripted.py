@@ -1,4 +1,4 @@
-"""An engine without a model: a function gives the logits. For tests, and for trying out formats."""
+"""An engine without a model, whose logits come from a function; for tests and for formats."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -13,11 +13,12 @@ from constrained.errors import ModelError
 from constrained.vocabulary.vocabulary import Vocabulary
 
 Logits = Callable[[int, Sequence[int]], np.ndarray]
-"""Takes a sequence's number and all its tokens; returns float32, one per token."""
+"""Takes the number of a sequence and all its tokens; returns the logits: float32, one per token of
+the vocabulary."""
 
 # Logits of a script; all other tokens have 0.
 NEXT = 20.0
-END = 1.0  # where the mask leaves no way to go on with the script
+END = 1.0  # of the end token; it is drawn if the mask forbids the rest of the script
 
 
 class ScriptedEngine:
@@ -161,14 +162,13 @@ def random_logits(vocabulary: Vocabulary, seed: int = 0) -> Logits:
 def scripted_logits(
     vocabulary: Vocabulary, script: str | Sequence[int], start: int | None = None
 ) -> Logits:
-    """Returns logits of a model that wants to write `script` and then to end its turn.
+    """Returns logits of a model that writes `script` and then ends its turn.
 
     Args:
-        vocabulary: that of the engine.
-        script: tokens, or text. Text is written in whatever tokens the mask permits, the longest
-            first; what spells a special token is one.
-        start: the number of tokens of the prompt; None: what a sequence has when it is first
-            asked about.
+        vocabulary: of the engine.
+        script: tokens, or text. Text is written with the longest tokens that the mask allows; the
+            text of a special token is written as that token.
+        start: the number of prompt tokens; None: the length of a sequence at the first call.
     """
     if isinstance(script, str):
         find_next = _TextScript(script.encode(), vocabulary).find_next
@@ -191,7 +191,7 @@ def scripted_logits(
 
 
 def _find_next_token(script: Sequence[int], written: Sequence[int]) -> dict[int, float]:
-    """The logit of the token that the script has next, if the turn is along it."""
+    """Returns the logit of the next token of the script, if the turn has followed it so far."""
     count = len(written)
     if count >= len(script) or list(written) != list(script[:count]):
         return {}
@@ -207,7 +207,7 @@ class _TextScript:
         self._longest = max(map(len, self._ids))
 
     def find_next(self, written: Sequence[int]) -> dict[int, float]:
-        """The logits of the tokens that go on with the script; the longest is the most likely."""
+        """Returns the logits of the tokens that continue the script; the longest is likeliest."""
         done = self._vocabulary.text(written)
         if not self._script.startswith(done):
             return {}
