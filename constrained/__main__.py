@@ -1,5 +1,5 @@
-"""The start of the command `constrained`, and of `python -m constrained`: what goes wrong while the
-program is imported, Ctrl-C included, is one line at the terminal, not a traceback."""
+"""The start of the command `constrained`, and of `python -m constrained`. If importing the program
+fails or is interrupted, one line is printed instead of a traceback."""
 
 import os
 import signal

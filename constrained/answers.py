@@ -1,4 +1,4 @@
-"""The answer that is asked for, in the shapes that people give: types, schemas, response_format."""
+"""Reads the form of an answer: a JSON schema, a type, a regular expression, or response_format."""
 
 import json
 import reprlib
@@ -24,7 +24,7 @@ CHECKED_ONLY = "A keyword of the schema is only checked: `constrained schema` li
 
 @dataclass(frozen=True)
 class Target:
-    """A value to generate: the answer that is asked for, and the reader of its text."""
+    """A value to generate: the form of its text, and the function that reads the text."""
 
     answer: Answer
     read: Callable[[str], Any]
@@ -36,7 +36,7 @@ def read_target(
     choice: Sequence[str] | None = None,
     grammar: str | None = None,
 ) -> Target:
-    """Reads the one of these that is given.
+    """Reads the form of a value to generate. Exactly one argument has to be given.
 
     Args:
         schema: a JSON schema, a pydantic model, or a type that pydantic knows (`list[int]`).
@@ -45,8 +45,8 @@ def read_target(
         grammar: in llguidance's Lark dialect, or in GBNF.
 
     Raises:
-        RequestError: none is given, or several; the schema is none of those.
-        SchemaError, PolicyError: it cannot be enforced.
+        RequestError: none or several are given, or one has a wrong type.
+        SchemaError, PolicyError: the form cannot be enforced.
     """
     given = [schema is not None, regex is not None, choice is not None, grammar is not None]
     if sum(given) != 1:
@@ -70,13 +70,13 @@ def read_response_format(value: Any) -> Answer | None:
     """Reads OpenAI's `response_format` (Chat Completions), or `text.format` (Responses).
 
     Raises:
-        RequestError: none of their forms.
+        RequestError: the form is unknown.
         SchemaError: the schema cannot be enforced; `where` is the pointer.
     """
     match value:
         case None | {"type": "text"}:
             return None
-        case {"type": "json_object", "schema": dict() | bool() as schema}:  # as llama-server has it
+        case {"type": "json_object", "schema": dict() | bool() as schema}:  # llama-server's form
             return _lower(schema, f"{_WHERE}/schema")
         case {"type": "json_object"}:
             return _lower({"type": "object"}, _WHERE)
@@ -86,7 +86,7 @@ def read_response_format(value: Any) -> Answer | None:
             return _lower(schema, f"{_WHERE}/schema")
         case type():
             return _read_type(value).answer
-        case RegexAnswer():  # as a run asks for a question
+        case RegexAnswer():  # a run forces a question with it
             return value
         case _:
             raise RequestError(
@@ -110,7 +110,7 @@ def _lower(schema: Mapping[str, Any] | bool, where: str) -> JsonAnswer:
 
 def _read_type(kind: Any) -> Target:
     hint = "Give a JSON schema, a pydantic model, or a type that pydantic can describe"
-    # pydantic takes a text for the name of a type, and runs it as Python to find out which.
+    # pydantic would evaluate a text as Python, to find the type that it names.
     if isinstance(kind, str | list | int | float):
         message = f"{reprlib.repr(kind)} is neither a JSON schema nor a type"
         raise RequestError(message, where="/schema", hint=hint)
@@ -124,7 +124,7 @@ def _read_type(kind: Any) -> Target:
     def read(text: str) -> Any:
         try:
             return adapter.validate_json(json.dumps(settle(read_json(text), answer.schema)))
-        except ValidationError as e:  # a validator of the model's own, which no schema shows
+        except ValidationError as e:  # of a validator in the model, which its schema does not show
             first = e.errors()[0]
             where = "".join(f"/{step}" for step in first["loc"])
             raise ReplyError(f"{text} does not fit: {first['msg']}", where=where) from e
@@ -145,10 +145,10 @@ def _read_choice(choice: Sequence[str]) -> ChoiceAnswer:
 
 
 def read_answer(answer: Answer | None, content: str) -> Any:
-    """The value of a finished answer: JSON read and checked, other content as it is.
+    """Returns the value of a finished answer: JSON is read and checked, other content is text.
 
     Raises:
-        ReplyError: it does not fit a keyword that the mask could not hold.
+        ReplyError: it does not fit a keyword that the mask cannot enforce.
     """
     if not isinstance(answer, JsonAnswer):
         return content

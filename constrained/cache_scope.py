@@ -1,7 +1,7 @@
-"""Cache scopes: what was computed for a request is found by requests of the same scope alone.
+"""Cache scopes: cached results are shared only between requests of the same scope.
 
-Whether a prompt is known can be told from the time that it takes, and from the count of cached
-tokens: who may try prompts out against those of others reads them, a piece at a time.
+The response time and the count of cached tokens reveal whether a prompt was cached. Without scopes,
+a client could guess the prompts of others piece by piece.
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from typing import TypeAlias
 from constrained.errors import RequestError
 
 CacheScope: TypeAlias = str | None
-"""The name of those who share a cache; None: nothing is taken from it, and nothing is kept."""
+"""Names the clients that share cached results; None: the cache is neither read nor written."""
 COMMON = ""
-"""The scope of requests that name none, and of snapshots from before there were scopes."""
+"""The scope of requests without a salt, and of snapshots of versions without scopes."""
 
 
 def name_scope(salt: str | None) -> str:
-    """The scope of those who share a salt; None: the common one.
+    """Returns the scope of a salt; without a salt, the common one.
 
-    A salt may be a secret, such as an API key, and the name stands in files: it is a hash.
+    It is a hash, since a salt may be a secret such as an API key, and scopes are stored in files.
 
     Raises:
-        RequestError: it is not text, or it is empty.
+        RequestError: the salt is not text, or it is empty.
     """
     if salt is None:
         return COMMON
@@ -36,12 +36,12 @@ def name_scope(salt: str | None) -> str:
 
 @dataclass(frozen=True)
 class ScopedTokens:
-    """Tokens, and the scope that may have computed them already."""
+    """Tokens of a request, and its cache scope."""
 
     tokens: list[int]
     scope: CacheScope
 
 
 def scope_tokens(tokens: Sequence[int], scope: CacheScope) -> ScopedTokens:
-    """The same tokens in a list of their own, with a scope."""
+    """Copies tokens, and adds a scope."""
     return ScopedTokens([*tokens], scope)

@@ -26,7 +26,7 @@ INTERRUPTED = "constrained: interrupted"
 GROUP = "constrained.commands"  # entry points of packages that have commands, too
 ENGINES = ("llama-cpp-python", "llguidance")
 KINDS = {"int": "a whole number", "float": "a number", "read_max_tokens": "a whole number"}
-"""What argparse calls a type -> what users call it."""
+"""argparse's names of types, and what users call them."""
 INVALID_CHOICE = re.compile(r"(.+): invalid choice: '(.*)' \(choose from (.*)\)")
 COMPLETED = {
     "FILE": shtab.FILE,
@@ -34,26 +34,25 @@ COMPLETED = {
     "TEMPLATE_OR_GGUF": shtab.FILE,
     "FOLDER": shtab.DIRECTORY,
 }
-"""What an argument is called in the help -> what a shell offers for it."""
+"""Names of arguments in the help, and what a shell completes them with."""
 
 
 class UsageError(RequestError):
-    """A line that the parser does not take; the hint is the command that helps."""
+    """The command line is not valid; the hint is the command that shows the help."""
 
     def __str__(self) -> str:
         return f"{self.message} (see {self.hint})"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors are raised; argparse prints all options in front of them, and exits."""
+    """A parser that raises its errors; argparse would print all options first, and exit."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(_reword(message), hint=f"{self.prog} --help")
 
 
 def _reword(message: str) -> str:
-    """A message of argparse in other words: what is wrong with which option, and the nearest one of
-    those that may be meant."""
+    """Rewords a message of argparse: which option is wrong, and which similar one may be meant."""
     message = message.removeprefix("argument ")
     for kind, name in KINDS.items():
         message = message.replace(f"invalid {kind} value: ", f"not {name}: ")
@@ -122,14 +121,14 @@ def main(
     Args:
         arguments: default: those of the process.
         commands: default: all, those of installed packages, too.
-        start: is called once the options are read, before the command begins.
+        start: is called after the options are read, before the command begins.
     """
     try:
         try:
             return _run(arguments, commands, start)
         finally:
-            sys.stdout.flush()  # here, where it is seen to that nobody reads it any more
-    except BrokenPipeError:  # who reads has seen enough; python would try to write the rest
+            sys.stdout.flush()  # here, so that a BrokenPipeError is caught below
+    except BrokenPipeError:  # the reader has closed the pipe; Python would try to write the rest
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return ExitCode.DONE
@@ -171,7 +170,7 @@ def _report(error: Exception, options: argparse.Namespace) -> int:
 
 
 def _find_commands() -> list[AnyCommand]:
-    # One of each name: a checkout that was installed by two names has two.
+    # One of each name: a checkout that was installed under two names has each of them twice.
     further = {entry.name: entry for entry in entry_points(group=GROUP)}
     return [*COMMANDS, *map(_load_command, further.values())]
 
@@ -188,7 +187,7 @@ def _load_command(entry: EntryPoint) -> AnyCommand:
 
 
 def make_parser(commands: Sequence[AnyCommand]) -> argparse.ArgumentParser:
-    """The parser of the command line with these commands."""
+    """Makes the parser of the command line with these commands."""
     parser = CommandParser(prog="constrained", description=constrained.__doc__)
     help = "print the version of this project and of what it runs on"
     parser.add_argument("--version", action=PrintVersions, nargs=0, help=help)
@@ -208,7 +207,7 @@ def make_parser(commands: Sequence[AnyCommand]) -> argparse.ArgumentParser:
 
 
 def _complete_paths(parser: argparse.ArgumentParser) -> None:
-    """Lets shells offer files and folders where an argument is one."""
+    """Lets shells complete the arguments that are files or folders."""
     for action in parser._actions:
         if (name := action.metavar or action.dest) in COMPLETED:
             setattr(action, "complete", COMPLETED[str(name)])  # noqa: B010  no field of its own

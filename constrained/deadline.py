@@ -1,4 +1,4 @@
-"""The time that a request may take, and that it has taken."""
+"""Deadlines of requests, and timings of turns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from constrained.errors import DeadlineError, ModelError, RequestError
 
 Clock = Callable[[], float]
-"""Seconds that only ever grow, such as `time.monotonic`."""
+"""Returns seconds that never decrease, such as `time.monotonic`."""
 LONGEST = 1e9  # seconds
 
 
@@ -25,7 +25,7 @@ class Timings:
 
 
 class Stopwatch:
-    """Times a turn; it is running from when it is made."""
+    """Times a turn, from the creation of this object."""
 
     def __init__(self, clock: Clock):
         self._clock = clock
@@ -33,12 +33,12 @@ class Stopwatch:
         self._read_at: float | None = None
 
     def note_read(self) -> None:
-        """The first token is about to be drawn; a second time does nothing."""
+        """Notes that the prompt is read. A second call does nothing."""
         if self._read_at is None:
             self._read_at = self._clock()
 
     def read(self) -> Timings:
-        """The time that it has taken so far."""
+        """Returns the timings so far."""
         now = self._clock()
         read_at = now if self._read_at is None else self._read_at
         return Timings(read_at - self._began, now - read_at)
@@ -49,31 +49,31 @@ class Deadline:
     """The end of a request's time.
 
     Args:
-        at: on the clock of the schedule.
-        seconds: how long that was after the request was made.
+        at: the time on the clock of the schedule.
+        seconds: the time that the request was given.
     """
 
     at: float
     seconds: float
 
     def is_over(self, now: float) -> bool:
-        """True if it is reached."""
+        """True if the deadline is reached."""
         return now >= self.at
 
     def fail_waiting(self) -> DeadlineError:
-        """The error of a request that was not running yet."""
+        """Makes the error of a request that is still waiting."""
         return self._fail("it was still waiting", "load the model with more sequences")
 
     def fail_compiling(self) -> DeadlineError:
-        """The error of a request whose prompt and grammar were not made yet."""
+        """Makes the error of a request that is still being compiled."""
         return self._fail("it was being compiled", "simplify its tools and schemas")
 
     def fail_running(self, read: int, size: int, generated: int) -> DeadlineError:
-        """The error of a request that was running.
+        """Makes the error of a running request.
 
         Args:
-            read: how many tokens of its prompt the model has seen.
-            size: how many it has.
+            read: how many tokens of its prompt are processed.
+            size: the number of tokens of its prompt.
             generated: how many tokens were generated.
         """
         if read < size:
@@ -83,7 +83,7 @@ class Deadline:
         return self._fail(f"{what} generated", "lower max_tokens")
 
     def fail_draining(self) -> ModelError:
-        """The error of a request that was not done when its process was about to end."""
+        """Makes the error of a request that is not done when its process has to end."""
         message = f"the model shuts down; the request was not finished within {self.seconds:g} s"
         return ModelError(message, hint="Ask again when it is back")
 
@@ -102,5 +102,5 @@ def check_timeout(timeout: Any, name: str = "timeout") -> None:
 
 
 def set_deadline(timeout: float | None, clock: Clock) -> Deadline | None:
-    """The deadline of a request that is made now; None: it may take any time."""
+    """Returns the deadline of a request that begins now; None: it has none."""
     return None if timeout is None else Deadline(clock() + timeout, timeout)

@@ -1,6 +1,6 @@
-"""The model that comes with the package, for a first look: `load()` takes it where none is named.
+"""The demo model of the package, which `load()` loads by default.
 
-How it is made, what it can do and what it cannot: examples/demo_model/MODEL_CARD.md.
+examples/demo_model/MODEL_CARD.md describes how it is made, and what it can do.
 """
 
 from pathlib import Path

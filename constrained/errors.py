@@ -26,18 +26,20 @@ class GrammarError(Error):
 
 
 class RemoteError(Error):
-    """A remote engine failed, or sent what was not asked for: the reply is not delivered.
+    """A remote engine failed, or its answer was wrong: the reply is not delivered.
 
     Args:
-        message, hint: as of `Error`.
-        token: the number of the token where it was noticed, from 0; None: in front of all tokens.
-        offset: bytes of the reply before it.
+        message: what is wrong.
+        hint: what to do about it.
+        token: the number of the token at which the error was noticed, from 0; None: before all
+            tokens.
+        offset: the bytes of the reply before it.
         before: the end of the text before it.
-        is_outage: the engine did not answer, or not as one does: it may be down.
-        is_away: there was no connection, or it is not ready: it may be started again.
-        retry_after: it has begun nothing, and may be asked again after so many seconds; None: that
-            is not known.
-        status: of HTTP, which the engine has given; None: none.
+        is_outage: the engine did not answer, or not as an engine does: it may be down.
+        is_away: the engine is not ready, or there was no connection: it may be restarting.
+        retry_after: the seconds after which the request can be sent again, since the engine has not
+            begun it; None: not known.
+        status: the HTTP status of the engine's answer; None: there was no answer.
     """
 
     def __init__(
@@ -89,8 +91,12 @@ class ContextError(Error):
 
 
 def check_count(count: int, context_length: int | None) -> None:
-    """Raises ContextError if a prompt of so many tokens leaves no room in a context of this length;
-    None: there is no limit."""
+    """Raises ContextError if a prompt of `count` tokens leaves no room for a reply.
+
+    Args:
+        count: the number of tokens of the prompt.
+        context_length: in tokens; None: there is no limit.
+    """
     if context_length is not None and count >= context_length:
         message = f"the prompt has {count} tokens, the context {context_length}"
         raise ContextError(message, hint=SHORTEN, tokens=count, room=context_length)

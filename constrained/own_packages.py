@@ -1,6 +1,6 @@
-"""The packages that come with this one, `grammars` and `server`, have general names. Importing this
-module fails with a clear message where Python finds another `grammars`, a folder of the user's in
-most cases."""
+"""Checks that the packages `grammars` and `server` are those of this project. Their names are
+general: if Python finds another `grammars`, mostly a folder of the user, importing this module
+fails with a clear message."""
 
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
@@ -8,11 +8,11 @@ from types import ModuleType
 import grammars
 
 PROJECT = "constrained-calls"
-"""The name to install this project by."""
+"""The name of this project for pip."""
 
 
 def read_version() -> str:
-    """The version of this project; "not installed" in a checkout that only lies there."""
+    """Returns the version of this project; "not installed" in a checkout that is not installed."""
     try:
         return version(PROJECT)
     except PackageNotFoundError:
@@ -20,15 +20,15 @@ def read_version() -> str:
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra of this project."""
+    """Returns the command that installs an extra of this project."""
     return f"pip install '{PROJECT}[{extra}]'"
 
 
 def check_package(package: ModuleType) -> None:
-    """Does nothing for a package of this project.
+    """Checks that a package is part of this project.
 
     Raises:
-        ImportError: it is another one of the same name.
+        ImportError: it is another package with the same name.
     """
     if getattr(package, "PROJECT", None) == PROJECT:
         return

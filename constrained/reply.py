@@ -185,11 +185,11 @@ def _shorten(value: object) -> str:
 
 
 def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
-    """The reply of a generation.
+    """Makes the reply of a finished generation.
 
     Raises:
-        ReplyError: a call or an answer does not fit a keyword that the mask could not hold; the
-            message shows the call, the pointer and the reason.
+        ReplyError: a call or an answer does not fit a keyword that the mask cannot enforce; the
+            message has the call, the pointer and the reason.
     """
     read = collect(generation.events)
     calls = _mark(read.calls, generation, turn)
@@ -217,7 +217,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
 
 
 def add_trace(reply: Reply, trace: TurnTrace) -> Reply:
-    """The reply with its trace, and with how sure the model was of it."""
+    """Adds the trace to a reply, and how sure the model was of the reply and its calls."""
     measured = measure_confidence(trace.tokens, trace.places)
     calls: list[ToolCall] = []
     for call, confidence in zip(reply.calls, measured, strict=False):
@@ -241,10 +241,10 @@ def _explain_end(finish: Finish, calls: Sequence[ToolCall]) -> FinishReason:
 def _mark(
     calls: Sequence[ToolCall], generation: Generation, turn: CompiledTurn
 ) -> tuple[ToolCall, ...]:
-    """The calls with ids, and with a mark on those that were closed because the tokens ran out.
+    """Adds ids to the calls, and marks those that were closed because the tokens ran out.
 
-    A call that the model had not even named is none of its own, and is left out, unless a call or
-    an answer has to be there and there is no other.
+    Calls whose names the model had not written by then are left out, unless the turn requires a
+    call or an answer and has no other.
     """
     ended_at = generation.ended_at
     if ended_at is None:
@@ -266,7 +266,7 @@ def _count(events: Sequence[Event], kind: type[Event]) -> int:
 
 
 class TurnCallIds:
-    """Chooses the ids of one turn's calls: no two calls of a conversation have the same.
+    """Chooses the ids of the calls of one turn; they are unique within the conversation.
 
     Args:
         turn: the calls are of this turn.
@@ -278,8 +278,13 @@ class TurnCallIds:
         self._taken = set(turn.call_ids)
 
     def choose(self, number: int, written: str | None = None) -> str:
-        """The id of call `number`: what the model wrote, if that is still free, or one derived from
-        the prompt."""
+        """Chooses the id of a call: the one that the model wrote, if it is still free, or one that
+        is derived from the prompt.
+
+        Args:
+            number: of the call in its turn, from 0.
+            written: the id that the model wrote; None: it wrote none.
+        """
         id = written
         tries = 0
         while not id or id in self._taken:
@@ -291,7 +296,7 @@ class TurnCallIds:
     def name_calls(
         self, sink: Callable[[Sequence[StreamEvent]], None]
     ) -> Callable[[Sequence[StreamEvent]], None]:
-        """A sink that gives the calls among its events their ids, and hands the events on."""
+        """Wraps a sink: the calls among its events get their ids."""
 
         def send(events: Sequence[StreamEvent]) -> None:
             named: list[StreamEvent] = []
@@ -306,15 +311,20 @@ class TurnCallIds:
 
 
 def has_own_ids(generation: Generation, reply: Reply) -> bool:
-    """True if each call has the id that the model wrote, if it wrote one. A call whose id was
-    replaced, because another one has it, is not what the model wrote."""
+    """True if no id that the model wrote was replaced, because another call already had it."""
     written = [event.call.id for event in generation.events if isinstance(event, CallRead)]
     return all(id in (None, call.id) for id, call in zip(written, reply.calls, strict=False))
 
 
 def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
-    """The id of call `number` of a turn: 9 letters and digits that depend on the prompt alone, so
-    that a seed replays, and two turns of a conversation differ; `again` counts the tries."""
+    """Derives the id of a call from the prompt: 9 letters and digits. So the same request always
+    gets the same ids, and two turns of a conversation get different ones.
+
+    Args:
+        prompt: token ids.
+        number: of the call in its turn, from 0.
+        again: the number of earlier tries, whose ids are taken.
+    """
     digest = hashlib.sha256(f"{list(prompt)} {number} {again}".encode()).digest()
     value, letters = int.from_bytes(digest), list[str]()
     for _ in range(ID_LENGTH):
@@ -335,7 +345,7 @@ def _check(call: ToolCall, tools: Sequence[Tool]) -> None:
 
 
 def _parse(read: Turn, generation: Generation, turn: CompiledTurn) -> Json:
-    """The value of the answer; None where there is none, or it was cut."""
+    """Returns the value of a JSON answer; None if there is none, or it was cut."""
     ends = generation.finish is Finish.STOP or generation.ended_at is not None
     is_whole = ends and generation.stopped is None
     if not isinstance(turn.policy.answer, JsonAnswer) or read.calls or not is_whole:

@@ -1,7 +1,7 @@
-"""What a run does to the world: it asks the model, asks for approval, and executes calls.
+"""The actions of a run: generating turns, asking for approval, and executing calls.
 
-There are two ways, with one interface of coroutines, so that a run is written once (`run`): those
-of `Blocking` never wait, and so a sync run is a coroutine that is done at its first step.
+`Blocking` and `Concurrent` have the same interface of coroutines, so that sync and async runs share
+the code of `run`. The coroutines of `Blocking` never wait: a sync run completes in one step.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ Note: TypeAlias = Callable[[StreamEvent], Awaitable[None]]
 
 
 class ChatModel(Protocol):
-    """The part of `constrained.model.model.Model` that the loop uses; it streams where calls may
-    begin while the turn is being written."""
+    """The part of `constrained.model.model.Model` that a run uses. Turns are streamed if calls may
+    begin before the turn ends."""
 
     def call(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
@@ -50,7 +50,7 @@ class ChatModel(Protocol):
 
 
 class NextTurn(Protocol):
-    """What the next turn is generated from: the part of an `AgentLoop` that the model gets."""
+    """The part of an `AgentLoop` that the next turn is generated from."""
 
     @property
     def messages(self) -> Sequence[Mapping[str, Any]]: ...
@@ -62,45 +62,45 @@ class NextTurn(Protocol):
 
 
 class Execution(Protocol):
-    """A call under way."""
+    """A call that is being executed."""
 
     def cancel(self) -> Any:
-        """Ends it, or drops its result where it cannot be ended."""
+        """Ends the call; drops its result if it cannot be ended."""
         ...
 
 
 class Actions(Protocol):
-    """What a run does to the world."""
+    """The actions of a run."""
 
     async def generate(self, request: NextTurn, note: Note | None) -> Reply:
-        """A turn of the model; its events go to `note`."""
+        """Generates a turn of the model; passes its events to `note`."""
         ...
 
     async def ask(self, approve: Approve, call: ToolCall) -> Verdict:
-        """The verdict about a call."""
+        """Asks for the verdict about a call."""
         ...
 
     def begin(self, call: ToolCall, tools: Sequence[Any]) -> Execution:
-        """Begins a call, beside what goes on."""
+        """Begins to execute a call in the background."""
         ...
 
     async def finish(self, execution: Execution) -> CallResult:
-        """The result of a call that was begun."""
+        """Waits for the result of a call that was begun."""
         ...
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        """Executes a call."""
+        """Executes a call, and returns its result."""
         ...
 
     async def gather(
         self, works: Sequence[Coroutine[Any, Any, CallResult]]
     ) -> Sequence[CallResult]:
-        """The results of the calls of a turn."""
+        """Executes the calls of a turn, and returns their results."""
         ...
 
 
 def complete(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits."""
+    """Runs a coroutine that never waits, and returns its result."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -110,19 +110,19 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def gather_in_turn(works: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]:
-    """The results of coroutines, one after the other."""
+    """Runs coroutines one after the other, and returns their results."""
     try:
         return [await work for work in works]
     finally:
         for work in works:
-            work.close()  # where one was interrupted, the others have not begun
+            work.close()  # if one was interrupted, those after it have not begun
 
 
 class Blocking:
-    """Sync: calls one after the other, but those that are begun in threads.
+    """The actions of a sync run: calls run one after the other, except those begun in threads.
 
     Args:
-        model: what answers.
+        model: generates the turns.
     """
 
     def __init__(self, model: ChatModel):
@@ -170,13 +170,13 @@ class Blocking:
         return await gather_in_turn(works)
 
     def close(self) -> None:
-        """Leaves the threads to what they are still at, whose results nobody wants."""
+        """Ends the threads; does not wait for calls that are still running."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def execute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
-    """The result of a call; what its function raises is in it."""
+    """Executes a call, and returns its result; an error of its function is part of the result."""
     try:
         result = call_function(call, tools)
         return CallResult(call, Outcome.DONE, format_result(result), result=result)
@@ -194,10 +194,10 @@ async def aexecute_call(call: ToolCall, tools: Sequence[Any]) -> CallResult:
 
 
 class Concurrent:
-    """Async: the calls of a turn run concurrently.
+    """The actions of an async run: the calls of a turn run concurrently.
 
     Args:
-        model: what answers.
+        model: generates the turns.
     """
 
     def __init__(self, model: ChatModel):

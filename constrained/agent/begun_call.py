@@ -1,4 +1,4 @@
-"""A call of a sync run that is under way in a thread."""
+"""A call of a sync run that is executed in a thread."""
 
 import asyncio
 import contextvars
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 class BegunCall(Generic[T]):
-    """Work in a thread. If it is cancelled, a coroutine is stopped where it waits; the result of
-    anything else is dropped.
+    """Work in a thread. Cancelling it cancels a coroutine where it waits; a function runs to its
+    end, but its result is dropped.
 
     Args:
         pool: the threads.
-        work: a function that returns the result, or the coroutine that does.
+        work: a function that returns the result or a coroutine of it.
     """
 
     def __init__(self, pool: ThreadPoolExecutor, work: Callable[[], T | Coroutine[Any, Any, T]]):

@@ -1,8 +1,8 @@
-"""Doubt: what a run does about calls that the model was not sure of.
+"""Doubt: how a run treats calls that the model is not sure of.
 
-Either somebody is asked (`approve`), or the turn is taken back before anything has happened, and
-written once more without calls: as a question to the user, or as an answer. The mask sees to both.
-The prompt stays the same, and cached.
+Either `approve` is asked about the call, or the turn is discarded before anything is executed, and
+generated again without calls: as a question to the user, or as an answer. The mask enforces that.
+The prompt stays the same, so it remains in the cache.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,12 +37,12 @@ class Unsure(StrEnum):
 
 @dataclass(frozen=True)
 class Doubt:
-    """From where on a model is sure of a call, and what happens to others.
+    """When the model counts as sure of a call, and how other calls are treated.
 
     Args:
-        min_confidence: the least `confidence.lowest` of a call that it is sure of; None: it is sure
-            of none, and nobody measures.
-        unsure: what happens to others.
+        min_confidence: the model is sure of calls whose `confidence.lowest` is at least this. None:
+            confidence is not measured, and no call counts as sure.
+        unsure: how the other calls are treated.
     """
 
     min_confidence: float | None = None
@@ -60,10 +60,10 @@ class Doubt:
         return tuple(call for call in reply.calls if not self.is_sure(call))
 
     def change_job(self, job: Job) -> Job:
-        """The job of the turn that is written instead.
+        """Returns the job of the turn that is generated instead.
 
         Raises:
-            RequestError: that turn would be a question, and has to go on with a message.
+            RequestError: the turn would be a question, but has to continue a message.
         """
         if self.unsure is not Unsure.ASK:
             return replace(job, tool_choice="none")
@@ -103,10 +103,10 @@ def read_doubt(min_confidence: Any, unsure: Any, *, has_approve: bool) -> Doubt:
 
 
 def check_confidence(least: Any) -> float | None:
-    """The value of `min_confidence`.
+    """Checks a value of `min_confidence`, and returns it.
 
     Raises:
-        RequestError: it is no number from 0 to 1.
+        RequestError: it is not a number from 0 to 1.
     """
     is_number = isinstance(least, int | float) and not isinstance(least, bool)
     if least is not None and not (is_number and 0 <= least <= 1):
@@ -115,14 +115,19 @@ def check_confidence(least: Any) -> float | None:
 
 
 def take_back(unsure: Sequence[ToolCall], reply: Reply, instead: Reply) -> Reply:
-    """The reply that is written instead of one with calls that the model was not sure of; its usage
-    counts the tokens of both."""
+    """Returns the reply that replaces one with unsure calls; its usage counts the tokens of both.
+
+    Args:
+        unsure: the calls that the model was not sure of.
+        reply: the reply with these calls.
+        instead: the reply that replaces it.
+    """
     usage = instead.usage.add_discarded(reply.usage)
     return replace(instead, unsure_calls=tuple(unsure), usage=usage)
 
 
 def explain_doubt(calls: Sequence[ToolCall]) -> str:
-    """Which calls were taken back, and how sure the model was of them."""
+    """Describes the calls that were discarded, and how sure the model was of them."""
     shown: list[str] = []
     for call in calls:
         sureness = "not known" if call.confidence is None else f"{call.confidence.lowest:.2f}"

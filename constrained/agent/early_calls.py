@@ -1,8 +1,8 @@
-"""Early calls: those that only read begin while the turn is still being written.
+"""Early calls: read-only calls begin while the turn is still being generated.
 
-A call begins as soon as it is complete, checked and within the limits, if its tool is read-only and
-so are all calls in front of it in the turn: behind one that changes something, a call has to see
-what that has changed. If the turn ends in another way than by its calls, the results are dropped.
+A call begins as soon as it is complete, checked and within the limits, if its tool and those of all
+calls before it in the turn are read-only. After a call that changes something, a call has to wait
+for the change. If the turn does not end with its calls, the results are dropped.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,12 +21,12 @@ class EarlyCalls:
     """The calls of one turn that begin early.
 
     Args:
-        loop: which calls are executed.
-        actions: what begins them.
-        decide: the verdict about the call of a number.
+        loop: decides which calls are executed.
+        actions: begin the calls.
+        decide: takes the number of a call and the call; returns the verdict about it.
 
     Attributes:
-        executions: the calls under way, by their number in the turn.
+        executions: the calls that have begun, by their number in the turn.
     """
 
     def __init__(self, loop: AgentLoop, actions: Actions, decide: Decide):
@@ -56,6 +56,6 @@ class EarlyCalls:
             )
 
     def cancel(self) -> None:
-        """Ends the calls that are still under way."""
+        """Cancels the calls that are still running."""
         for execution in self.executions.values():
             execution.cancel()

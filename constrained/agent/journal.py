@@ -1,4 +1,4 @@
-"""What a run notes before it goes on, and finds there when it is resumed."""
+"""The journal of a run: records each step, so that a resumed run does not repeat it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from grammars.turn import ToolCall
 
 
 class Approval(Enum):
-    """A decision about a call that is not yet there."""
+    """A verdict about a call that is not decided yet."""
 
     LATER = "later"
 
 
 LATER = Approval.LATER
-"""What `approve` returns where somebody will decide later: the run ends with reason "waiting"."""
+"""`approve` returns this if the call is decided later: the run ends with the reason "waiting"."""
 
 Verdict: TypeAlias = bool | str | Approval
 
 
 @dataclass(frozen=True)
 class CallPlace:
-    """A call, the turn that it is of, and its number there; both from 0."""
+    """A call and its place in the run: the number of its turn, and its number there, from 0."""
 
     turn: int
     number: int
@@ -32,27 +32,28 @@ class CallPlace:
 
 
 class Journal(Protocol):
-    """Keeps what happens in a run. What it finds is not done again."""
+    """Records what happens in a run. Whatever it already has is not done again."""
 
     @property
     def id(self) -> str | None:
-        """Of the run; None where nothing is kept."""
+        """The id of the run; None if nothing is recorded."""
         ...
 
     def begin_turn(self, turn: int, seconds: float) -> float:
-        """Notes that a turn begins, so many seconds after the run; returns what was noted first."""
+        """Notes when a turn begins, in seconds since the run began; returns the first such time."""
         ...
 
     def note_tools(self, turn: int, tools: Sequence[Any]) -> None:
-        """Notes the tools that a turn is about to be generated with."""
+        """Notes the tools of a turn before it is generated."""
         ...
 
     def find_tools(self, turn: int) -> list[Any]:
-        """The tools of a turn that has a reply, without their functions."""
+        """Returns the tools of a turn that has a reply, without their functions."""
         ...
 
     def find_reply(self, turn: int) -> tuple[Reply, float] | None:
-        """The reply of a turn, and how many seconds after the run began it was there."""
+        """Returns the reply of a turn and its time, in seconds since the run began; None if it has
+        no reply."""
         ...
 
     def note_reply(self, turn: int, reply: Reply, seconds: float) -> None:
@@ -60,19 +61,19 @@ class Journal(Protocol):
         ...
 
     def find_verdict(self, place: CallPlace) -> Verdict | None:
-        """What was decided about a call; None: nothing."""
+        """Returns the verdict about a call; None if there is none yet."""
         ...
 
     def note_verdict(self, place: CallPlace, verdict: Verdict) -> None:
-        """Notes what was decided about a call."""
+        """Notes the verdict about a call."""
         ...
 
     def find_result(self, place: CallPlace) -> CallResult | None:
-        """The result of a call."""
+        """Returns the result of a call; None if there is none yet."""
         ...
 
     def is_begun(self, place: CallPlace) -> bool:
-        """True if a call that has no result was begun before: nobody knows what became of it."""
+        """True if a call was begun before but has no result: its outcome is unknown."""
         ...
 
     def begin_call(self, place: CallPlace) -> None:
@@ -89,7 +90,7 @@ class Journal(Protocol):
 
 
 class NoJournal:
-    """Keeps nothing, of a run that has no record."""
+    """The journal of a run that is not recorded."""
 
     id = None
 
@@ -98,7 +99,7 @@ class NoJournal:
         return seconds
 
     def find_reply(self, turn: int) -> None:
-        """Finds nothing, as the next two."""
+        """Returns None: nothing is recorded."""
 
     def find_verdict(self, place: CallPlace) -> None: ...
 
@@ -111,12 +112,12 @@ class NoJournal:
     def begin_call(self, place: CallPlace) -> None: ...
 
     def note_reply(self, turn: int, reply: Reply, seconds: float) -> None:
-        """Does nothing, as the rest."""
+        """Does nothing."""
 
     def note_tools(self, turn: int, tools: Sequence[Any]) -> None: ...
 
     def find_tools(self, turn: int) -> list[Any]:
-        """Finds none: no turn has a reply."""
+        """Returns no tools: no turn has a reply."""
         return []
 
     def note_verdict(self, place: CallPlace, verdict: Verdict) -> None: ...

@@ -81,7 +81,7 @@ class AgentLoop:
             them.
         options: of each turn.
         limits: of the run.
-        spent: what of the budget is spent before the run begins.
+        spent: what was already spent of the budget before.
         search: a search of further tools, which can be called after it has found them.
         clock: in seconds.
         partial: execute the calls that have a function even if the caller has to execute others of
@@ -135,18 +135,18 @@ class AgentLoop:
         self._answers: list[CallResult | None] = []
         self._history = CallHistory(limits.max_repeats)
         self._declined: set[str] = set()
-        self._warned: set[str] = set()  # repetitions that the model has read about
-        self._refused: dict[str, ToolCall] = {}  # calls that it has read about so
+        self._warned: set[str] = set()  # repetitions whose refusals the model has read
+        self._refused: dict[str, ToolCall] = {}  # calls that were refused as repetitions
         self._last_turn: _LastTurn | None = None
 
     @property
     def step(self) -> int:
-        """How many turns there were."""
+        """The number of turns so far."""
         return len(self._replies)
 
     @property
     def messages(self) -> Sequence[Mapping[str, Any]]:
-        """The conversation as the model reads it."""
+        """The conversation that the model reads."""
         return self._context.shown
 
     @property
@@ -166,9 +166,9 @@ class AgentLoop:
 
     @property
     def open(self) -> list[OpenCall]:
-        """The calls of this turn that are to be executed, in order."""
+        """The calls of this turn that the run has to execute, in order."""
         found: list[OpenCall] = []
-        # There are no answers at all where the calls are left to the caller.
+        # If the caller executes the calls, there are no answers.
         for number, answer in enumerate(self._answers):
             call = self._replies[-1].calls[number]
             if answer is None and (tool := self.toolset.find_function(call)):

@@ -1,4 +1,4 @@
-"""What became of a run, and of each of its calls."""
+"""The outcome of a run, and of each of its calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Reason(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a call.
+    """The outcome of a call.
 
     Attributes:
         DONE: the function returned.
@@ -93,8 +93,8 @@ class Run:
         steps: number of turns that the model generated.
         reason: why the run ended.
         calls: all executed or declined calls with their results, in order.
-        detail: the reason in words where there is more to say, such as which call was repeated or
-            which budget is spent; "" otherwise.
+        detail: more about the reason, such as which call was repeated or which budget is spent; ""
+            if there is no more.
         spent: tokens, seconds, calls and cost of the run.
         dropped: results that were left out of the prompt to save context; `messages` has them.
         id: the id of the run in its record; None without one.
@@ -125,12 +125,12 @@ class Run:
 
 
 def refuse(call: ToolCall, outcome: Outcome, why: str) -> CallResult:
-    """The result of a call that is not executed."""
+    """Makes the result of a call that is not executed."""
     return CallResult(call, outcome, _explain(f"not executed: {why}"))
 
 
 def decline(call: ToolCall, verdict: object) -> CallResult:
-    """The result of a call that was not approved."""
+    """Makes the result of a call that was not approved."""
     why = "the user does not allow it"
     if isinstance(verdict, str) and verdict:
         why = verdict
@@ -138,9 +138,9 @@ def decline(call: ToolCall, verdict: object) -> CallResult:
 
 
 def fail(call: ToolCall, error: Exception) -> CallResult:
-    """The result of a call whose function has raised an error."""
+    """Makes the result of a call whose function has raised an error."""
     text, message = type(error).__name__, str(error)
-    if isinstance(error, IsolatedError):  # which has the type of what was raised in its text
+    if isinstance(error, IsolatedError):  # its text begins with the type of the original error
         text, _, message = error.text.partition(": ")
     if message:
         text += f": {message[:LONGEST_ERROR]}"
@@ -150,7 +150,7 @@ def fail(call: ToolCall, error: Exception) -> CallResult:
 
 
 def lose(call: ToolCall) -> CallResult:
-    """The result of a call that was under way when the process ended."""
+    """Makes the result of a call that was being executed when the process ended."""
     text = "the outcome is not known: the program ended while the call was under way"
     return CallResult(call, Outcome.UNKNOWN, _explain(text))
 

@@ -1,8 +1,8 @@
-"""Repetition: calls that would only repeat what was there.
+"""Repetition: calls that would only repeat earlier ones. There are three kinds:
 
-- the same call, which has had the same result several times in a row;
-- a cycle: several calls one after the other, which have come several times, with the same results;
-- a call that grows: each time with a piece of its arguments once more, and always the same result.
+- an identical call that had the same result several times in a row;
+- a cycle: a sequence of calls that came several times with the same results;
+- a growing call: each time, a part of its arguments is doubled, and the result is the same.
 """
 
 import json
@@ -17,11 +17,11 @@ LONGEST_CYCLE = 8  # calls
 
 @dataclass(frozen=True)
 class Repetition:
-    """What a call would repeat.
+    """A repetition that a call would continue.
 
     Args:
-        identity: equal for calls that go on with the same repetition.
-        text: in words.
+        identity: equal for all calls that continue the same repetition.
+        text: describes the repetition for the model.
     """
 
     identity: str
@@ -36,26 +36,26 @@ class _Execution:
 
 
 class CallHistory:
-    """The calls of a run that were executed, with their results.
+    """The executed calls of a run, with their results.
 
     Args:
-        max_occurrences: how often something may be there before the next time is a repetition.
+        max_occurrences: how often a call or cycle may come; one more is a repetition.
     """
 
     def __init__(self, max_occurrences: int):
         self._max_occurrences = max_occurrences
         self._executed: list[_Execution] = []
-        self._last: dict[str, tuple[str, int]] = {}  # by key: the content, how often in a row
+        self._last: dict[str, tuple[str, int]] = {}  # by key: last result, how often in a row
 
     def note(self, call: ToolCall, content: str) -> None:
-        """Notes a call that was executed, and its result."""
+        """Notes an executed call and its result."""
         key = identify_call(call)
         before, count = self._last.get(key, ("", 0))
         self._last[key] = (content, count + 1 if content == before else 1)
         self._executed.append(_Execution(key, content, call))
 
     def find_repetition(self, call: ToolCall) -> Repetition | None:
-        """What a call would repeat; None if nothing."""
+        """Returns the repetition that a call would continue; None if there is none."""
         return self._find_same(call) or self._find_cycle(call) or self._find_growth(call)
 
     def _find_same(self, call: ToolCall) -> Repetition | None:
@@ -79,9 +79,7 @@ class CallHistory:
         return None
 
     def _find_growth(self, call: ToolCall) -> Repetition | None:
-        count = (
-            self._max_occurrences + 1
-        )  # calls, between which there are as many growths as may be
+        count = self._max_occurrences + 1  # calls; between them there are `max_occurrences` growths
         tail = self._executed[-count:]
         if len(tail) < count or any(one.call.name != call.name for one in tail):
             return None
@@ -96,7 +94,7 @@ class CallHistory:
 
 
 def identify_call(call: ToolCall) -> str:
-    """A text that is the same for equal calls, whatever the order of their keys."""
+    """Returns a text that is equal for identical calls; the order of keys does not matter."""
     return identify([call.name, call.arguments])
 
 
@@ -105,8 +103,8 @@ def _write(call: ToolCall) -> str:
 
 
 def grows(before: str, after: str) -> bool:
-    """True if the second text is the first one with the last piece in front of some place once
-    more: `ab` and `abab`, `[1, 2]` and `[1, 2, 2]`."""
+    """True if the second text is the first one with a piece doubled: `ab` and `abab`, or `[1, 2]`
+    and `[1, 2, 2]`."""
     added = len(after) - len(before)
     if added <= 0:
         return False

@@ -22,16 +22,16 @@ OnResult: TypeAlias = Callable[[CallPlace, CallResult], None]
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The settings of a run, beside its messages, tools and the options of its turns.
+    """The settings of a run, besides its messages, tools and the options of its turns.
 
     Args:
-        limits: where it ends.
+        limits: of the run.
         approve: see `RunOptions`.
-        doubt: what happens to calls that the model is not sure of.
+        doubt: how calls are treated that the model is not sure of.
         on_interrupted: see `RunOptions`.
         search: see `search_tools` of `RunOptions`.
-        journal: keeps what happens.
-        on_result: see `OnResult`; None: nobody wants to know.
+        journal: records the run.
+        on_result: see `OnResult`; None: is not called.
     """
 
     limits: RunLimits = field(default_factory=RunLimits)
@@ -48,14 +48,14 @@ class RunSettings:
         tools: RunTools,
         options: Mapping[str, Any],
     ) -> AgentLoop:
-        """The loop of such a run; `options` are those of its turns."""
+        """Makes the loop of a run with these settings; `options` are those of its turns."""
         return AgentLoop(messages, tools, options, limits=self.limits, search=self.search)
 
 
 def split_options(
     options: Mapping[str, Any], journal: Journal
 ) -> tuple[RunSettings, dict[str, Any]]:
-    """The settings of a run, and the options of its turns."""
+    """Splits the options of a run into its settings, and the options of its turns."""
     rest = dict(options)
     limits: dict[str, Any] = {}
     for name in RunLimits.__annotations__:
@@ -90,7 +90,7 @@ def run(
         model: the model, or anything with its `call`.
         messages: as for `Model.run`.
         tools: as for `Model.run`.
-        journal: records what happens; what it has already is not done again. Default: no record.
+        journal: records the run; what it already has is not done again. Default: no record.
         options: see `RunOptions`; all others are passed to `model.call`.
 
     Raises:
@@ -138,7 +138,7 @@ async def drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run
 
 @dataclass
 class _TurnInstead:
-    """What the model is asked in place of a turn that is taken back."""
+    """The turn that is generated in place of a discarded one; a `NextTurn`."""
 
     messages: Sequence[Mapping[str, Any]]
     tools: list[Any]
@@ -149,8 +149,8 @@ class _Turn:
     """One turn of a run.
 
     Args:
-        loop: decides.
-        actions: carries out.
+        loop: decides which calls are executed.
+        actions: generate turns and execute calls.
         settings: of the run.
     """
 
@@ -164,7 +164,7 @@ class _Turn:
         self.early = EarlyCalls(loop, actions, self._decide)
 
     async def generate(self) -> None:
-        """Lets the model write the turn, unless the journal has it."""
+        """Generates the turn, unless the journal has it."""
         loop, journal = self._loop, self._journal
         loop.prepare(journal.begin_turn(self._number, loop.elapsed))
         known = journal.find_reply(self._number)
@@ -180,8 +180,8 @@ class _Turn:
 
     async def _generate(self) -> Reply:
         loop, doubt = self._loop, self._settings.doubt
-        # Neither how sure the model is of a call nor which is the best one is known before the turn
-        # is over.
+        # The confidence of calls, and the best of several turns, are known only at the end of the
+        # turn, so no call may begin before.
         waits = doubt.min_confidence is not None or loop.options.get("best_of", 1) != 1
         has_early = any(getattr(tool, "read_only", False) for tool in loop.toolset.available)
         note = self.early.note if has_early and not waits else None
@@ -194,7 +194,7 @@ class _Turn:
         return take_back(unsure, reply, await self._actions.generate(turn, None))
 
     def _list_started(self, reply: Reply) -> list[int]:
-        """The numbers of the calls that the journal has."""
+        """Returns the numbers of the calls that the journal has."""
         started: list[int] = []
         for number, call in enumerate(reply.calls):
             place = self._find_place(number, call)
@@ -203,7 +203,7 @@ class _Turn:
         return started
 
     async def execute(self) -> None:
-        """Executes the calls of the turn that are open."""
+        """Executes the open calls of the turn."""
         calls = self._loop.open
         for number, answer in self._loop.refused:
             self._report(self._find_place(number, answer.call), answer)
@@ -220,7 +220,7 @@ class _Turn:
         return CallPlace(self._number, number, call)
 
     async def _decide(self, number: int, call: ToolCall) -> Verdict:
-        """The verdict about a call; it is asked for once."""
+        """Returns the verdict about a call; asks for it only once."""
         place = self._find_place(number, call)
         verdict = self._journal.find_verdict(place)
         if verdict is None:
@@ -232,7 +232,7 @@ class _Turn:
         return verdict
 
     async def _execute(self, open_call: OpenCall) -> CallResult:
-        """The result of a call."""
+        """Returns the result of a call: from the journal, or by executing it."""
         number, call = open_call.number, open_call.call
         place = self._find_place(number, call)
         result = self._journal.find_result(place)
@@ -260,6 +260,6 @@ class _Turn:
         return await self._actions.execute(open_call.call, self._loop.toolset.available)
 
     async def _may_repeat(self, call: ToolCall) -> bool:
-        """Whether a call that was under way when the process ended is executed once more."""
+        """Asks whether to repeat a call that was being executed when the process ended."""
         ask = self._settings.on_interrupted
         return ask is not None and await self._actions.ask(ask, call) is True

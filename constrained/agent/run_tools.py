@@ -1,4 +1,4 @@
-"""The tools of a run: those of the prompt, hidden ones, those that a search has found."""
+"""The tools of a run: those in the prompt, hidden ones, and those that a search has found."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ RunTools: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
 
 
 def list_tools(tools: RunTools) -> Sequence[Any]:
-    """The tools as they are now."""
+    """Returns the current tools."""
     return tools() if callable(tools) else tools
 
 
@@ -26,11 +26,11 @@ class RunToolset:
         source: the given tools, or a function that lists them.
         hidden: tools that may be called but are not in the prompt.
         search: a search of further tools; None: there is none.
-        isolate: the limits of functions that have none of their own.
+        isolate: the default limits of functions that run in a process of their own.
         drop: leave out tools whose schemas cannot be enforced; False: they are an error.
 
     Attributes:
-        shown: the given tools, as they are now.
+        shown: the current given tools.
         prompt: the tools of the prompt: the given ones, and the one that searches.
 
     Raises:
@@ -53,7 +53,7 @@ class RunToolset:
         self._drop = drop
         self._hidden = _isolate_all(hidden, isolate)
         self._found: list[Any] = []
-        self._former: list[FunctionTool] = []  # of a recorded turn, but not given any more
+        self._former: list[FunctionTool] = []  # tools of a recorded turn that have gone since
         self._given: list[Any] = []
         self.shown: list[Any] = []
         self.prompt: list[Any] = []
