@@ -85,14 +85,15 @@ def is_text_parts(content: Any) -> bool:
 
 
 def join_text_parts(content: Any) -> Any:
-    """Content that is parts of text as one text, a line each; other content as it is."""
+    """Joins content that consists of text parts, a line each; returns other content unchanged."""
     if is_text_parts(content):
         return "\n".join(part["text"] for part in content)
     return content
 
 
 def find_reasoning_name(message: Mapping[str, Any]) -> str:
-    """The name that the client gave the reasoning of a message; the usual one if it has none."""
+    """Returns the key of a message under which the client gave reasoning; by default, the usual
+    one."""
     for name in REASONING_NAMES:
         if message.get(name) is not None:
             return name
@@ -100,7 +101,7 @@ def find_reasoning_name(message: Mapping[str, Any]) -> str:
 
 
 def read_reasoning(message: Mapping[str, Any]) -> Any:
-    """The reasoning of a message, under whichever name the client gave it; None if it has none."""
+    """Returns the reasoning of a message, under any of its known keys; None if it has none."""
     return message.get(find_reasoning_name(message))
 
 

@@ -1,4 +1,4 @@
-"""The figures of a model: requests under way, and what is kept of earlier ones."""
+"""The figures of a model: its requests, its KV cache and its other caches."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

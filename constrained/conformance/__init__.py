@@ -1,5 +1,5 @@
-"""Parsers and servers of others, held against what is true of all: a parser behind a pipe, a server
-that speaks Chat Completions.
+"""Conformance checks for other people's software: parsers behind a pipe, and servers with the API
+of Chat Completions.
 
 Needs `grammars/suite`, `replay` and `terminal`. Start with `parser_check` and `server_check`.
 """

@@ -1,4 +1,4 @@
-"""Asks a server that speaks Chat Completions, and gives its answers back as they came."""
+"""A client for Chat Completions that returns the answers of a server unchanged."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 
 class WrongReply(Exception):  # noqa: N818  what a server did, and no error of ours
-    """A reply is none that Chat Completions have; says what is wrong."""
+    """A reply does not have the form of Chat Completions; the message says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class HttpAnswer:
     text: str
 
     def read_json(self) -> Json:
-        """The body as a JSON object.
+        """Returns the body as a JSON object.
 
         Raises:
-            WrongReply: it is none.
+            WrongReply: it is not a JSON object.
         """
         try:
             value = json.loads(self.text)
@@ -48,10 +48,10 @@ class HttpAnswer:
         return value
 
     def read_chunks(self) -> list[Json]:
-        """The chunks of a stream.
+        """Returns the chunks of a stream.
 
         Raises:
-            WrongReply: it is no stream of JSON objects, or does not end with [DONE].
+            WrongReply: it is not a stream of JSON objects, or does not end with [DONE].
         """
         chunks: list[Json] = []
         is_done = False
@@ -71,15 +71,15 @@ class HttpAnswer:
 
 
 class ChatServer:
-    """A server.
+    """A server with the API of Chat Completions.
 
     Args:
         url: of the server, with or without `/v1` or `/v1/chat/completions`.
-        api_key: for the header Authorization; "" for none.
-        model: as the server calls it; "": the first one that it lists.
+        api_key: for the header Authorization; "": no header.
+        model: the name of the model; "": the first one that the server lists.
 
     Raises:
-        RequestError: the URL is none of HTTP, or the server does not list its models.
+        RequestError: the URL is not an HTTP URL, or the server does not list its models.
     """
 
     def __init__(self, url: str, *, api_key: str = "", model: str = ""):
@@ -100,10 +100,11 @@ class ChatServer:
         self._client.close()
 
     def ask(self, body: Json) -> HttpAnswer:
-        """The answer to a chat completion.
+        """Sends a chat completion request, and returns the answer.
 
         Raises:
-            RequestError, DeadlineError: there is none.
+            RequestError: the server cannot be reached, or its answer cannot be read.
+            DeadlineError: the answer takes too long.
         """
         return self._send(self.url, body)
 

@@ -58,7 +58,7 @@ def _check_parser(options: argparse.Namespace) -> int:
         raise RequestError("--examples and --timeout have to be more than 0")
     try:
         from constrained.conformance.parser_check import check_parser
-    except ImportError as e:  # without the extra `suite`; the message says so
+    except ImportError as e:  # the extra `suite` is not installed; the message says so
         raise RequestError(str(e)) from e
     from constrained.format_selection.selection import read_tool_format
 

@@ -32,19 +32,20 @@ from grammars.turn import Tool
 from grammars.wire.format import Format
 
 MAX_LOST = 30
-"""Seconds that a check loses on answers that do not come; then it looks for nothing smaller."""
+"""The seconds that a check may wait for missing answers; after that, failing examples are no longer
+made smaller."""
 ROW = "recorded turn"
 
 
 @dataclass(frozen=True)
 class ParserReport:
-    """What was found out about a parser.
+    """The result of checking a parser.
 
     Args:
-        abilities: what it says that it can.
+        abilities: the abilities that it claims.
         checks: the names of the checks that were made.
         rows: how many recorded turns it has read.
-        findings: what is wrong.
+        findings: the errors that were found.
     """
 
     abilities: ParserAbilities
@@ -70,17 +71,17 @@ class PipedParser:
         self._chunks.append(text)
 
     def close(self) -> Streamed:
-        """What is told of the chunks."""
+        """Ends the text, and returns what the parser reported for its chunks."""
         return read_stream(self._ask(write_chunks(self._tools, self._chunks)))
 
 
 class PipedParsers:
-    """Makes parsers for tools, all of which ask one process.
+    """Makes parsers for sets of tools; all of them send requests to one process.
 
     Args:
-        process: to ask.
+        process: runs the parser.
         streams: whether it reads chunks.
-        max_lost: seconds that a check may lose on answers that do not come.
+        max_lost: the maximum seconds that a check may wait for missing answers.
     """
 
     def __init__(self, process: ParserProcess, *, streams: bool, max_lost: float):
@@ -96,7 +97,7 @@ class PipedParsers:
         return parser if self._streams else parser.read
 
     def begin_check(self) -> None:
-        """Gives the time anew that may be lost."""
+        """Begins another check, for which `max_lost` counts again from 0."""
         self._lost_before = self._process.lost
 
     def _ask(self, request: Json) -> Json:
@@ -109,8 +110,8 @@ class PipedParsers:
         raise BrokenParser(self._broken[known])
 
     def _try(self, known: str, request: Json) -> Json | None:
-        """The answer; None where there is none, which is not tried again: a failure has to be the
-        same the next time."""
+        """Returns the answer to a request; None if there is none. Then it is not tried again, since
+        Hypothesis expects the same failure each time."""
         if self._process.lost - self._lost_before > self._max_lost:
             reject()
         self._asked += 1
@@ -136,18 +137,18 @@ def check_parser(
     """Checks a parser that a command starts.
 
     Args:
-        command: as a shell splits it.
-        format: the wire format that it reads.
+        command: the command line, which is split as a shell does.
+        format: the wire format that the parser reads.
         rows: recorded turns; those of other formats are left out.
-        checks: those to make.
-        examples: of each property.
-        seed: by which they are drawn.
-        timeout: seconds for each answer.
-        max_lost: seconds that each check may lose on answers that do not come.
-        report: is told how many checks are done, and of how many.
+        checks: the checks to make.
+        examples: the number of examples of each property.
+        seed: of the random examples.
+        timeout: the maximum seconds for each answer.
+        max_lost: the maximum seconds that each check may wait for missing answers.
+        report: is called with the number of checks that are done, and that of all checks.
 
     Raises:
-        RequestError: the process does not start, or does not say what it can.
+        RequestError: the process does not start, or does not list its abilities.
     """
     with ParserProcess(command, write_hello(format.name), timeout=timeout) as process:
         abilities = read_abilities(process.greeting)

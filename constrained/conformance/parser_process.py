@@ -1,7 +1,7 @@
-"""A parser in a process of its own, asked a line and answering a line.
+"""A parser in a process of its own: a line on stdin is a request, a line on stdout the answer.
 
-Such a process may hang, end, or write what is no answer: each is a finding about what it was asked,
-and the process is started again.
+The process may hang, end, or write a line that is not an answer. Each is reported as a failure of
+the request, and the process is started again.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from grammars.suite.reading import BrokenParser
 START_TIMEOUT = 60
 """Seconds in which a process has to answer its first line: it may import much."""
 _MAX_BYTES = 16 * 2**20  # of a line
-_MAX_SHOWN = 200  # characters of what is no answer
+_MAX_SHOWN = 200  # characters of a wrong answer that are shown
 _PATIENCE = 2  # seconds for a process to end whose pipe is closed
 _CAN_GROUP = sys.platform != "win32"
 
@@ -55,7 +55,7 @@ class ParserProcess:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
         self._process: asyncio.subprocess.Process | None = None
         self.lost = 0.0
-        """Seconds spent on answers that did not come, and on starting the process again."""
+        """The seconds spent on waiting for missing answers, and on restarting the process."""
         try:
             self.greeting = self._start()
         except RequestError:
@@ -74,11 +74,11 @@ class ParserProcess:
         self.close()
 
     def ask(self, request: Json) -> Json:
-        """The answer to a request.
+        """Sends a request, and returns the answer.
 
         Raises:
-            BrokenParser: there is none.
-            RequestError: the process had ended before, and does not start any more.
+            BrokenParser: there is no valid answer.
+            RequestError: the process has ended, and cannot be started again.
         """
         started = time.monotonic()
         if self._process is None:
@@ -110,11 +110,11 @@ class ParserProcess:
             raise RequestError(f"the first line to the parser: {e}", hint=hint) from e
 
     def _exchange(self, request: Json, timeout: float) -> Json:
-        # A line of ASCII: all languages read that, whatever their encoding of stdin is.
+        # ASCII, since the process may read stdin in any encoding.
         line = json.dumps(request).encode() + b"\n"
         try:
             return _read_answer(self._runner.run(self._ask(line, timeout)), request)
-        except BrokenParser:  # whatever it writes next may belong to this request
+        except BrokenParser:  # a late answer to this request could be taken for that of the next
             self._runner.run(self._stop())
             raise
 

@@ -1,4 +1,4 @@
-"""What goes through the pipe to a parser: requests and answers, one JSON object a line."""
+"""The protocol for parsers behind a pipe: requests and answers, one JSON object a line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ ABILITIES: Mapping[str, str] = {
     "space": "leaves out the white space that the format writes around content",
     "damage": "loses nothing of a text that is damaged or cut short",
 }
-"""What a parser may say that it can, and what that means."""
+"""The abilities that a parser may claim, and what they mean."""
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class ParserAbilities:
-    """What a parser says that it can.
+    """The abilities that a parser claims.
 
     Args:
         streams: it reads chunks.
-        claims: the rest.
-        names: all of them, in the order of `ABILITIES`.
+        claims: the other abilities.
+        names: the names of all claimed abilities, in the order of `ABILITIES`.
     """
 
     streams: bool
@@ -52,10 +52,10 @@ def write_hello(format: str) -> Json:
 
 
 def read_abilities(greeting: Json) -> ParserAbilities:
-    """What a parser has answered to the first line.
+    """Reads the abilities from a parser's answer to the first line.
 
     Raises:
-        RequestError: it does not say what it can, or something unknown.
+        RequestError: it lists no abilities, or an unknown one.
     """
     abilities = greeting.get("can")
     hint = f"It is a list of: {', '.join(ABILITIES)}"
@@ -66,7 +66,7 @@ def read_abilities(greeting: Json) -> ParserAbilities:
         if name not in ABILITIES:
             message = f"the parser can do something unknown: {name!r}"
             raise RequestError(message, where=f"/can/{i}", hint=hint)
-    # Languages whose numbers are all of one kind cannot tell 1.0 from 1.
+    # Languages with one type of numbers cannot distinguish 1.0 and 1.
     claims = {name: name in abilities for name in ABILITIES if name != STREAM}
     names = tuple(name for name in ABILITIES if name in abilities)
     return ParserAbilities(STREAM in abilities, claims=Claims(**claims, exact=False), names=names)
@@ -87,11 +87,11 @@ def _write_tools(tools: Sequence[Tool]) -> list[Any]:
 
 
 def read_reading(answer: Json) -> Reading:
-    """What a parser has read of a whole text.
+    """Reads a parser's answer to a whole text.
 
     Raises:
-        ParserRefusal: it says that it cannot read the text.
-        BrokenParser: the answer is none.
+        ParserRefusal: the parser refuses the text.
+        BrokenParser: the answer is not valid.
     """
     _check_error(answer)
     calls: list[tuple[str, Any]] = []
@@ -110,11 +110,11 @@ def read_reading(answer: Json) -> Reading:
 
 
 def read_stream(answer: Json) -> Streamed:
-    """What a parser has told of a text in chunks. Calls are in the order of their first delta.
+    """Reads a parser's answer to a text in chunks. Calls are in the order of their first delta.
 
     Raises:
-        ParserRefusal: it says that it cannot read the text.
-        BrokenParser: the answer is none.
+        ParserRefusal: the parser refuses the text.
+        BrokenParser: the answer is not valid.
     """
     _check_error(answer)
     if "deltas" not in answer:

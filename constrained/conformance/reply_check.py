@@ -17,7 +17,7 @@ CUT = "length"
 
 
 def _find_markers() -> tuple[str, ...]:
-    """What begins a call in the wire formats, where it is a special token."""
+    """Returns the special tokens that begin a call in the wire formats."""
     openers = {format.opener.text.strip() for format in FORMATS if format.opener is not None}
     return tuple(sorted(text for text in openers if text.startswith(("<", "["))))
 
@@ -27,10 +27,11 @@ MARKERS = _find_markers()
 
 @dataclass(frozen=True)
 class CallOfReply:
-    """A call as a reply tells it.
+    """A call of a reply.
 
     Args:
-        id, name: as told.
+        id: of the call.
+        name: of the tool.
         arguments: JSON text.
     """
 
@@ -41,13 +42,13 @@ class CallOfReply:
 
 @dataclass(frozen=True)
 class ReplyOfServer:
-    """What a reply says.
+    """A reply of the server.
 
     Args:
         content: its text.
         calls: its calls.
-        reason: why it has ended (`finish_reason`).
-        message: as it goes back into the history.
+        reason: its `finish_reason`.
+        message: its message, to append to the conversation.
     """
 
     content: str
@@ -132,8 +133,8 @@ def _add_call(calls: list[CallOfReply], delta: Json) -> None:
 
 
 def find_faults(reply: ReplyOfServer, tools: Sequence[Json]) -> Iterator[str]:
-    """What is wrong with a reply, whatever was asked: ids, names, arguments, what is left in the
-    content. The last call of a reply that was cut may be cut, too."""
+    """Finds errors that do not depend on the request: in ids, names and arguments of calls, and
+    markers of calls in the content. If a reply was cut, its last call may be cut, too."""
     if reply.reason not in _REASONS:
         yield f"finish_reason is {reply.reason!r}"
     if reply.calls and reply.reason == "content_filter":

@@ -1,8 +1,8 @@
-"""Corpora for parsers: recorded turns in the row form of `constrained check`.
+"""Corpora for parsers: recorded turns, in the row form of `constrained check`.
 
-The rows that come with the package are failures that others have met. A row without `expect` is
-judged by what our own parser reads, if the grammar of its format takes the text. What a grammar
-takes though no model should write it is `damaged`, as the row says.
+The rows of the package are failures that others have reported. A row without `expect` expects what
+our own parser reads, if the grammar of its format accepts the text. A text that the grammar accepts
+but no model should write is marked as `damaged` in its row.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,7 +47,7 @@ class CorpusRow:
         return claims.reasoning or not self.expected.get("reasoning")
 
     def complete(self, got: Reading) -> Reading:
-        """What has to be read, with what was read where the row says nothing."""
+        """Returns the expected reading; fields that the row does not state are taken from `got`."""
         known = dict(self.expected)
         return Reading(
             content=known.get("content", got.content + got.unfinished),
@@ -57,7 +57,7 @@ class CorpusRow:
 
 
 def read_packaged_rows() -> Iterator[Mapping[str, Any] | Error]:
-    """The rows that come with the package."""
+    """Yields the rows of the package."""
     for file in sorted(
         files("constrained.conformance").joinpath("recorded").iterdir(), key=lambda file: file.name
     ):
@@ -65,8 +65,8 @@ def read_packaged_rows() -> Iterator[Mapping[str, Any] | Error]:
 
 
 def read_corpus(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[CorpusRow]:
-    """The rows that a parser can be held against: those with a format, read from the start of a
-    turn. What says nothing of content, reasoning or calls is left out.
+    """Yields the rows that a parser can be checked with: they name a format, begin at the start of
+    a turn, and expect something of content, reasoning or calls.
 
     Raises:
         Error: a row cannot be read.

@@ -48,13 +48,13 @@ class ServerReport:
 
 @dataclass(frozen=True)
 class ReplyFault:
-    """Something wrong with an answer.
+    """An error in an answer.
 
     Args:
-        what: is wrong.
+        what: describes the error.
         body: the request.
         got: the answer, as JSON.
-        expected: where there is something to compare.
+        expected: the expected answer, if there is one to compare.
     """
 
     what: str
@@ -64,7 +64,7 @@ class ReplyFault:
 
 
 class FaultFound(Exception):  # noqa: N818  ends a check, and is no error of ours
-    """A check cannot go on."""
+    """Ends a check that found an error and cannot continue."""
 
     def __init__(self, fault: ReplyFault):
         self.fault = fault
@@ -82,10 +82,10 @@ class Asker:
         return make_body(self._server.model, question, **fields)
 
     def ask(self, body: Json) -> ReplyOfServer:
-        """The reply to a request, streamed if the request says so.
+        """Sends a request, and returns the reply; it is streamed if the request says so.
 
         Raises:
-            FaultFound: there is none, or it has another form.
+            FaultFound: there is no reply, or its form is wrong.
         """
         answer = self._send(body)
         if answer.status != _OK:
@@ -147,7 +147,7 @@ def calls_what_is_named(asker: Asker) -> Iterator[ReplyFault]:
 
 
 def calls_nothing_when_none(asker: Asker) -> Iterator[ReplyFault]:
-    """tool_choice "none" gives no call, neither in tool_calls nor as text."""
+    """With tool_choice "none", the reply has no call, neither in tool_calls nor as text."""
     body = asker.make(QUESTIONS[0], tools=TOOLS, tool_choice="none", max_tokens=128)
     reply = asker.ask(body)
     if reply.calls:
@@ -173,7 +173,7 @@ def calls_one_if_not_parallel(asker: Asker) -> Iterator[ReplyFault]:
 
 
 def streams_the_reply(asker: Asker) -> Iterator[ReplyFault]:
-    """A stream adds up to the reply that comes as a whole, each call once and in order."""
+    """The chunks of a stream add up to the reply without a stream; each call comes once."""
     for choice in ("auto", "required"):
         for question in (*QUESTIONS, "Say hello."):
             body = asker.make(question, tools=TOOLS, tool_choice=choice, max_tokens=256)
@@ -203,7 +203,7 @@ def answers_in_the_format(asker: Asker) -> Iterator[ReplyFault]:
 
 
 def takes_its_calls_back(asker: Asker) -> Iterator[ReplyFault]:
-    """What was replied goes back into the history, with results, also if the tokens ran out."""
+    """The server accepts its own replies in the history, with results, even if they were cut."""
     for choice, max_tokens in (("required", 256), ("auto", _FEW_TOKENS)):
         body = asker.make(QUESTIONS[0], tools=[WEATHER], tool_choice=choice, max_tokens=max_tokens)
         reply = asker.ask(body)
@@ -249,12 +249,12 @@ def check_server(
 
     Args:
         url: with or without `/v1`.
-        api_key: of the server; "" for none.
-        model: as the server calls it; "": the first one that it lists.
-        report: is told how many checks are done, and of how many.
+        api_key: of the server; "": none.
+        model: the name of the model; "": the first one that the server lists.
+        report: is called with the number of checks that are done, and that of all checks.
 
     Raises:
-        RequestError, DeadlineError: the server cannot be asked.
+        RequestError, DeadlineError: the server cannot be reached.
     """
     with ChatServer(url, api_key=api_key, model=model) as server:
         findings: list[SuiteFinding] = []

@@ -66,7 +66,7 @@ ANSWER_SCHEMA = {
 
 
 def make_body(model: str, question: str, **fields: Any) -> dict[str, Any]:
-    """A request that is answered in the same way each time, as far as the server can."""
+    """Makes a request body that gets the same answer each time, if the server supports that."""
     messages = [{"role": "user", "content": question}]
     body = {"model": model, "messages": messages, "temperature": 0, "seed": 7}
     return {**body, "max_tokens": MAX_TOKENS, **fields}
@@ -117,4 +117,4 @@ MISTAKES = (
     Mistake("an unknown tool_choice", {"tools": [WEATHER], "tool_choice": "perhaps"}),
     Mistake("an answer of an unknown type", {"response_format": write_format(_BAD_TYPE)}),
 )
-"""What is told as status 400: it is neither ignored nor an error of the server."""
+"""Mistaken requests, which have to get status 400: they are neither ignored nor server errors."""

@@ -1,8 +1,8 @@
-"""Isolated calls: a function runs in a process of its own, within bounds on time and memory.
+"""Isolated calls: a function runs in a process of its own, with limits on time and memory.
 
-The process is killed at the bound, with all that it has started. Its result comes back as JSON, so
-nothing that runs there has a hold on this process. It may still do whatever the user may: this
-bounds what a call uses, and keeps a crash away; it is no sandbox.
+When it exceeds a limit, the process is killed with its child processes. Its result comes back as
+JSON. This limits resources and survives crashes, but it is not a sandbox: the function has all
+permissions of the user.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Cache breakpoints: first tokens of a prompt that other prompts are likely to share.
+"""Cache breakpoints: the ends of prefixes that other prompts are likely to share.
 
-Their KV cache is kept longest. One breakpoint is where the tools and system messages end, without
-the caller having to say so; others are behind the first messages that the caller names.
+The KV cache of these prefixes is kept longest. One breakpoint is always after the tools and system
+messages; others are after the messages that the caller names.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +24,13 @@ Tokens: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CacheBreakpoints:
-    """The positions at which a prompt may part from others, in tokens from its start.
+    """The positions at which a prompt may differ from others, in tokens from its start.
 
     Args:
-        shared: any conversation with these tools and system messages begins with so many tokens.
-        places: all breakpoints in order, `shared` among them if it is not 0.
+        shared: the length of the prefix of all conversations with these tools and system messages.
+        places: all breakpoints in order, including `shared` if it is not 0.
         closed: where the generation prompt begins; the next prompt of the conversation may have
-            other tokens from there on. 0: that is not known.
+            other tokens from there on. 0: not known.
     """
 
     shared: int = 0
@@ -42,9 +42,9 @@ NO_BREAKPOINTS = CacheBreakpoints()
 
 
 class SharedPrefixes:
-    """The first tokens of all prompts with the same tools and system messages.
+    """Finds the common prefix of all prompts with the same tools and system messages.
 
-    The template is asked once for each, by the prompt of a user who says what nobody says.
+    To find it, the template renders a conversation with a user message that no real one equals.
     """
 
     def __init__(self) -> None:
@@ -84,19 +84,19 @@ def _encode_shared(system: list[dict[str, Any]], encode: Callable[[Messages], To
     (character,) = find_free_characters(system)
     try:
         return encode([*system, {"role": "user", "content": character}])
-    except TemplateError:  # it wants other messages; then there is no shared prefix
+    except TemplateError:  # the template refuses these messages: no shared prefix is known
         return ()
 
 
 @dataclass(frozen=True)
 class TokenizedPrompt:
-    """A prompt as text and as tokens: counts the tokens of its first characters.
+    """A prompt as text and as tokens, to count the tokens of its first characters.
 
     Args:
-        text: what the template writes.
+        text: the rendered prompt.
         tokens: of the prompt.
-        reused: how many of them are taken over from earlier turns: the text of a turn may differ
-            from what the template makes of it, so that what is behind it is counted from the end.
+        reused: how many of them are those of earlier turns. The text of such a turn may differ from
+            the rendered text, so positions after it are counted from the end.
         vocabulary: of the tokens.
     """
 
@@ -129,7 +129,7 @@ class TokenizedPrompt:
         return found
 
     def count_closed(self, closed: str) -> int:
-        """The number of tokens in front of the generation prompt; 0: that cannot be told.
+        """Counts the tokens before the generation prompt; 0: not known.
 
         Args:
             closed: the text without the generation prompt.
@@ -138,10 +138,9 @@ class TokenizedPrompt:
         return self._count_from_end(generation_prompt) or 0
 
     def _count_from_start(self, text: str) -> int | None:
-        """The number of tokens that spell the text, or as much of it as is whole tokens; None:
-        others do.
+        """Counts the whole tokens of the prompt that spell the text; None: its tokens differ.
 
-        There may be a BOS in front of it, and spaces that SentencePiece puts before texts.
+        The prompt may begin with a BOS token, and with spaces that SentencePiece adds.
         """
         data, offset = text.encode(), 0
         for position, token in enumerate(self.tokens):
@@ -158,8 +157,8 @@ class TokenizedPrompt:
         return len(self.tokens)
 
     def _count_from_end(self, text: str, *, start: int = 0) -> int | None:
-        """The number of tokens in front of the last ones, which spell the text; None: it begins
-        before the tokens from `start` on."""
+        """Counts the tokens before the last ones, which spell the text; None: the text begins
+        before the token `start`."""
         data = text.encode()
         end = len(data)
         for position in range(len(self.tokens), start, -1):

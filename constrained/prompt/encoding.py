@@ -6,8 +6,8 @@ from constrained.vocabulary.vocabulary import Vocabulary
 
 
 def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) -> None:
-    """Raises ContextError if a text is too long for a context of this length, whatever its tokens
-    are: to find them in millions of characters takes minutes. None: there is no limit."""
+    """Raises ContextError if a text has so many characters that it cannot fit into the context.
+    Tokenising millions of characters would take minutes. None: there is no limit."""
     if context_length is None:
         return
     size = len(text.encode(errors="surrogatepass"))
@@ -21,7 +21,7 @@ def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) ->
 
 
 def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
-    """The tokens of a prompt, with BOS in front of them if the model wants it.
+    """Encodes a prompt; adds BOS before it if the model needs one.
 
     Raises:
         RequestError: the text has a lone surrogate.
@@ -39,7 +39,7 @@ def encode_pieces(prompt: Prompt, vocabulary: Vocabulary, *, inside: bool = Fals
     try:
         for piece in prompt.pieces:
             tokens += vocabulary.encode_special(piece, inside=inside)
-            inside = True  # no space of SentencePiece in front of what continues a text
+            inside = True  # SentencePiece adds no space before text that continues other text
     except UnicodeEncodeError as e:
         hint = "Replace it in the messages or tools"
         raise RequestError("the prompt has a lone surrogate", hint=hint) from e

@@ -58,9 +58,9 @@ class RenderedHistory:
 
     Args:
         history: the conversation.
-        prompt: what `write` makes of it.
-        write: the prompt of other messages.
-        boundaries: of the turns.
+        prompt: its rendered prompt.
+        write: renders the prompt of other messages.
+        boundaries: finds the ends of turns in prompts.
     """
 
     history: History
@@ -180,8 +180,8 @@ def _mark_text(message: dict[str, Any], character: str, *, at_end: bool = False)
 
 
 def _mark(text: str, character: str, at_end: bool) -> str:
-    """The text with the character inside of the white space around it, which templates trim; that
-    of a turn is its own, and no part of what is behind it."""
+    """Adds a character at the start or end of a text, inside the white space around it: templates
+    may trim that white space, and at the end of a turn it belongs to the turn."""
     if at_end:
         return text.rstrip() + character
     start = len(text) - len(text.lstrip())

@@ -22,15 +22,16 @@ _ANSWER, _QUESTION = "PROBE-OF-AN-ANSWER", "PROBE-OF-A-QUESTION"
 def find_text_ends(
     template: ChatTemplate, format: Format, vocabulary: Vocabulary
 ) -> tuple[str, ...]:
-    """The texts that end a turn, where no end token does: a vocabulary without `<|im_end|>` spells
-    it in ordinary tokens, behind which generation would go on.
+    """Finds the texts that end a turn if no end token does.
 
-    They are the tags that the template writes between an answer and the next question, also behind
-    a line break of the model's own; where it writes no tag, the whole of that (`\\nUser:`).
+    For example, a vocabulary without `<|im_end|>` spells it with ordinary tokens, and generation
+    would continue after it. The texts are the tags that the template writes between an answer and
+    the next question, with or without a line break before. Without tags, it is the whole text
+    between them (`\\nUser:`).
 
     Returns:
-        () where an end token stands there, or a text of the format that also stands elsewhere, or
-        the template cannot be asked.
+        The texts; () if an end token or a marker of the format ends the turn, or the template does
+        not render the conversation.
     """
     messages = [
         {"role": "user", "content": _QUESTION},
@@ -47,22 +48,22 @@ def find_text_ends(
         return ()
     tags = dict.fromkeys(_TAG.findall(between))
     if any(tag in text for tag in tags for text in format.texts):
-        return ()  # the format ends its turns by itself
+        return ()  # a marker of the format ends the turn
     if tags:
         return tuple(space + tag for tag in tags for space in ("\n", ""))
     if not between.strip():
         return ()
-    # A word such as `User:` ends a turn only where the template writes it: on a line of its own.
+    # A word such as `User:` ends a turn only at the start of a line, as the template writes it.
     line_break = "\n" if "\n" in between[: len(between) - len(between.lstrip())] else ""
     return (line_break + between.strip(),)
 
 
 @dataclass(frozen=True)
 class TurnBoundaries:
-    """Finds turns in what the template writes.
+    """Finds the ends of turns in rendered prompts.
 
     Args:
-        format: how the model writes them.
+        format: the wire format of the turns.
         ends: texts that end a turn.
     """
 
@@ -70,17 +71,18 @@ class TurnBoundaries:
     ends: Collection[str]
 
     def is_front_kept(self, opened: str, whole: str) -> bool:
-        """True if what stands in front of a turn is what the turn answered. Templates move what is
-        to stand in front of the last message: tools (Mistral), instructions (Command R). With a
-        turn that is taken over, they would be there twice.
+        """True if the text before a turn is still the text that the turn answered.
 
-        A block for reasoning may be another one in earlier turns, and tags may be missing (DeepSeek
-        R1, behind results): what the model has seen is no worse. Any other text counts; Apertus
-        leaves a list of results open as soon as a turn follows it.
+        Some templates write tools (Mistral) or instructions (Command R) before the last message. If
+        such a turn was reused, the prompt would have them twice.
+
+        Differences in reasoning blocks and tags at the end of the text are ignored: templates write
+        them differently for earlier turns (DeepSeek R1, after results). Other differences count:
+        Apertus leaves a list of results open if a turn follows it.
 
         Args:
-            opened: the conversation up to the turn, with the generation prompt.
-            whole: the conversation with the turn and what follows it.
+            opened: the rendered conversation up to the turn, with the generation prompt.
+            whole: the rendered conversation with the turn and all that follows it.
         """
         block = self.format.reasoning
         tags: tuple[str, ...] = ()
@@ -96,14 +98,17 @@ class TurnBoundaries:
     def find_end(
         self, marked: Prompt, message: Mapping[str, Any], *, inside: str, behind: str
     ) -> int | None:
-        """The offset at which the text of a turn ends: the end of the turn follows, or where the
-        template writes none (GLM, Apertus behind calls), the next message. None: it is not found.
+        """Finds the offset at which the text of a turn ends. There the end marker of the turn
+        begins; if the template writes none (GLM, Apertus after calls), the next message begins.
 
         Args:
-            marked: the conversation with two characters in it that are nowhere else.
+            marked: the rendered conversation with two unique characters in it.
             message: the turn, with the first of them.
-            inside: the character that the turn writes last.
-            behind: the one in the next message.
+            inside: the character at the end of the turn.
+            behind: the character in the next message.
+
+        Returns:
+            None if the end is not found.
         """
         start, stop = marked.text.rfind(inside), marked.text.find(behind)
         if not 0 <= start < stop:
@@ -118,7 +123,7 @@ class TurnBoundaries:
         return start + 1 + len(rest)
 
     def _close(self, message: Mapping[str, Any], inside: str) -> str | None:
-        """The text that the model writes behind the character."""
+        """Returns the text that the format writes after the character to close the turn."""
         if not (calls := message.get("tool_calls")):
             return self.format.contents[0].closer
         id = calls[-1].get("id")

@@ -33,12 +33,12 @@ from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 MAX_TOKENS = 4_000_000  # 16 MB
 TOKEN_BYTES = 4
 OVERHEAD = 512  # tokens: the room that a turn takes, besides its own
-MAX_PATHS = 8  # ways to read a conversation, where several turns said the same
+MAX_PATHS = 8  # ways to match a conversation, if several cached turns have the same text
 VISIBLE = {"role", "content", "tool_calls", *REASONING_NAMES}
 
 
 def digest(*parts: object) -> bytes:
-    """A name for JSON data, the order of keys included: templates can tell that apart."""
+    """Hashes JSON data. The order of keys counts, since the prompt depends on it."""
     data = pack_key(parts)
     if data is None:
         try:
@@ -69,12 +69,12 @@ class CachedTurn:
     """An assistant turn, and the prompt that it answered.
 
     Args:
-        before: the turn that the prompt begins with, and all before it; None: it begins anew.
-        added: token ids of the prompt, behind that turn.
-        tokens: what was generated, without the end of the turn.
-        message: the turn in OpenAI form, arguments as objects.
+        before: the last cached turn in the prompt; None: the prompt has none.
+        added: token ids of the prompt after that turn.
+        tokens: the generated token ids, without the end of the turn.
+        message: the turn in OpenAI form, with arguments as objects.
         shown_reasoning: indexes of the earlier messages whose reasoning is in the prompt.
-        key: names what it answered, in the cache; b"": it is in none.
+        key: the key in the cache of what the turn answered; b"": the turn is not cached.
     """
 
     before: "CachedTurn | None"
@@ -117,12 +117,12 @@ class CachedTurn:
         return _read_text(message), _read_calls(message, True), _read_calls(message, False)
 
     def is_said_by(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
-        """True if a message says what this turn said, and nothing else. White space around texts
-        does not count, nor the spelling of arguments; reasoning may be missing.
+        """True if a message has the content of this turn. White space around texts and the spelling
+        of arguments do not matter; reasoning may be missing.
 
         Args:
             message: in normal form.
-            with_ids: ids of calls count, for the model has written them.
+            with_ids: the ids of calls have to match, too, since the model has written them.
         """
         for name in REASONING_NAMES:
             if _strip(message.get(name)) not in ("", self.reasoning):
@@ -211,7 +211,7 @@ _TurnKey = tuple[bytes, bytes]  # what a turn answered, and its name
 
 @dataclass(frozen=True)
 class PackedTurn:
-    """A `CachedTurn` that names the one before it; the fields are those of that."""
+    """A `CachedTurn` that refers to the turn before it by key; otherwise the same fields."""
 
     name: bytes
     before: tuple[bytes, bytes] | None
@@ -229,7 +229,7 @@ class TurnStore(Protocol):
         ...
 
     def keep(self, key: bytes, turn: PackedTurn) -> None:
-        """Keeps a turn behind a key."""
+        """Stores a turn under a key."""
         ...
 
 
@@ -247,7 +247,7 @@ class _Path:
         return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, followed)
 
     def pass_by(self, message: Mapping[str, Any]) -> "_Path":
-        """The path with a message that is no kept turn."""
+        """Returns the path extended by a message that is not a cached turn."""
         return replace(self, key=digest(self.key, message))
 
 
@@ -278,8 +278,8 @@ class TurnCache:
         return CacheSize(len(self._kept), TOKEN_BYTES * self._size)
 
     def recall(self, key: bytes, messages: Sequence[dict[str, Any]]) -> History:
-        """Finds the turns of a conversation; where several said the same, those that most of the
-        later ones followed.
+        """Finds the cached turns of a conversation. If several have the same text, it chooses those
+        that most of the later turns follow.
 
         Args:
             key: names what else the prompt depends on: the tools, and variables of the template.
@@ -306,7 +306,7 @@ class TurnCache:
         return History(best.key, restored, best.turns)
 
     def _find(self, key: bytes, message: Mapping[str, Any]) -> list[CachedTurn]:
-        """The turns behind this key that say the same, the latest one first."""
+        """Returns the turns under this key that match a message, the latest one first."""
         with self._lock:
             known = [*self._of.get(key, {}).values()]
         found = self._choose(known, message)
@@ -316,7 +316,7 @@ class TurnCache:
         return found[:MAX_PATHS]
 
     def _choose(self, turns: Sequence[CachedTurn], message: Mapping[str, Any]) -> list[CachedTurn]:
-        """Those that say the same as the message, the latest one first."""
+        """Returns the turns that match a message, the latest one first."""
         found = list[CachedTurn]()
         for turn in reversed(turns):
             if turn.is_said_by(message, with_ids=self._with_ids):
@@ -342,14 +342,16 @@ class TurnCache:
         return self._put(key, turn)
 
     def _touch(self, keys: Sequence[_TurnKey]) -> None:
-        """The first turn is used last: without it, none of the others is found."""
+        """Notes that these turns were used. The first one counts as the latest: without it, the
+        others cannot be found."""
         with self._lock:
             for key in reversed(keys):
                 if key in self._kept:
                     self._kept.move_to_end(key)
 
     def keep(self, key: bytes, turn: CachedTurn) -> None:
-        """Keeps what came of the conversation of this key, in place of one with the same tokens."""
+        """Caches the turn that answered the conversation of this key; replaces one with the same
+        tokens."""
         turn = self._put(key, turn)
         if self.shared is None:
             return

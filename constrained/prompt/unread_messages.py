@@ -20,7 +20,7 @@ def check_roles_are_read(
 
     Args:
         messages: the conversation (see `normalise`).
-        prompt: what the template writes of it.
+        prompt: its rendered prompt.
         write: renders another conversation in the same way.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What commands read from stdin and files, and what they print; their exit codes.
+"""Input, output and exit codes of commands.
 
 Needs `tools`, `grammars`. Start with `output`; `show` prints a turn as it is generated.
 """

@@ -1,4 +1,4 @@
-"""Exit codes of the command line: scripts tell causes apart by them."""
+"""Exit codes of the command line, by which scripts can distinguish causes."""
 
 from enum import IntEnum
 
@@ -12,7 +12,7 @@ class ExitCode(IntEnum):
     NEGATIVE = 1
     """The command did its work, and the finding is negative: a row that does not fit."""
     USAGE = 2
-    """An option, a file or a request that cannot be used; also where no other code fits."""
+    """An option, a file or a request is not valid; also if no other code fits."""
     MODEL = 3
     """The model's file is missing or cannot be used, or the engine of another machine failed."""
     TIMEOUT = 4

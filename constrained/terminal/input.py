@@ -17,10 +17,10 @@ _HINTS: dict[type[OSError], str] = {
 
 
 def read_text(path: str, option: str) -> str:
-    """The text of a file that an option names, or of stdin where the path is `-`.
+    """Reads the text of a file that an option names; `-` is stdin.
 
     Raises:
-        RequestError: it cannot be read, or is not UTF-8; names the option.
+        RequestError: it cannot be read, or is not UTF-8; the message names the option.
     """
     with _failures(path, option):
         try:
@@ -40,7 +40,7 @@ def read_json(text: str, name: str) -> Any:
 
 
 def read_lines(path: str, option: str = "ROWS") -> Iterator[bytes]:
-    """The lines of a file that an option names, or of stdin where the path is `-`.
+    """Yields the lines of a file that an option names; `-` is stdin.
 
     Raises:
         RequestError: it cannot be read.

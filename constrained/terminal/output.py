@@ -1,6 +1,6 @@
 """Output of commands: JSON, text and tables on stdout; notes, errors and progress on stderr.
 
-rich draws tables and progress; it is imported where there is something to draw, for it takes 0.1 s.
+rich draws tables and progress. Importing it takes 0.1 s, so it is imported only where it is needed.
 """
 
 import json
@@ -30,11 +30,11 @@ RED, DIM, PLAIN = "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
 
 
 def set_colour(choice: str) -> None:
-    """Says for this process whether output has colours, in the variables that rich and others read:
-    FORCE_COLOR, NO_COLOR.
+    """Sets whether the output of this process has colours, with the environment variables that rich
+    and others read: FORCE_COLOR, NO_COLOR.
 
     Args:
-        choice: one of COLOURS; auto is as the variables say, else at a terminal.
+        choice: one of COLOURS; auto: as the variables say, or else colours at a terminal.
     """
     if choice == "always":
         os.environ["FORCE_COLOR"] = "1"
@@ -61,8 +61,8 @@ def print_json(value: Any) -> None:
 
 
 def make_printable(text: str, out: TextIO) -> str:
-    """The text with escapes for what the stream's encoding lacks, and on a terminal for control
-    characters: a model could write whatever moves the cursor or sets the title."""
+    """Escapes characters that the encoding of a stream does not have. At a terminal, control
+    characters are escaped, too: a model could move the cursor or set the title with them."""
     if out.isatty():
         text = "".join(map(_escape_control, text))
     encoding = out.encoding or "utf-8"
@@ -76,8 +76,8 @@ def _escape_control(char: str) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """The text on one line: with escapes for whatever is not printed, such as line ends, escape
-    codes of terminals, marks that turn the direction of writing, lone surrogates."""
+    """Puts a text on one line: escapes all characters that are not printed, such as line ends,
+    escape codes of terminals, marks of the writing direction, and lone surrogates."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)
@@ -107,7 +107,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], right: Collection[str] = ()) 
 
     Args:
         rows: all have the same keys.
-        right: the columns that stand at the right, such as those of numbers.
+        right: the columns to align at the right, such as numbers.
     """
     from rich.table import Table
     from rich.text import Text
@@ -143,11 +143,11 @@ def print_answers(
     """Prints an answer for each row as JSON Lines, and on stderr which rows could not be read.
 
     Args:
-        rows: an error stands for one that could not be read.
-        answer: gives the answers, one after the other.
+        rows: an error stands for a row that could not be read.
+        answer: takes the rows; yields their answers.
 
     Returns:
-        USAGE if there was such a row.
+        USAGE if a row could not be read.
     """
     code = ExitCode.DONE
 
@@ -176,8 +176,8 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def _print_message(kind: str, style: str, message: str) -> None:
-    """A message on stderr, which may quote files and templates: its further lines are indented, so
-    that they are no messages of their own."""
+    """Prints a message on stderr. Its further lines, which may quote files, are indented, so that
+    they do not look like messages."""
     if has_colour(sys.stderr):
         kind = f"{style}{kind}{PLAIN}"
     text = "\n    ".join(map(escape_controls, message.split("\n")))
@@ -186,12 +186,12 @@ def _print_message(kind: str, style: str, message: str) -> None:
 
 @contextmanager
 def show_progress(what: str, unit: str = "bytes") -> Iterator[Report | None]:
-    """Shows how far something is on stderr, with size, speed and the time that is left; the line
-    goes at the end. None where stderr is no terminal: there is nobody to see it.
+    """Shows the progress of some work on stderr, with size, speed and remaining time; removes the
+    line at the end. Gives None if stderr is not a terminal.
 
     Args:
-        what: is under way, such as "downloading".
-        unit: of what is counted; bytes are shown as MB or GB.
+        what: names the work, such as "downloading".
+        unit: of the numbers; bytes are shown as MB or GB.
     """
     if not sys.stderr.isatty():
         yield None

@@ -1,4 +1,4 @@
-"""A turn as text on a terminal: reasoning, content, and calls as they are generated."""
+"""Prints a turn on a terminal while it is generated: reasoning, content and calls."""
 
 import json
 import sys
@@ -75,12 +75,12 @@ class Screen:
 
 
 class TurnPrinter:
-    """Prints one turn: `take` its events as they come, then `finish`.
+    """Prints one turn: call `take` with its events, then `finish`.
 
     Args:
         screen: for content and calls.
-        notes: for reasoning and notes. None: stderr, so that a pipe or a file gets the results
-            alone; at a terminal, the screen.
+        notes: for reasoning and notes. None: the screen if it is a terminal; otherwise stderr, so
+            that a pipe or a file gets only the results.
     """
 
     def __init__(self, screen: Screen, notes: Screen | None = None):
@@ -89,7 +89,7 @@ class TurnPrinter:
             notes = screen if screen.is_terminal else Screen(sys.stderr)
         self._notes = notes
         self._part: type | None = None  # the event type of the text that is being written
-        self._line_ends = ""  # are written if more of the same part follows
+        self._line_ends = ""  # trailing line ends; they are written if more text follows
         self._arguments = ArgumentsText()
         self._is_open = False
 
@@ -112,7 +112,7 @@ class TurnPrinter:
                 pass
 
     def finish(self, reply: "Reply") -> None:
-        """Ends the last line, and says what the turn did not end by itself."""
+        """Ends the last line, and prints notes, for example if the turn did not end by itself."""
         self._end_lines()
         for call in reply.calls:
             if call.truncated:
@@ -187,10 +187,10 @@ def show_reply(reply: "Reply", screen: Screen, notes: Screen | None = None) -> N
 
 
 def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
-    """Shows a turn as it comes; ends it if that is interrupted.
+    """Prints a turn while it is generated, and returns its reply; an interrupt cancels the turn.
 
     Raises:
-        Error: what the model raises.
+        Error: an error of the model.
     """
     printer = TurnPrinter(screen)
     try:
@@ -199,7 +199,7 @@ def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
         printer.finish(stream.result)
         return stream.result
     finally:
-        stream.cancel()  # an interrupt can come while a piece is written, too
+        stream.cancel()  # an interrupt can also come while text is printed
         screen.end_line()
 
 
@@ -238,11 +238,11 @@ def _show_prompt_progress(stream: "Stream[Reply]") -> "Iterator[StreamEvent]":
 
 
 class ArgumentsText:
-    """Turns the JSON text of an object, as it comes, into `key=value, key=value`."""
+    """Converts the JSON text of an object, piece by piece, to `key=value, key=value`."""
 
     def __init__(self) -> None:
         self._depth = 0
-        self._key: str | None = None  # as far as it is read; None: no key is being read
+        self._key: str | None = None  # the part of the key read so far; None: not inside a key
         self._is_key_next = False
         self._in_string = self._is_escaped = False
 
@@ -273,7 +273,7 @@ class ArgumentsText:
         return char
 
     def _separate(self, char: str) -> str:
-        """Space and punctuation between values, and values that are no strings."""
+        """Converts a character outside of strings: white space, punctuation, or other values."""
         if char.isspace():
             return ""
         if char == ",":

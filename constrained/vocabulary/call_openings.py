@@ -1,4 +1,4 @@
-"""The tokens that a call begins with: their share tells how likely the model finds a call."""
+"""The tokens that can begin a call: their total probability is how likely the model finds one."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from constrained.vocabulary.vocabulary import Vocabulary
 
-_LEADS = (b"", b" ", b"\n", b"\n\n")  # what tokens have in front of an opening
+_LEADS = (b"", b" ", b"\n", b"\n\n")  # white space that a token may have before an opening
 
 
 class CallOpenings:
@@ -23,10 +23,14 @@ class CallOpenings:
         self._known: dict[bytes, np.ndarray | None] = {}
 
     def find(self, written: bytes) -> np.ndarray | None:
-        """The tokens that go on along an opening; None if the text is along none, or has one whole.
+        """Finds the tokens that begin or continue the opening of a call.
 
         Args:
-            written: what stands behind the last reasoning or content.
+            written: the bytes after the last reasoning or content.
+
+        Returns:
+            The token ids; None if the bytes are not the beginning of an opening, or already have a
+            whole one.
         """
         written = written.lstrip()
         if written not in self._known:

@@ -12,8 +12,8 @@ from functools import cached_property
 
 from constrained.errors import ModelError
 
-# SentencePiece puts a space before a text. Behind this byte, which merges with nothing, the text
-# itself gets none.
+# SentencePiece adds a space before a text. After this byte, which is never merged with others, it
+# adds none.
 GUARD = b"\x01"
 
 

@@ -53,14 +53,14 @@ class EncodeSpecial(Protocol):
 
 @dataclass(frozen=True)
 class FillInTokens:
-    """The tokens of a prompt that asks for what stands between two texts (fill in the middle).
+    """The special tokens of prompts for the text between two texts (fill in the middle).
 
     Args:
-        prefix: in front of the text before.
-        suffix: in front of the text behind.
-        middle: in front of what is asked for.
-        repository: in front of the name of a repository; None: there is none.
-        file: in front of each of its files; None: there is none.
+        prefix: comes before the first text.
+        suffix: comes before the second text.
+        middle: comes before the text to generate.
+        repository: comes before the name of a repository; None: there is no such token.
+        file: comes before each file of the repository; None: there is no such token.
     """
 
     prefix: int
@@ -87,11 +87,11 @@ class Vocabulary:
     bos: int | None
     """The first token of each prompt, if the GGUF asks for one (`add_bos_token`)."""
     fill_in: FillInTokens | None = None
-    """Those of prompts for code that is filled in, if the model knows such prompts."""
+    """The tokens to fill in the middle; None: the model has none."""
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names the tokens: ids of one vocabulary mean the same in another of the same name."""
+        """A hash of the tokens: vocabularies with the same fingerprint have the same ids."""
         digest = hashlib.blake2b(digest_size=16)
         for token in self.tokens:
             digest.update(len(token).to_bytes(4) + token)
