@@ -1,4 +1,4 @@
-"""Asks a server that speaks OpenAI Chat Completions; reads what its replies say of the cache."""
+"""A client for Chat Completions that reads from replies how much of the prompt was cached."""
 
 import json
 import time
@@ -28,12 +28,12 @@ class RefusedError(RequestError):
 
 @dataclass(frozen=True)
 class ChatReply:
-    """What a reply says of its prompt.
+    """What a reply reports about its prompt.
 
     Args:
-        prompt_tokens: of the prompt, as the server counts them; None: it does not say.
-        cached: by field of the reply, how many of them were read from the cache.
-        seconds: until the reply, which has one token, was there.
+        prompt_tokens: the number of prompt tokens; None: the reply does not have it.
+        cached: how many of them were cached, by the field of the reply that says so.
+        seconds: the time until the reply of one token was complete.
     """
 
     prompt_tokens: int | None

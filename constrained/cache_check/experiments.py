@@ -40,19 +40,19 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class SentConversation:
-    """A request, as far as its prompt is concerned.
+    """The parts of a request that its prompt depends on.
 
     Args:
-        messages: as OpenAI's API takes them.
-        tools: on offer.
+        messages: in OpenAI form.
+        tools: the offered tools.
     """
 
     messages: tuple[Message, ...]
     tools: tuple[Message, ...] = ()
 
     def salted(self, salt: str) -> "SentConversation":
-        """The same with a text in front of the first message and of each description, wherever the
-        template puts tools: no prompt of another salt begins in the same way."""
+        """Adds a text to the start of the first message and of each description, wherever the
+        template puts tools. So prompts with different salts share no prefix."""
         first, *rest = self.messages
         first = {**first, "content": f"[{salt}] {first['content']}"}
         tools = tuple(_describe(tool, f"[{salt}] ") for tool in self.tools)
@@ -61,7 +61,7 @@ class SentConversation:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Requests, one after the other, each of which could begin with all of the one before.
+    """A series of requests; the prompt of each could begin with the whole prompt of the one before.
 
     Args:
         name: of the shape or the habit.
@@ -93,7 +93,7 @@ def make_sample() -> SentConversation:
 
 
 def _walk(shape: Shape) -> Experiment:
-    """A shape, turn by turn. The model's part is fixed, so that all servers read the same."""
+    """Makes the requests of a shape, turn by turn. The assistant's messages are fixed."""
     requests: list[SentConversation] = []
     for count in (*shape.turns, len(shape.messages)):
         requests.append(SentConversation(_write(shape.sent[:count]), shape.tools))
@@ -104,7 +104,7 @@ def _walk(shape: Shape) -> Experiment:
 
 
 def _drop_reasoning() -> Experiment:
-    """What the server has in its cache has the model's reasoning; the client sends none."""
+    """The client does not send back the reasoning that the server has in its cache."""
     kept = next(shape for shape in SHAPES if shape.name == "reasoning kept")
     dropped = next(shape for shape in SHAPES if not shape.returns_reasoning)
     requests = (

@@ -1,7 +1,7 @@
-"""By what a server tells how much of a prompt it has read from its cache.
+"""Finds out how to measure how much of a prompt a server has read from its cache.
 
-A prompt is sent twice. What differs between the two is read from then on, the first of: a count of
-cached tokens; the count of the prompt's tokens (older Ollamas count those computed); the time.
+A prompt is sent twice. The first of these that differs between the two replies is used: the count
+of cached tokens, the count of prompt tokens (older Ollamas count those computed), or the time.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,19 +43,20 @@ class Meter(Protocol):
 
     @property
     def is_estimate(self) -> bool:
-        """Whether it is no count of the server."""
+        """True if the server does not report a count."""
         ...
 
     def measure(self, reply: ChatReply, guess: int) -> Measure:
-        """What the reply says.
+        """Measures how much of the prompt of a reply was cached.
 
         Args:
-            guess: the tokens of the prompt, for servers that do not count all of them.
+            reply: of the server.
+            guess: the number of prompt tokens, for servers that do not count all of them.
         """
         ...
 
     def tolerate(self, expected: int) -> int:
-        """Tokens of so many expected ones that may be missing for other reasons."""
+        """Returns how many of the expected tokens may be missing for other reasons."""
         ...
 
 
@@ -133,11 +134,11 @@ class TimeMeter:
 
 
 def find_meter(send: Callable[[str], ChatReply], sample: SentConversation) -> Meter | None:
-    """What tells cold prompts from repeated ones; None: nothing does.
+    """Finds what distinguishes new prompts from repeated ones; None: nothing does.
 
     Args:
-        send: sends the sample with this salt.
-        sample: to guess tokens by its length, where nobody counts them.
+        send: takes a salt; sends the sample with it.
+        sample: its length gives an estimate of its tokens, if the server does not count them.
     """
     send("warm-up")
     pairs: list[tuple[ChatReply, ChatReply]] = []

@@ -1,4 +1,4 @@
-"""Sends all experiments to a server, and says what each costs and what to do about it."""
+"""Sends all experiments to a server, and reports their costs and remedies."""
 
 import json
 import secrets
@@ -29,20 +29,20 @@ _FORGOTTEN = "the prompt begins as before, so the server has not kept it: give i
 
 @dataclass(frozen=True)
 class CacheCost:
-    """What an experiment costs. Tokens are those of all its requests behind the first.
+    """The cost of an experiment. The counts are of all its requests except the first.
 
     Args:
         name: of the shape or the habit.
-        kind: which of them.
-        prompt_tokens: of the prompts.
-        cached: those that were read from the cache.
-        expected: those of the prompt before, which could have been.
-        lost: those of them that were computed again, beyond what any server computes again.
+        kind: shape or habit.
+        prompt_tokens: the number of prompt tokens.
+        cached: how many of them were read from the cache.
+        expected: how many could have been cached: the tokens of the prompts before.
+        lost: how many of these were computed again, beyond what any server computes again.
         advice: what to do; "" if nothing is lost.
-        clause: of the template, by which they were lost; None: it is not known.
-        cure: variables of the template by which nothing would be lost; None: there are none.
+        clause: the clause of the template that causes the loss; None: not known.
+        cure: variables of the template that avoid the loss; None: there are none.
         is_unseen: the template does not write what the habit changes.
-        refused: why the server does not take the requests; "" if it does.
+        refused: why the server refuses the requests; "" if it accepts them.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The doctor: what is wrong with a model file or its chat template, and what to do about it.
+"""The doctor: finds errors of a model file or its chat template, and says what to do about them.
 
 Needs `prompt`, `format_selection`, `template` and `engine`. Start with `examine`, which lists the
-`checks`; `subject` is what they look at, `verdicts` what they say. `stability` walks through
-conversations; `constrained/template/clauses` finds the clause to blame.
+`checks`; `subject` is their input, `verdicts` their result. `stability` goes through conversations;
+`constrained/template/clauses` finds the clause that causes a difference.
 """

@@ -49,8 +49,8 @@ class Shape:
 
     Args:
         name: of the shape.
-        messages: those that the model has written have their reasoning, if it reasons.
-        tools: on offer.
+        messages: the assistant's messages have reasoning, if the model reasons.
+        tools: the offered tools.
         returns_reasoning: the client sends reasoning back.
     """
 

@@ -1,8 +1,8 @@
-"""Whether the prompts of a conversation begin with what the KV cache has already.
+"""Checks whether each prompt of a conversation begins with what the KV cache already has.
 
-Two contracts. History: what the template writes of a conversation stands at the beginning of what
-it writes of a longer one. Turns: the prompt and what the model wrote behind it stand at the
-beginning of the next prompt. Whatever comes behind the first difference is read anew.
+There are two contracts. History: the rendered text of a longer conversation begins with that of a
+shorter one. Turns: the next prompt begins with the last prompt and what the model wrote after it.
+All tokens after the first difference have to be computed again.
 """
 
 import itertools
@@ -42,7 +42,7 @@ Kwargs = Mapping[str, Any]
 
 
 class Contract(StrEnum):
-    """What has to stand at the beginning of what."""
+    """Which text has to begin with which other text."""
 
     HISTORY = "history"
     """A conversation, without the generation prompt, at the beginning of a longer one."""
@@ -57,13 +57,14 @@ class Break:
     """A contract that does not hold.
 
     Args:
-        contract: which one.
+        contract: the contract.
         turn: the number of the turn, from 1.
-        offset: bytes that the two texts have in common.
-        earlier, later: what they have around that place.
-        lost: tokens of the earlier text behind it, which are read anew.
-        clause: of the template that makes the difference; None: it is not known.
-        drops_reasoning: what is gone is reasoning, which no clause writes.
+        offset: the number of common bytes of the two texts.
+        earlier: the earlier text around that place.
+        later: the later text around that place.
+        lost: how many tokens of the earlier text come after it, and are computed again.
+        clause: the clause of the template that makes the difference; None: not known.
+        drops_reasoning: the later text lacks reasoning, which no clause writes.
     """
 
     contract: Contract
@@ -78,14 +79,14 @@ class Break:
 
 @dataclass(frozen=True)
 class Walk:
-    """A shape, turn by turn, with the same variables throughout.
+    """The result of checking a conversation, turn by turn, with the same template variables.
 
     Args:
         shape: the conversation.
         kwargs: variables of the template.
-        breaks: the first of each contract.
+        breaks: the first break of each contract.
         refused: why the template does not render it; "" if it does.
-        texts: all that was rendered, to tell equal walks.
+        texts: all rendered texts, to find equal walks.
     """
 
     shape: Shape

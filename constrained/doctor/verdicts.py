@@ -1,4 +1,4 @@
-"""What the doctor says: checks, verdicts, and the remedy of each."""
+"""The results of the doctor: checks, their verdicts, and remedies."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,11 +30,11 @@ class Verdict:
     """An answer to the question of a check.
 
     Args:
-        level: how bad it is.
+        level: the severity.
         text: what was found, in a sentence.
         remedy: what to do; "" if there is nothing to do.
-        facts: the same for programs, as JSON.
-        is_detail: it is told only to those who ask for all.
+        facts: what was found as JSON, for programs.
+        is_detail: it is shown only if all details are requested.
     """
 
     level: Level
@@ -59,7 +59,7 @@ class Check:
     examine: Callable[[Any], Iterable[Verdict]]
 
     def run(self, subject: Any) -> "Answer":
-        """The answer for a subject. What cannot be examined is a warning: the others go on."""
+        """Examines a subject. If the check fails itself, the answer is a warning."""
         verdicts = tuple(self._collect(subject))
         return Answer(self.name, self.question, verdicts)
 

@@ -1,7 +1,7 @@
-"""The workbench: what a template, tools and a text of a model have to do with each other.
+"""The workbench: shows how a template, tools and the text of a model fit together.
 
-What the prompt is, which format calls have and why, the grammar, what of each schema is enforced,
-and, where the grammar refuses the text, at which byte, and what could have come there.
+It shows the prompt, the wire format and why it was chosen, the grammar, and what of each schema is
+enforced. If the grammar refuses the text, it shows the byte and what is allowed there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from grammars.steps import StepsError, limit_steps
 from grammars.wire.format import find_format
 
 SHOWN = 60  # bytes around a refusal
-LISTED = 40  # special tokens that could have come
+LISTED = 40  # the maximum number of allowed special tokens that are listed
 ASCII = 128
 MAX_STEPS = 400_000  # of all schemas of a row
 
@@ -32,12 +32,12 @@ class RefusedText:
     """The place where a grammar refuses a text.
 
     Args:
-        offset: in bytes: so many are accepted.
-        before: the end of what is accepted.
-        found: what comes next in the text; "" where the text ends too early.
-        expected: what could have come next: characters, ranges of them, special tokens by name.
+        offset: the number of accepted bytes.
+        before: the end of the accepted text.
+        found: the refused text; "" if the text ends too early.
+        expected: what is allowed next: characters, ranges of characters, names of special tokens.
         forced: the text that has to come next, if there is no choice.
-        may_end: the turn could have ended here.
+        may_end: the turn may end here.
     """
 
     offset: int
@@ -48,14 +48,14 @@ class RefusedText:
     may_end: bool
 
     def to_json(self) -> dict[str, Json]:
-        """The same as JSON."""
+        """Returns it as JSON."""
         return {**vars(self), "expected": list(self.expected)}
 
 
 def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Looks at one row of `constrained check` from all sides.
+    """Examines one row of `constrained check`.
 
-    Only what the row itself has is read, no file: it may come from anybody.
+    No files are read, since the row may come from anybody.
 
     Args:
         row: as in `check_rows`, without `model`; `template` is the template itself, `tool_format`
@@ -133,7 +133,7 @@ def check_self_contained(row: Mapping[str, Any]) -> None:
 
 
 def _render(context: ReplayContext, row: Mapping[str, Any]) -> str | None:
-    """The prompt; None where the row names the format alone."""
+    """Renders the prompt; None if the row only names a format."""
     if context.template is None:
         return None
     messages = row.get("messages") or DEFAULT_MESSAGES
@@ -149,11 +149,11 @@ def _describe_origin(selected: SelectedFormat | None) -> dict[str, str]:
 
 
 def find_refusal(matcher: Matcher, context: ReplayContext, text: str) -> RefusedText:
-    """The place where a grammar refuses a text, or where the text ends too early.
+    """Finds the place where a grammar refuses a text, or where the text ends too early.
 
     Args:
-        matcher: at the start of the turn; it is moved.
-        context: whose vocabulary the matcher has.
+        matcher: at the start of the turn; it is changed.
+        context: has the vocabulary of the matcher.
         text: of the turn.
     """
     tokens = context.encode(text)

@@ -1,8 +1,8 @@
-"""Why two prompts of one template differ: the clause that made the difference.
+"""Finds the clause of a template that makes two of its prompts differ.
 
-What stands around the first difference is compared: the branches of the conditions that lead to it,
-in the same passes of the same loops; then what was computed for it, branch by branch; then what the
-variables in it were set to, and so on back to their causes.
+The records of both renders are compared at the first difference: the branches of the conditions
+that lead to it, in the same passes of the same loops; then the values that were computed for it;
+then the assignments of the variables in it, and so on back to their causes.
 """
 
 from collections.abc import Iterable
@@ -77,7 +77,7 @@ class Clause:
 
 
 def shorten(text: str, max_length: int = 160) -> str:
-    """A text on one line, with its middle left out where it is long."""
+    """Puts a text on one line, and leaves out the middle of a long one."""
     line = " ".join(text.split())
     if len(line) <= max_length:
         return line
@@ -119,7 +119,7 @@ def find_text(trace: Trace, text: str) -> Clause | None:
 
 
 def name_place(trace: Trace, offset: int) -> Clause | None:
-    """The clause that wrote the character at this offset; None: the text is not so long."""
+    """Returns the clause that wrote the character at this offset; None if the text is shorter."""
     piece = trace.find_piece(offset)
     if piece is None:
         return None
@@ -172,7 +172,7 @@ class _Comparison:
         return None
 
     def _explain_value(self, mine: Event, yours: Event, depth: int) -> Clause:
-        """The clause by which one place has made two values."""
+        """Returns the clause because of which one place has computed two values."""
         ours, theirs = self.one.list_choices(mine), self.other.list_choices(yours)
         for first, second in zip(ours, theirs, strict=False):
             if first.site != second.site:
@@ -215,7 +215,7 @@ class _Comparison:
         return tuple(changes)
 
     def _tell_apart(self, mine: Event, yours: Event) -> Clause:
-        """The clause where one render is behind all messages, and the other one in a turn."""
+        """Returns the clause if one render is after all messages, and the other inside a turn."""
         trace, event = self.one, mine
         if len(mine.passes) < len(yours.passes):
             trace, event = self.other, yours
@@ -245,7 +245,7 @@ class _Comparison:
         return Clause(*self._nearest_tag(site), cause)
 
     def _find_cause(self, sites: Iterable[Site], *, test: int = 0) -> Cause:
-        """What places depend on, by themselves and by the variables that they read."""
+        """Finds what places depend on, directly and through the variables that they read."""
         facts = _Facts()
         pending = list(sites)
         seen: set[str] = set()
@@ -278,7 +278,7 @@ class _Comparison:
 
 @dataclass
 class _Facts:
-    """What expressions read, the texts in them, and whether they look for the user's messages."""
+    """The variables and texts in expressions, and whether they test for messages of the user."""
 
     names: set[str] = field(default_factory=set[str])
     constants: set[str] = field(default_factory=set[str])
@@ -319,7 +319,7 @@ def _looks_ahead(node: nodes.Node) -> bool:
 
 
 def _read_iterated(site: Site) -> set[str]:
-    """What a loop goes over; nothing for any other place."""
+    """Returns the variables that a loop iterates over; empty for any other place."""
     return read_names(site.node.iter) if isinstance(site.node, nodes.For) else set()
 
 

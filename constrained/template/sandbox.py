@@ -1,9 +1,9 @@
 """Jinja in a sandbox that counts its work, see `work_limits`.
 
-jinja2's own sandbox keeps templates from the machine, but not from its time and memory. Here
-nothing is computed when a template is compiled (jinja2 folds constants, also of branches that are
-never taken), and all that can repeat or grow is counted where it runs: passes of loops, calls of
-macros, operators, filters, methods, and the text that is written.
+jinja2's own sandbox protects the machine, but does not limit time and memory. Here, no constants
+are computed when a template is compiled (jinja2 folds them, even in branches that never run), and
+everything that can repeat or grow is counted when it runs: passes of loops, calls of macros,
+operators, filters, methods, and the text that is written.
 """
 
 import re
@@ -64,19 +64,19 @@ _BRIEF_TESTS = frozenset(
         "undefined",
     }
 )
-# Filters that look at a text in ways that can take the square of its length.
+# Filters that can take quadratic time.
 _SLOW_FILTERS = frozenset({"pprint", "striptags", "urlize", "wordwrap", "xmlattr"})
 _MAX_SLOW_FILTER_INPUT = 20_000  # characters
 _SPLITS = frozenset({"split", "rsplit", "splitlines", "wordcount", "from_json", "list"})
-# Functions of values that are no text, whose integers are widths or counts all the same.
+# Functions of values other than text whose integer arguments are widths or counts.
 _WIDENING = frozenset({"batch", "center", "indent", "slice", "to_bytes", "truncate"})
-CALL, MACRO = 10, 30  # steps of a call, whatever it does
+CALL, MACRO = 10, 30  # steps of each call, besides those of its work
 _MAX_INDENT = 100  # characters
 
 
 def _count_step(node: nodes.Node) -> nodes.Expr:
-    """An expression that counts a step, and is true. jinja2 forbids nodes of one's own, but writes
-    the name of this one as it stands."""
+    """Makes an expression that counts a step, and is true. jinja2 forbids custom nodes, but writes
+    the name of this one into the code unchanged."""
     return nodes.EnvironmentAttribute("spend()", lineno=node.lineno)
 
 
@@ -85,8 +85,8 @@ def _say_step(node: nodes.Node) -> nodes.Stmt:
 
 
 class _CountSteps(NodeTransformer):
-    """Puts a step into what may run again and again: bodies of loops and macros, and conditions of
-    loops, which see the items that no body sees."""
+    """Adds a step to everything that can repeat: the bodies of loops and macros, and the conditions
+    of loops, which also see items that the body does not."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
@@ -155,7 +155,7 @@ class _CountingCodeGenerator(CodeGenerator):
         self.write(")")
 
     def _output_child_to_const(self, node: nodes.Expr, frame: Any, finalize: Any) -> str:
-        # Constant filters and comparisons are no constants here: they would be computed now.
+        # Filters and comparisons are never constants here: they would be computed at compile time.
         if not isinstance(node, (nodes.TemplateData, nodes.Const)):
             raise nodes.Impossible
         return super()._output_child_to_const(node, frame, finalize)
@@ -224,7 +224,7 @@ class CountingEnvironment(SandboxedEnvironment):
         return tree
 
     def _generate(self, source: nodes.Template, *args: Any, **options: Any) -> str:
-        # Not when it is parsed: whoever looks at the tree wants the template as it was written.
+        # Not when it is parsed: code that reads the tree needs the template as it was written.
         return super()._generate(_CountSteps().visit(source), *args, **options)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
@@ -236,7 +236,7 @@ class CountingEnvironment(SandboxedEnvironment):
         return super().getitem(obj, argument)
 
     def join_texts(self, context: Context, values: tuple[Any, ...]) -> str:
-        """What `~` makes of these values."""
+        """Joins values to a text, as the operator `~` does."""
         for value in values:
             weigh(value)
         spend_text(sum(len(value) for value in values if isinstance(value, str)))
@@ -355,7 +355,7 @@ def _check_integers(operator: str, left: int, right: int) -> None:
 
 
 def _weigh_key(value: Any) -> None:
-    """Counts a look at what may be hashed: tuples of tuples are trees as well."""
+    """Counts the work to hash a value: nested tuples are trees, too."""
     if isinstance(value, (str, tuple)):
         weigh(value)
 
@@ -380,7 +380,7 @@ def _count_copies(value: Any) -> None:
 
 
 def _count_conversions(form: str, values: Any) -> None:
-    """Counts what printf makes of a form: `%9s` makes 9 characters of any value."""
+    """Counts the text that printf makes of a format: `%9s` makes 9 characters of any value."""
     weigh(values)
     width = len(form)
     given = values if isinstance(values, tuple) else (values,)
@@ -560,7 +560,7 @@ def _find_longest(table: Any) -> int:
 
 
 def _count_made(made: Any) -> Any:
-    """What a function has made; what it makes item by item is counted as it comes."""
+    """Counts the result of a function; the items of an iterator are counted when they are read."""
     if isinstance(made, Iterator):
         return count_items(made)
     if isinstance(made, (str, bytes)):

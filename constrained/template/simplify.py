@@ -1,9 +1,9 @@
-"""Simpler tools for templates that fail on legal schemas, step by step.
+"""Simplifies tools, step by step, for templates that fail on legal schemas.
 
-Some templates walk through the schemas with a macro that knows few types: `["string", "null"]`
-recurses for ever in Hermes 2 Pro, Hermes 3 and Command R+. What the prompt shows then says less
-than the schema; the grammar enforces the schema itself. So the steps that lose nothing go first,
-and the template gets the first form that it renders.
+Some templates write schemas with a macro that knows few types: on `["string", "null"]`, Hermes 2
+Pro, Hermes 3 and Command R+ recurse without end. The template gets the first form that it can
+render. The steps that lose no information come first. Later forms say less than the schema; the
+grammar still enforces the whole schema.
 """
 
 import json
@@ -20,8 +20,8 @@ _ONE = ("items", "additionalProperties", "contains", "not")
 
 
 def simplify_tools(tools: Sequence[Mapping[str, Any]]) -> Iterator[list[Any]]:
-    """Copies of the tools, each simpler than the one before; steps that change nothing are left
-    out."""
+    """Yields copies of the tools, each simpler than the one before; steps that change nothing are
+    left out."""
     before = list(tools)
     for step in _STEPS:
         after = [_change_function(tool, step) for tool in before]
@@ -191,7 +191,7 @@ def _say_values(node: Node) -> Node:
 
 
 def _fill_containers(node: Node) -> Node:
-    """Objects and arrays say what they contain, if only that it is anything."""
+    """Adds `properties` and `items` to objects and arrays without them; these allow anything."""
     match node.get("type"):
         case "object" if "additionalProperties" not in node:
             return {**node, "additionalProperties": {}}

@@ -1,8 +1,8 @@
-"""Chat templates that tell how they came to write what they write.
+"""Traced chat templates: they record how a prompt was rendered.
 
-A traced template renders as the plain one does, and records which branch of each condition it took,
-what each variable was set to, and which place of the template wrote each piece of the text. Two
-such records tell why two prompts differ.
+A traced template renders the same text as the plain one. It records which branch of each condition
+was taken, what each variable was set to, and which place of the template wrote each piece of the
+text. Two such records show why two prompts differ.
 """
 
 from bisect import bisect_right
@@ -19,7 +19,7 @@ from constrained.template.sandbox import CountingEnvironment
 from constrained.template.work_limits import spend
 
 Passes = tuple[int, ...]
-"""The passes of the loops under way, the outermost first."""
+"""The pass numbers of the current loops, the outermost first."""
 _JSON = (str, int, float, bool, list, dict, type(None))
 
 
@@ -81,7 +81,7 @@ class Chosen(Event):
 
 @dataclass(frozen=True)
 class Assigned(Event):
-    """A variable got a value, which is told as text."""
+    """A variable was set to a value, which is recorded as text."""
 
     value: str
 
@@ -113,7 +113,7 @@ class Trace:
     assignments: Mapping[str, Sequence[Assigned]]
 
     def find_piece(self, offset: int) -> WrittenPiece | None:
-        """The piece that has the character at this offset; None: the text is not so long."""
+        """Returns the piece with the character at this offset; None if the text is shorter."""
         place = bisect_right(self.pieces, offset, key=lambda piece: piece.end)
         return self.pieces[place] if place < len(self.pieces) else None
 
@@ -157,7 +157,7 @@ class TracedTemplate:
         self._recorder = environment.recorder
 
     def trace(self, *args: Any, **kwargs: Any) -> Trace:
-        """As `render` of the template; raises the same errors."""
+        """Renders the template as `render` does, with the same errors, and returns the record."""
         text = self._template.render(*args, **kwargs)
         recorder = self._recorder
         return Trace(
@@ -185,7 +185,7 @@ class _Recorder:
     )
 
     def start(self) -> bool:
-        """A render begins; a template is rendered anew where a form of messages was refused."""
+        """Begins a render, and drops the record of an earlier one that was refused."""
         self.__init__()
         return True
 
@@ -202,7 +202,7 @@ class _Recorder:
         return True
 
     def enter_text(self) -> bool:
-        """What is written from here on goes into a value, and not into the prompt."""
+        """Notes that the following text goes into a value, not into the prompt."""
         self.depth += 1
         return True
 
@@ -220,7 +220,7 @@ class _Recorder:
         return True
 
     def assign(self, site: int, *named: Any) -> str:
-        """A variable was set, or several: names and values in turn."""
+        """Records that variables were set; `named` has names and values in turn."""
         begun, done = self.begun.pop(), self._tick()
         for name, value in zip(named[::2], named[1::2], strict=True):
             shown = type(value).__name__
@@ -238,7 +238,7 @@ class _Recorder:
         return True
 
     def note_piece(self, text: str) -> None:
-        """A piece of the prompt has come."""
+        """Records a piece of the prompt."""
         start = self.pieces[-1].end if self.pieces else 0
         site, passes, begun = self.writer
         event = WrittenPiece(site, passes, begun, self._tick(), start, start + len(text))
@@ -452,7 +452,7 @@ def _list_names(target: nodes.Node) -> tuple[str, ...]:
 
 
 def _call(what: str, node: nodes.Node) -> nodes.Expr:
-    """A call of the recorder, which is true; see `sandbox` for the node."""
+    """Makes an expression that calls the recorder, and is true; see `sandbox` for the node."""
     return nodes.EnvironmentAttribute(f"recorder.{what}", lineno=node.lineno)
 
 

@@ -1,8 +1,8 @@
 """Limits of the work that a chat template does, counted in steps.
 
-Whoever writes a template, or the messages that it reads, can ask for more than anybody has: loops
-in loops, texts of gigabytes. So what the sandbox does for a template is counted, and it ends where
-the steps are spent: at the same place on every machine, however busy it is.
+A template, or the messages that it reads, could ask for endless work: nested loops, texts of
+gigabytes. So the sandbox counts the steps of a template, and stops it at a limit. The result does
+not depend on the speed or load of the machine.
 """
 
 from collections.abc import (
@@ -31,18 +31,18 @@ MAX_CHARACTERS = 2**24  # of one text
 MAX_SOURCE = 2**18  # characters of a template
 MAX_BITS = 2**12  # of an integer
 
-_OFTEN = 10_000  # steps between two looks at whether the work is still wanted
+_OFTEN = 10_000  # steps between two checks whether the work is still wanted
 _COLLECTIONS = (list, tuple, set, frozenset, range, ItemsView, KeysView, ValuesView)
 _SCALARS = frozenset({int, float, bool, type(None)})
 _HINT = "The template is broken or hostile, or the conversation is too long for it: use another one"
 
 
 class TemplateLimitError(TemplateError):
-    """A chat template that does more work than is allowed.
+    """A chat template did more work than is allowed.
 
     Args:
-        message: which limit it met.
-        place: the template and the line, where they are known.
+        message: which limit it exceeded.
+        place: the template and the line, if they are known.
     """
 
     def __init__(self, message: str, place: str | None = None):
@@ -90,10 +90,13 @@ _active: ContextVar[WorkLimit | None] = ContextVar("active", default=None)
 
 @contextmanager
 def limit_work(max_steps: int = MAX_STEPS) -> Iterator[None]:
-    """What templates do in here takes at most so many steps, all together.
+    """Limits the steps of all templates that are rendered in this context.
+
+    Args:
+        max_steps: the maximum number of steps, all together.
 
     Raises:
-        TemplateLimitError: they take more; also if whoever has tried them went on without.
+        TemplateLimitError: the limit was exceeded, even if the body has caught the error.
     """
     limit = WorkLimit(max_steps, _active.get())
     token = _active.set(limit)
@@ -106,13 +109,13 @@ def limit_work(max_steps: int = MAX_STEPS) -> Iterator[None]:
 
 
 def spend(steps: int = 1) -> bool:
-    """Counts so many steps of the work under way.
+    """Counts steps of the current work.
 
     Returns:
         True, so that templates can call it in conditions.
 
     Raises:
-        TemplateLimitError: there are not so many left.
+        TemplateLimitError: fewer steps are left.
     """
     limit = _active.get()
     if limit is not None:
@@ -121,10 +124,13 @@ def spend(steps: int = 1) -> bool:
 
 
 def spend_text(characters: int) -> None:
-    """Counts the making of a text of so many characters, before it is made.
+    """Counts the work to make a text, before it is made.
+
+    Args:
+        characters: the length of the text.
 
     Raises:
-        TemplateLimitError: it is too long, or the steps are spent.
+        TemplateLimitError: the text is too long, or the steps are spent.
     """
     if characters > MAX_CHARACTERS:
         raise TemplateLimitError(
@@ -143,10 +149,10 @@ def check_integer(bits: int) -> None:
 
 
 def weigh(value: Any) -> Any:
-    """Counts a look at all of a value: an item for a step, as often as it is in there.
+    """Counts the work to go through a whole value: a step for each item.
 
-    Lists that hold the same list twice are trees of any size in little memory, but not where they
-    are written or compared.
+    An item that the value contains several times counts each time: nested lists that contain the
+    same list twice need little memory, but writing or comparing them takes exponential time.
 
     Returns:
         The value.
@@ -185,13 +191,13 @@ def weigh(value: Any) -> Any:
 
 
 def count_items(items: Iterable[Any]) -> Iterator[Any]:
-    """The items, each counted as it comes: there may be any number of them."""
+    """Yields the items, and counts a step for each: there may be any number of them."""
     for item in items:
         yield weigh(item)
 
 
 def sum_depths(value: Any) -> int:
-    """The sum of the depths of all items in a value that was weighed: 0 for a value by itself."""
+    """Returns the sum of the depths of all items in a value; `weigh` has to be called before."""
     total, depth = 0, 0
     level: list[Any] = [value]
     while level:

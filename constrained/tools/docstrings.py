@@ -1,8 +1,8 @@
-"""What docstrings say of a function and its parameters, in the three styles that people write.
+"""Reads the descriptions of a function and its parameters from a docstring, in three styles.
 
-Google's (https://google.github.io/styleguide/pyguide.html, section 3.8.3), that of NumPy
-(https://numpydoc.readthedocs.io/en/latest/format.html), and field lists, as Sphinx and Epydoc have
-them (`:param city: where`, `@param city: where`).
+The styles are Google's (https://google.github.io/styleguide/pyguide.html, section 3.8.3), NumPy's
+(https://numpydoc.readthedocs.io/en/latest/format.html), and field lists of Sphinx and Epydoc
+(`:param city: where`, `@param city: where`).
 """
 
 import inspect
@@ -19,7 +19,7 @@ _GOOGLE_ENTRY = re.compile(rf"({_NAMES})\s*(?:\(.*?\)\s*)?:(.*)")
 _NUMPY_HEADER = re.compile(r"(?:Other )?Parameters\s*")
 _UNDERLINE = re.compile(r"-{3,}\s*")
 _NUMPY_ENTRY = re.compile(rf"({_NAMES})\s*(?::.*)?")
-"""`name`, `name : type`, or several names; the text stands below."""
+"""`name`, `name : type`, or several names; the text follows on the next lines."""
 _PARAMETERS = "param|parameter|arg|argument|key|keyword"
 _OTHERS = "type|raises?|except|exception|returns?|rtype|yields?|ytype|var|ivar|cvar|vartype|meta"
 # One blank, and not any number: what follows takes them, and two that do take quadratic time.
@@ -54,7 +54,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _find_google_section(lines: Sequence[str]) -> list[str]:
-    """The lines below the header, as long as they are indented."""
+    """Returns the indented lines after the header of the section."""
     for number, line in enumerate(lines):
         if _GOOGLE_HEADER.fullmatch(line):
             return list(filter(str.strip, _take_indented(lines[number + 1 :])))
@@ -118,8 +118,8 @@ def _read_fields(lines: Sequence[str]) -> dict[str, str]:
 
 
 def _take_further(lines: Sequence[str]) -> Iterable[str]:
-    """The lines that go on with the text of a field: all in front of the next field, as some leave
-    the indentation out. Below the last field, and behind a blank line, they have to be indented."""
+    """Yields the further lines of a field: all before the next field, since some authors do not
+    indent them. After the last field, or after a blank line, they have to be indented."""
     for number, line in enumerate(lines):
         if _FIELD.fullmatch(line):
             return lines[:number]

@@ -38,7 +38,7 @@ def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
 
 
 async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
-    """As `call_function`; a sync function runs in a thread."""
+    """Does what `call_function` does, for asyncio; a sync function runs in a thread."""
     bound, isolation = _bind(call, tools)
     if isolation is not None:
         return await _finish_isolated(bound, isolation)
@@ -102,17 +102,17 @@ def _wait(result: Awaitable[Any]) -> Any:
 
 
 def format_result(result: Any) -> str:
-    """A result as text for the model.
+    """Converts a result to text for the model.
 
-    Strings as they are; models, dataclasses and all that is JSON as JSON; dates, enums and the
-    like as pydantic writes them, other objects as `str` does. None is null. A lone surrogate,
-    which no prompt can hold, becomes U+FFFD.
+    Strings stay the same. Models, dataclasses and JSON values become JSON; None becomes null.
+    Dates, enums and the like are written by pydantic, other objects by `str`. A lone surrogate,
+    which a prompt cannot contain, becomes U+FFFD.
     """
     try:
         text = to_jsonable_python(result, by_alias=True, fallback=str)
         if not isinstance(text, str):
             text = json.dumps(text, ensure_ascii=False)
-    except (ValueError, RecursionError):  # bytes that are no text, or a list in itself
+    except (ValueError, RecursionError):  # bytes that are not UTF-8, or a list that contains itself
         text = str(result)
     # A pair of surrogates, as JavaScript writes an emoji, is put together on the way.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

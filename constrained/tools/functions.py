@@ -277,7 +277,7 @@ def _make(
 
 
 def read_isolation(isolate: bool | Isolation) -> Isolation | None:
-    """The bounds that `isolate` stands for; None: there are none."""
+    """Returns the limits that `isolate` asks for; None: the function is not isolated."""
     if isinstance(isolate, Isolation):
         return isolate
     return Isolation() if isolate else None
@@ -291,7 +291,8 @@ def _read_mark(given: Any) -> ToolOptions:
 
 
 def as_tool(given: Any) -> Any:
-    """Functions, other callables and model classes as `FunctionTool`; all else as it is.
+    """Converts functions, other callables and model classes to `FunctionTool`; returns all other
+    values unchanged.
 
     Raises:
         ToolError: a callable that cannot be a tool.
@@ -307,7 +308,7 @@ def as_tool(given: Any) -> Any:
 
 
 def as_json(given: Any) -> Any:
-    """A tool in a JSON shape; what is none, or no tool, as it is.
+    """Converts a tool to JSON; returns values that are not tools unchanged.
 
     Raises:
         ToolError: a callable that cannot be a tool.
@@ -341,7 +342,7 @@ def _find_schema(given: Any) -> Any:
 
 
 def _is_read_only(annotations: Any) -> bool:
-    """What `readOnlyHint` says; nothing counts as no."""
+    """Returns the value of `readOnlyHint`; False if it is missing."""
     if isinstance(annotations, Mapping):
         return annotations.get("readOnlyHint") is True
     hints = (getattr(annotations, name, None) for name in ("readOnlyHint", "read_only_hint"))

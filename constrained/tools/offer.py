@@ -32,7 +32,7 @@ class Refusal:
     error: Error
 
     def to_json(self) -> dict[str, Json]:
-        """The same as JSON."""
+        """Returns it as JSON."""
         return {"name": self.name, **explain_refusal(self.error), "reason": self.reason}
 
     def __str__(self) -> str:
@@ -52,10 +52,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Offered:
-    """A tool that is offered: as it came, as it is read, and its JSON pointer in the request.
+    """An offered tool: as it was given, as it is read, and its JSON pointer in the request.
 
     Args:
-        is_hidden: the prompt does not have it; the conversation has told of it.
+        is_hidden: it is not in the prompt; messages describe it.
     """
 
     given: Any

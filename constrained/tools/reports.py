@@ -39,10 +39,11 @@ def describe_report(report: Report, states: Sequence[str]) -> Iterator[str]:
 
 
 def explain_refusal(error: Error, hint: str | None = None) -> dict[str, str | None]:
-    """Why something is refused: `{pointer, keyword, reason, hint}`.
+    """Describes why something is refused: `{pointer, keyword, reason, hint}`.
 
     Args:
-        hint: what to do if the error does not say it.
+        error: the reason.
+        hint: what to do, if the error has no hint.
     """
     where = error.where or ""
     why = Finding(where, find_keyword(where), error.message)

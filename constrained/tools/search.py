@@ -1,8 +1,8 @@
-"""Search of tools: hundreds of them, of which the prompt has none.
+"""Tool search: hundreds of tools can be called without being in the prompt.
 
-The prompt has one tool that searches. What it finds stands in the conversation as its result, and
-may be called from then on. So the prompt only ever grows at its end, and the KV cache stays valid.
-Which tools are found is read from the messages, so a conversation can be gone on with anywhere.
+The prompt has one tool that searches. The tools that it finds are described in its result, and can
+be called from then on. So the prompt only grows at its end, and the KV cache stays valid. Which
+tools were found is read from the messages, so a conversation can be continued by any process.
 """
 
 import json
@@ -27,7 +27,7 @@ DESCRIPTION = (
 )
 QUERY = "A few words that say what the tool has to do, such as 'weather forecast'."
 NOTHING_FOUND = "No tool has these words. Search with other words, or answer without a tool."
-# How much a word counts, by where it stands.
+# The weight of a word, by the field that it is in.
 OF_NAME, OF_DESCRIPTION, OF_PARAMETER, OF_PARAMETER_TEXT = 2.0, 1.0, 0.5, 0.25
 
 Rank: TypeAlias = Callable[[str], Sequence[str]]
@@ -148,7 +148,7 @@ class ToolSearch:
         return ranked
 
     def find_entry(self, name: str) -> Entry:
-        """Returns a tool to search as it was given.
+        """Returns one of the tools to search, as it was given.
 
         Args:
             name: of one of `tools`.
@@ -156,13 +156,13 @@ class ToolSearch:
         return self._entries[name]
 
     def check_names(self, others: Sequence[str]) -> None:
-        """Refuses other tools of a name that one of these has.
+        """Checks that the tools to search have other names than the offered tools.
 
         Args:
-            others: the names of the tools that are offered beside.
+            others: the names of the offered tools.
 
         Raises:
-            ToolError: `where` is the tool to search.
+            ToolError: a name is used twice; `where` is the tool to search.
         """
         hint = "Rename one of them, or offer it once"
         for other in others:
@@ -198,7 +198,7 @@ class ToolSearch:
 
 
 def read_search(given: Any) -> ToolSearch | None:
-    """The search of a run: as it is, or over a list of tools.
+    """Reads the option `search_tools` of a run: a `ToolSearch`, or a list of tools.
 
     Raises:
         ToolError: it is neither.
@@ -209,7 +209,7 @@ def read_search(given: Any) -> ToolSearch | None:
 
 
 def _describe(entry: Entry) -> dict[str, Any]:
-    """A tool as a result of a search tells of it.
+    """Describes a tool in the result of a search.
 
     Raises:
         SchemaError: its schema cannot be enforced.
@@ -219,7 +219,7 @@ def _describe(entry: Entry) -> dict[str, Any]:
 
 
 def _read_call(call: Any) -> dict[str, Any]:
-    """The name of a call by its id; nothing where it has another shape."""
+    """Returns the name of a call by its id; empty if the call has another shape."""
     if not isinstance(call, dict) or not isinstance(call.get("id"), str):
         return {}
     function = call.get("function")
@@ -227,7 +227,7 @@ def _read_call(call: Any) -> dict[str, Any]:
 
 
 def _read_names(content: Any) -> list[str]:
-    """The names in the result of a search; none where it failed, or was shortened since."""
+    """Returns the names in the result of a search; none if it failed or was shortened."""
     try:
         result = json.loads(content)
     except (TypeError, ValueError, RecursionError):

@@ -191,7 +191,7 @@ def _find_key(body: Mapping[str, Any]) -> str | None:
 
 @keep_results("schemas", SCHEMAS)
 def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
-    """The schema of a tool; kept, since each request of a conversation has the same tools."""
+    """Lowers the schema of a tool. Cached, since all requests of a conversation have the same."""
     body, _ = _body(json.loads(text), "")
     key = _find_key(body)
     schema = lower(NO_ARGUMENTS if key is None else body[key])
@@ -253,7 +253,7 @@ def read_policy(
     """Reads a `tool_choice` of OpenAI Chat, OpenAI Responses or Anthropic Messages.
 
     Raises:
-        PolicyError: none of their forms.
+        PolicyError: the form is unknown.
     """
     match choice:
         case {"type": str(), "disable_parallel_tool_use": True, **rest}:

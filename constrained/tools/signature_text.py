@@ -1,7 +1,7 @@
-"""A tool in few words, as a model reads it where the prompt does not have its JSON Schema.
+"""Describes a tool in few words, if the prompt does not have its JSON Schema.
 
-Types are written as in TypeScript, which models know well. The mask holds the whole schema; this
-only tells what is there to be written.
+Types are written as in TypeScript, which models know well. The mask enforces the whole schema, so
+the description may be incomplete.
 """
 
 import json
@@ -14,7 +14,7 @@ ANY = "any"
 
 
 def describe_tool(name: str, description: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool as JSON: its name, its description where it has one, and its parameters."""
+    """Describes a tool as JSON: its name, its description if it has one, and its parameters."""
     described: dict[str, Any] = {"name": name}
     if description:
         described["description"] = str(description)
@@ -96,7 +96,7 @@ def _write_value(value: Any) -> str:
 
 
 def _find_reference(reference: Any, root: Mapping[str, Any]) -> Any:
-    """What a reference inside of the document stands for; None for all others."""
+    """Resolves a reference within the document; returns None for all others."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     found: Any = root

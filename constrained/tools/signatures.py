@@ -1,7 +1,7 @@
-"""Python signatures as JSON Schema, and JSON arguments as the types that a signature names.
+"""Converts Python signatures to JSON Schema, and JSON arguments to the types of a signature.
 
-Both by pydantic: what it can describe and convert, a tool can take. Descriptions of parameters come
-from their annotations (a `Field`, or a `Doc`), or else from the docstring.
+pydantic does both, so a tool can have all types that pydantic knows. Descriptions of parameters
+come from their annotations (a `Field`, or a `Doc`), or else from the docstring.
 """
 
 import functools
@@ -38,8 +38,8 @@ class Signature:
 
     Args:
         schema: JSON Schema of the arguments, an object.
-        description: what the docstring says of the whole; "" if nothing.
-        bind: JSON arguments -> converted ones; raises CallError where they do not fit.
+        description: the description of the function in its docstring; "" if there is none.
+        bind: converts JSON arguments; raises CallError if they do not fit.
     """
 
     schema: dict[str, Any]

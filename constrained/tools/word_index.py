@@ -72,8 +72,8 @@ def split_words(text: str) -> list[str]:
 
 
 def _split_runs(text: str) -> list[str]:
-    """The text cut where words end: at all but letters and digits, where a capital begins a word,
-    and between scripts with spaces and without."""
+    """Splits a text into words: at all but letters and digits, before a capital that begins a word,
+    and between scripts with spaces and those without."""
     runs: list[str] = []
     is_inside = False
     for place, character in enumerate(text):

@@ -1,9 +1,9 @@
-"""How sure the model was of its calls: the least likely choice in each of them.
+"""The confidence of calls: the probability of the least likely choice in each of them.
 
-Only tokens count that the sampler drew among several allowed ones, each with its probability among
-these: what the grammar forces says nothing about the model. A longer token that spells the same
-text is no doubt, and counts with it. The lowest one counts, not the product: a long text has many
-choices, and is not less certain for that.
+Only tokens count that the sampler drew among several allowed ones, with their probabilities among
+these: forced tokens say nothing about the model. Longer tokens that spell the same text are no
+alternative, so their probabilities are added. The confidence is the minimum, not the product: a
+long text has more choices, but is not less certain for that.
 """
 
 import math
@@ -13,17 +13,17 @@ from constrained.decode.token_trace import TokenSource, TracedToken
 from constrained.trace.places import TokenPlace, TracedPart
 from grammars.turn import CallConfidence
 
-LONGEST = 16  # tokens that one longer token may spell the same as
+LONGEST = 16  # the maximum number of tokens that are compared with one longer token
 
 
 def measure_confidence(
     tokens: Sequence[TracedToken], places: Sequence[TokenPlace | None]
 ) -> list[CallConfidence]:
-    """The confidence of each call of a turn, in order.
+    """Measures the confidence of each call of a turn, in order.
 
     Args:
-        tokens: of the turn, traced.
-        places: of each of them; None for one that is no part of the turn.
+        tokens: the traced tokens of the turn.
+        places: the place of each token; None: the token is not part of the turn.
     """
     names: list[float] = []
     arguments: list[dict[str, float]] = []

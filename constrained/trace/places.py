@@ -27,7 +27,7 @@ class TracedPart(StrEnum):
     TOOL_NAME = "tool name"
     ARGUMENTS = "arguments"
     STRUCTURE = "structure"
-    """What stands around the others: markers, separators, white space."""
+    """Text between the others: markers, separators and white space."""
     END = "end of turn"
 
 
@@ -58,12 +58,12 @@ def decode_pieces(texts: Sequence[bytes]) -> list[str]:
 
 
 def find_places(parser: Parser, pieces: Sequence[str], *, is_json: bool) -> list[TokenPlace]:
-    """The place of each token.
+    """Finds the place of each token.
 
     Args:
-        parser: of the turn, nothing of which it has read but the text in front of the tokens.
-        pieces: what the tokens spell.
-        is_json: content is a JSON value.
+        parser: of the turn; it has read only the text before the tokens.
+        pieces: the texts of the tokens.
+        is_json: the content is a JSON value.
     """
     finder = _PlaceFinder(parser, pieces, is_json=is_json)
     for piece in pieces:
@@ -121,7 +121,7 @@ class _PlaceFinder:
                 return None
 
     def _place_silent(self, place: TokenPlace) -> None:
-        """Gives the silent tokens in front of the last one the place that it tells."""
+        """Sets the place of the silent tokens before the last one."""
         if not place.pointer:
             return
         for number in range(len(self.places) - self._silent, len(self.places) - 1):
@@ -149,13 +149,13 @@ class _PlaceFinder:
 
 
 class JsonPath:
-    """Follows the text of a JSON value as it comes, and says where in the value it is."""
+    """Reads the text of a JSON value piece by piece, and gives the JSON pointer to each piece."""
 
     def __init__(self) -> None:
         self._steps: list[str | int] = []  # of the containers and keys that are open
         self._is_list: list[bool] = []  # for each open container
         self._has_key: list[bool] = []  # for each open container: a step of its own is on the path
-        self._key = ""  # the string under way, as it is written
+        self._key = ""  # the text of the current string so far
         self._is_key_next = False
         self._in_string = False
         self._is_escaped = False
@@ -248,7 +248,7 @@ def _find_common(first: str, second: str) -> str:
 
 
 def _read_key(spelled: str) -> str:
-    """The key that a JSON string spells; one that is no JSON stays as it is written."""
+    """Decodes a key; returns it unchanged if it is not a JSON string."""
     try:
         return str(json.loads(spelled, strict=False))
     except ValueError:

@@ -27,12 +27,12 @@ MARKS = {
 def write_text(
     trace: Mapping[str, Any], *, is_coloured: bool, lists_tokens: bool = False
 ) -> Iterator[str]:
-    """The lines of a trace.
+    """Yields the lines that display a trace.
 
     Args:
-        trace: as `TurnTrace.to_json` writes it.
-        is_coloured: with escape codes of terminals; else marks say what colours would.
-        lists_tokens: with a line for each token.
+        trace: what `TurnTrace.to_json` returned.
+        is_coloured: use colours (escape codes of terminals); False: marks in place of colours.
+        lists_tokens: add a line for each token.
     """
     request = trace.get("request")
     if request:
@@ -76,7 +76,7 @@ def _show(token: Mapping[str, Any], *, is_coloured: bool) -> str:
 
 
 def _escape(char: str) -> str:
-    """Escapes what would move the cursor; a trace may hold whatever a model writes."""
+    """Escapes a control character: the text of a model could move the cursor with it."""
     if char.isprintable() or char == "\n":
         return char
     return char.encode("unicode_escape").decode("ascii")

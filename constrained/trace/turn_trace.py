@@ -30,13 +30,13 @@ MAX_RULE = 500  # characters of a rule that are shown
 
 @dataclass(frozen=True)
 class TurnSource:
-    """What tells where the tokens of a turn are.
+    """What is needed to find the places of the tokens of a turn.
 
     Args:
         make_parser: makes a parser of the turn.
-        grammar: of the turn; None: it was free.
-        given: the text of the turn that the prompt has.
-        is_json: its content is a JSON value.
+        grammar: of the turn; None: the turn was free text.
+        given: the text of the turn that is part of the prompt.
+        is_json: the content is a JSON value.
     """
 
     make_parser: Callable[[], Parser]
@@ -73,7 +73,7 @@ class TurnTrace:
     finish: str
     source: TurnSource = field(compare=False)
 
-    # Both are looked for once somebody asks: the thread that decodes has no time for that.
+    # Both are computed when they are first read, since the decode thread should not wait for them.
     @cached_property
     def places(self) -> tuple[TokenPlace | None, ...]:
         """The place of each token in the turn; None for one that was discarded."""
@@ -91,7 +91,7 @@ class TurnTrace:
 
     @cached_property
     def rules(self) -> tuple[RuleNames, ...]:
-        """The rules of the grammar that each token is written by; none where that is not known."""
+        """For each token, the names of the grammar rules that it belongs to; empty if not known."""
         if self.source.grammar is None:
             return (UNKNOWN,) * len(self.tokens)
         found = iter(name_rules(self.source.grammar, self.source.given, self._pieces))
@@ -117,7 +117,7 @@ class TurnTrace:
         return f'<iframe title="Trace" style="{style}" srcdoc="{page}"></iframe>'
 
     def to_json(self) -> dict[str, Json]:
-        """The trace as JSON: a line of a file of traces."""
+        """Returns the trace as JSON: a line of a file of traces."""
         tokens: list[Json] = []
         for token, place, names in zip(self.tokens, self.places, self.rules, strict=True):
             tokens.append(_write_token(token, place, names))
@@ -268,7 +268,7 @@ def _write_token(token: TracedToken, place: TokenPlace | None, names: RuleNames)
 
 
 def _write_text(data: bytes) -> dict[str, Json]:
-    """The text of a token; its bytes, too, where they are no whole characters."""
+    """Writes the text of a token; also its bytes, if they are not whole characters."""
     try:
         return {"text": data.decode("utf-8")}
     except UnicodeDecodeError:
