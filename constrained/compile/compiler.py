@@ -302,10 +302,7 @@ class Compiler:
         Raises:
             RefusedToolError: one of them cannot be enforced.
         """
-        policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
-        policy = replace(policy, answer=job.answer, key_order=KeyOrder(job.key_order))
-        policy = offer.fit(policy)
-        policy.select(offer.tools)
+        policy = _read_job_policy(job, offer)
         selected = self._with_tools if offer.tools else self._without_tools
         format = selected.format
         prompt = self.prompts.compose(job, offer.shown, selected)
@@ -316,7 +313,7 @@ class Compiler:
         state = narrow_state(prefill, prompt.state, format)
         limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
         text_ends: tuple[str, ...] = ()
-        if policy.answer is None:  # which may have any text in it, and ends by itself
+        if policy.answer is None:  # an answer may contain any text, and its grammar ends the turn
             text_ends = self._find_text_ends(selected.template, format)
         completer, matcher = None, None
         if offer.kept or limits_thinking or policy.requires_output:
@@ -342,11 +339,7 @@ class Compiler:
             markers=self.markers,
             scope=job.prompt_scope,
             thinking_tags=job.thinking_tags,
-            call_limits=CallLimits(
-                calls=job.max_calls,
-                identical=job.max_identical_calls,
-                excluded=tuple(job.excluded_calls),
-            ),
+            call_limits=_read_call_limits(job),
             max_repetition=job.max_repetition,
             call_ids=read_call_ids(job.messages),
             text_ends=text_ends,
@@ -378,6 +371,27 @@ class Compiler:
     def forget(self) -> None:
         """Drops the compiled grammars: one that failed may have damaged what its forks share."""
         self._grammars.forget()
+
+
+def _read_job_policy(job: Job, offer: Offer) -> Policy:
+    """Reads which calls, reasoning and answer the job allows.
+
+    Raises:
+        PolicyError, ToolError: the tool choice does not fit the offered tools.
+    """
+    policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
+    policy = replace(policy, answer=job.answer, key_order=KeyOrder(job.key_order))
+    policy = offer.fit(policy)
+    policy.select(offer.tools)
+    return policy
+
+
+def _read_call_limits(job: Job) -> CallLimits:
+    return CallLimits(
+        calls=job.max_calls,
+        identical=job.max_identical_calls,
+        excluded=tuple(job.excluded_calls),
+    )
 
 
 def _forbid_thinking(think: Think) -> Think:

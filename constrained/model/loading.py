@@ -93,10 +93,7 @@ def load(
     """
     given = source or os.environ.get("LLAMA_ARG_MODEL")
     if is_address(given):
-        if draft_model is not None:
-            message = "an engine elsewhere cannot have a draft model here"
-            hint = "Give that engine the draft model, and leave it out here"
-            raise RequestError(message, where="/draft_model", hint=hint)
+        _refuse_draft_model(draft_model)
         from constrained.model.remote_loading import load_remote
 
         return load_remote(
@@ -111,12 +108,10 @@ def load(
             max_waiting=max_waiting,
             options=options,
         )
-    if tokenizer is not None or api_key is not None or engine_timeout is not None:
-        message = "tokenizer, api_key and engine_timeout are for an engine, the model is a file"
-        raise RequestError(message, hint="Leave them out, or give the address of an engine")
+    _refuse_remote_options(tokenizer, api_key, engine_timeout)
     from constrained.engine.llamacpp import load as load_engine
 
-    step = read_options(options).batch_size  # what is wrong shows before a download
+    step = read_options(options).batch_size  # checks the options before a download
     cache = _read_cache(cache_ram, cache_dir)
     format = read_format(tool_format)
     drafts = _read_drafts(draft_model, draft=draft, deterministic=deterministic)
@@ -152,6 +147,21 @@ def load(
     return model
 
 
+def _refuse_draft_model(draft_model: object) -> None:
+    """Raises RequestError if a draft model is given for a remote engine."""
+    if draft_model is not None:
+        message = "an engine elsewhere cannot have a draft model here"
+        hint = "Give that engine the draft model, and leave it out here"
+        raise RequestError(message, where="/draft_model", hint=hint)
+
+
+def _refuse_remote_options(*given: object) -> None:
+    """Raises RequestError if an option of remote engines is given for a file."""
+    if any(option is not None for option in given):
+        message = "tokenizer, api_key and engine_timeout are for an engine, the model is a file"
+        raise RequestError(message, hint="Leave them out, or give the address of an engine")
+
+
 def from_llama(
     llama: Any, *, chat_template: str | None = None, tool_format: str | Format | None = None
 ) -> Model:
@@ -176,7 +186,7 @@ def from_llama(
     from constrained.engine.llamacpp import borrow
 
     format = read_format(tool_format)
-    engine = borrow(llama)  # refuses what is no open model
+    engine = borrow(llama)  # raises ModelError if it is not an open model
     name = Path(llama.model_path).name
     return make_model(
         engine,
@@ -191,7 +201,7 @@ def from_llama(
 def _read_drafts(
     given: str | os.PathLike[str] | DraftOptions | None, *, draft: bool, deterministic: bool
 ) -> DraftOptions | None:
-    """How a draft model is asked; None: there is none."""
+    """Reads the options of a draft model; None: there is none."""
     if given is None:
         return None
     if deterministic or not draft:
@@ -206,7 +216,7 @@ def _read_drafts(
 def _load_draft_model(
     engine: "LlamaEngine", drafts: DraftOptions | None, options: LoadOptions
 ) -> "DraftModel | None":
-    """The draft model, with as many sequences as the engine, and as long ones."""
+    """Loads the draft model, with as many sequences as the engine, of the same length."""
     if drafts is None:
         return None
     from constrained.decode.drafts.draft_model import DraftModel
@@ -223,7 +233,7 @@ def _load_draft_model(
     except BaseException:
         small.close()
         raise
-    engine.memory_bytes += small.memory_bytes  # they live and go together
+    engine.memory_bytes += small.memory_bytes  # both models are closed together
     return made
 
 
