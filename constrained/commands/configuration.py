@@ -1,7 +1,7 @@
-"""Options from a configuration file, constrained.toml, and where the value of each comes from.
+"""Reads options from a configuration file, constrained.toml, and notes the source of each value.
 
-The parser of the command line says which options there are; nothing is described a second time.
-A value of the command line goes before one of the environment, that before one of the file.
+The options are those of the parser of the command line; they are not declared twice. The command
+line has precedence over the environment, and the environment over the file.
 """
 
 import argparse

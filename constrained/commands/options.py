@@ -1,7 +1,7 @@
 """Options that several commands share, in llama-server's spelling where it has them.
 
-Options of the model fall back on llama-server's LLAMA_ARG_* variables. Those are read when the
-command runs: a bad one does not keep a command from running that has no use for it.
+The defaults of model options are llama-server's LLAMA_ARG_* variables. They are read when the
+command runs, so a wrong one does not affect commands that do not use it.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def read_switch(text: str) -> bool | None:
 
 
 def read_flag(text: str) -> bool:
-    """As llama-server reads it: what it does not know is off."""
+    """Reads a flag as llama-server does: unknown words mean off."""
     return text in ("1", "on", "enabled", "true")
 
 

@@ -1,8 +1,8 @@
-"""Turns that go on with an assistant prefill: its text as tokens behind the prompt.
+"""Turns that continue an assistant prefill: adds its text as tokens after the prompt.
 
-The text is written as the format writes it: the reasoning in its block, which is closed where
-content follows. It is data: none of it becomes a marker, and text that would be read as anything
-else than it is, or that the grammar does not take, is refused.
+The text is written in the wire format: reasoning is in its block, which is closed if content
+follows. The prefill is data: none of it becomes a marker. A text that the parser would read as
+something else, or that the grammar does not allow, is refused.
 """
 
 import re

@@ -258,5 +258,5 @@ class CompiledTurn:
 
 
 def _measure_longest(texts: Iterable[str]) -> int:
-    """Bytes of the longest text; 0 if there is none."""
+    """Returns the length of the longest text in bytes; 0 if there is none."""
     return max(map(len, map(str.encode, texts)), default=0)

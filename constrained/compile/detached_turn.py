@@ -30,7 +30,7 @@ UNPACKED = 8
 
 @dataclass(frozen=True)
 class TurnConstraints:
-    """The constraints of a turn: large, and the same for many turns."""
+    """The tools and the grammar of a turn: they are large, and the same for many turns."""
 
     tools: tuple[Tool, ...]
     grammar: Grammar | None
@@ -46,7 +46,7 @@ class PackedConstraints:
 
 @dataclass(frozen=True, kw_only=True)
 class DetachedTurn:
-    """A `CompiledTurn` without the objects of its process; the fields are the same."""
+    """A `CompiledTurn` without the objects that only exist in its process; same fields."""
 
     prompt: ComposedPrompt
     format: Format

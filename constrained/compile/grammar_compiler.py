@@ -27,7 +27,7 @@ from grammars.turn import (
 
 _GRAMMAR, _REGEX = "/grammar", "/regex"
 MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
-LARGEST = 0.5  # the share of one grammar; when its lexer has learnt more, it is compiled anew
+LARGEST = 0.5  # the maximum share of one grammar; beyond that, it is compiled again
 
 
 class RefusedToolError(Exception):
@@ -139,7 +139,7 @@ class GrammarCompiler:
         return completer, self._find_matcher(completer.grammar.lark, pointer, scope).fork()
 
     def _find_matcher(self, lark: str, pointer: str, scope: str) -> Matcher:
-        """The matcher of a grammar, at its start: the one in the cache, or a new one."""
+        """Returns a matcher at the start of a grammar: a fork of the cached one, or a new one."""
         key = lark, pointer, scope
         matcher = self._matchers.find(key, None)
         if matcher is None:

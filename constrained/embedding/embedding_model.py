@@ -1,4 +1,4 @@
-"""A model that turns texts into vectors, near to each other where the texts mean the like."""
+"""Embedding models: they turn texts into vectors, which are close if the texts mean the same."""
 
 import os
 import threading

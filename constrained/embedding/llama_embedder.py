@@ -43,8 +43,8 @@ class Embedder:
         context_length: tokens that a text may have.
         dimensions: of a vector.
         vocabulary_size: how many tokens there are.
-        front: the tokens that the model wants in front of a text.
-        back: those that it wants behind it.
+        front: the tokens that the model needs before a text.
+        back: the tokens that the model needs after a text.
 
     Raises:
         ModelError: the file is missing, damaged or not supported, or makes no vectors of texts.
@@ -125,7 +125,7 @@ class Embedder:
         return self._tokenize(text.encode())
 
     def _find_frame(self) -> tuple[list[int], list[int]]:
-        """The tokens that the model wants in front of a text, and behind it."""
+        """Finds the tokens that the model needs before and after a text."""
         inner = self._tokenize(b"a")
         room: Any = (llama_cpp.llama_token * (len(inner) + 8))()
         count = llama_cpp.llama_tokenize(self._vocabulary, b"a", 1, room, len(room), True, False)

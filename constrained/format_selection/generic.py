@@ -1,8 +1,8 @@
-"""Tools for chat templates that know none, or only some of it: instructions, and calls and results
-as plain text.
+"""Adds tools to chat templates that do not support them, or not fully: instructions describe the
+tools, and calls and results of the history are written as plain text.
 
-The instructions teach one wire format, and `grammars.render` writes the example as well as the
-calls of the history: what is taught is what is enforced.
+The instructions teach one wire format. `grammars.render` writes their example and the calls of the
+history, so the prompt teaches what the grammar enforces.
 """
 
 import json
@@ -69,13 +69,13 @@ class Abilities:
 
 @dataclass(frozen=True)
 class Instructions:
-    """What a prompt says about tools.
+    """The text about tools in a prompt.
 
     Args:
-        text: what is said, with the places `{tools}` (one behind the other, a line each),
-            `{example}` (a call), `{several}` (how several calls are written) and `{results}` (how
-            results come back). Its first line is looked for in the prompt: some templates drop it.
-        write_tool: writes one tool, given as OpenAI has them.
+        text: has the places `{tools}` (a line for each), `{example}` (a call), `{several}` (how
+            several calls are written) and `{results}` (how results are written). The prompt is
+            searched for its first line, since some templates drop the instructions.
+        write_tool: takes a tool in OpenAI form; returns its text.
     """
 
     text: str = _TEXT
@@ -84,7 +84,7 @@ class Instructions:
     def write(
         self, tools: Sequence[Mapping[str, Any]], format: Format, *, writes_results: bool
     ) -> str:
-        """The instructions for these tools.
+        """Writes the instructions for these tools.
 
         Args:
             format: the wire format that is taught.
@@ -110,20 +110,20 @@ INSTRUCTIONS = Instructions()
 
 
 class GenericTemplate(ChatTemplate):
-    """A chat template that is not asked to write tools, calls or results, or not all of that.
+    """A chat template that writes tools, calls or results as plain text, for one that cannot.
 
-    The instructions go to the end of the system message, or to the head of the first user message
-    where the template has no system role (a system message goes there, too). Calls become text of
-    their message, and the results that follow a message become one user message.
+    The instructions are added to the end of the system message. If the template has no system role,
+    they and the system message are put before the first user message. Calls become text of their
+    message, and the results after a message become one user message.
 
-    Where the format has no reasoning block, thoughts of the history are left out: a template that
-    writes them in its own way would teach the model a form that is read as content.
+    If the format has no reasoning block, reasoning of the history is left out: the template would
+    write it in a form that the parser reads as content.
 
     Args:
-        template: what writes the conversation.
+        template: writes the conversation.
         format: the wire format that is taught.
-        abilities: what the template is asked to write nevertheless.
-        instructions: what the prompt says about tools.
+        abilities: what the template itself can write.
+        instructions: the text about tools.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class GenericTemplate(ChatTemplate):
         elif instructions:
             plain = _put_into_system_message(plain, instructions)
         text = super().render(plain, None, add_generation_prompt=add_generation_prompt, **kwargs)
-        # Some templates write the first system message alone, or none behind a user message.
+        # Some templates write only the first system message, or none after a user message.
         if instructions and instructions.splitlines()[0] not in text:
             hint = "Leave out system messages behind the first, or use another template"
             raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
@@ -202,7 +202,7 @@ def write_example(format: Format, count: int = 1) -> str:
 
 
 def describe_several(format: Format) -> str:
-    """The instruction about several calls, and about text in front of a call."""
+    """Returns the instruction about several calls, and about text before a call."""
     if not format.single and (format.opening or format.closing or format.between.strip()):
         return f"{_SEVERAL}in this form:\n{write_example(format, 2)}\n"
     instruction = f"{_SEVERAL}one after the other."
@@ -218,7 +218,7 @@ def _leave_out_thought(message: Message) -> Message:
 
 
 def _write_calls(messages: Sequence[Message], format: Format) -> list[Message]:
-    """Calls become text behind the content of their message.
+    """Writes calls as text after the content of their message.
 
     Raises:
         TemplateError: the format cannot write a call.
@@ -256,7 +256,7 @@ def _write_calls_of(message: Message, format: Format, state: State, *, where: st
 def _read_call(call: Any, format: Format, where: str) -> ToolCall:
     match call:
         case {"function": {"name": str(name), "arguments": arguments}}:
-            # Arguments that are no object, as a model in trouble writes them, are kept as well.
+            # Arguments that are not an object, which a model may write by mistake, are kept, too.
             return ToolCall(name, arguments, id=_read_id(call.get("id"), name, format))
         case _:
             hint = 'A call is {"id": ..., "type": "function", "function": {"name", "arguments"}}'
@@ -350,7 +350,7 @@ def _put_into_user_message(messages: list[Message], instructions: str) -> list[M
 
 
 def _prepend(text: str, content: Any) -> Any:
-    """Text in front of content, which may consist of parts."""
+    """Puts text before content, which may consist of parts."""
     if isinstance(content, str):
         return f"{text}\n{content}" if content else text
     return [{"type": "text", "text": f"{text}\n"}, *content]

@@ -57,11 +57,11 @@ class CallForm(StrEnum):
 
 @dataclass(frozen=True)
 class MessageForm:
-    """How a template wants calls and results.
+    """The form in which a template expects calls and results.
 
     Args:
-        call_form: where it reads a call.
-        word: the field, or the role.
+        call_form: where it expects a call.
+        word: the name of the field, or of the role.
         arguments_as_text: arguments in a field are JSON text.
         result_role: the role of results.
     """
@@ -95,8 +95,8 @@ class MessageForm:
                 yield message
 
     def _write_calls(self, message: Message, calls: Sequence[Message]) -> Iterator[Message]:
-        """The messages for one with calls. Only lists of calls stand beside content; the rest of
-        the message, such as its reasoning, goes with its first part."""
+        """Yields the messages for one with calls. Only lists of calls can be in a message with
+        content; the rest of the message, such as its reasoning, is in the first one."""
         rest = {key: value for key, value in message.items() if key != "tool_calls"}
         if self.call_form is CallForm.CALLS:
             yield {**rest, self.word: [self._spell(call) for call in calls]}
@@ -181,7 +181,7 @@ def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:
 
 
 def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageForm | None:
-    """The form, if the template writes its calls where the model goes on behind the prompt."""
+    """Returns the form if the template writes its calls where the model's turn begins."""
     messages = [_USER, _ASKED]
     text = _write_json(_ARGUMENTS)
     # Text stands in the prompt as it is: a template that writes it as a JSON string wants objects.

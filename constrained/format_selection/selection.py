@@ -1,8 +1,8 @@
-"""Selection of a model's wire format: the one that its chat template teaches, the one that the user
+"""Selects the wire format of a model: the one that its chat template teaches, the one that the user
 chooses, or the generic one.
 
-What is taught is what is enforced. Where the template does not teach the format, or does not
-describe the tools, the prompt does so with instructions; see `generic`.
+The prompt always teaches the format that the grammar enforces: if the template does not teach it,
+or does not describe the tools, instructions are added; see `generic`.
 """
 
 import os
@@ -101,11 +101,11 @@ def select_format(
 
 
 def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat:
-    """The selection for a model whose generation ends with one of these tokens.
+    """Adapts the selection to the tokens that end the generation of the model.
 
-    A template may write such a token between two calls, each of which is a message of its own. The
-    model ends its turn there, so it makes one call in a turn. Likewise between content and a call:
-    behind content that the model ends so, there is no call.
+    A template may write such a token between two calls, each in a message of its own. Since the
+    model ends its turn there, a turn has only one call. If the template writes such a token between
+    content and a call, a turn with content has no call.
     """
     format, notice = selected.format, selected.notice
     for end in ends:

@@ -1,2 +1,3 @@
-"""What GGUF files say of themselves, read without llama.cpp, which ends the process on some damaged
-files. `contents.py` first; `reader.py` reads the bytes, `metadata_limits.py` checks the numbers."""
+"""Reads the metadata of GGUF files without llama.cpp, which crashes on some damaged files.
+
+Start with `contents`; `reader` reads the bytes, `metadata_limits` checks the numbers."""

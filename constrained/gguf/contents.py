@@ -1,6 +1,6 @@
-"""All that a GGUF file says of itself.
+"""The metadata and the list of tensors of a GGUF file.
 
-Source of the sizes of types: ggml-common.h of ggml.
+The sizes of types are those of ggml-common.h.
 """
 
 import glob
@@ -73,14 +73,14 @@ def count_bytes(tensor: TensorInfo) -> int | None:
 
 @dataclass(frozen=True)
 class GgufContents:
-    """What a GGUF file says.
+    """The contents of a GGUF file, without the weights.
 
     Args:
-        metadata: by key; lists that were not asked for are None.
-        tensors: those of this file; a split model has others elsewhere.
-        data: the offset at which the tensors begin; of a model of several parts, 0.
-        size: bytes of the file.
-        damage: why nothing more could be read; "" if all was.
+        metadata: by key; lists that were not requested are None.
+        tensors: of this file; the other files of a split model have others.
+        data: the offset at which the weights begin; 0 for several files together.
+        size: of the file, in bytes.
+        damage: why the rest could not be read; "" if everything was read.
     """
 
     metadata: Mapping[str, Value]

@@ -11,7 +11,7 @@ from constrained.errors import ModelError
 from constrained.gguf.contents import GgufContents, read_contents
 
 _HINT = "The file is damaged: download it again"
-# What is behind the architecture: the least and the most that llama.cpp can work with.
+# Keys after the prefix of the architecture, with the minimum and maximum that llama.cpp supports.
 _COUNTS = {
     "block_count": (1, 512),
     "context_length": (1, 2**31 - 1),
@@ -33,7 +33,7 @@ def check_metadata(path: Path) -> None:
     """Reads the metadata of a GGUF file and checks those that llama.cpp does not.
 
     Raises:
-        ModelError: they cannot be read, or one of them makes no sense; names it.
+        ModelError: they cannot be read, or one of them is not valid; the message names it.
     """
     for key, problem in _find_problems(read_sound_contents(path)):
         raise ModelError(f"{path} cannot be loaded: its {key} is {problem}", hint=_HINT)

@@ -38,7 +38,7 @@ _VERSIONS = (2, 3)
 
 
 class DamagedFile(Exception):  # noqa: N818  a state of the file, which is told and no failure here
-    """The file breaks off, or says what cannot be."""
+    """The file breaks off, or a value in it is impossible."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class GgufReader:
         """Reads up to the weights.
 
         Raises:
-            DamagedFile: it breaks off, or says what cannot be.
+            DamagedFile: the file breaks off, or a value in it is impossible.
         """
         version = self._read_count(_UINT32)
         if version not in _VERSIONS:

@@ -1,4 +1,4 @@
-"""A connection to one MCP server: opened, used, opened once more where the server has ended."""
+"""A connection to one MCP server, which is opened again if the server has ended."""
 
 import asyncio
 import logging

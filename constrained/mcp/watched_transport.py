@@ -1,4 +1,4 @@
-"""A transport whose end is noticed when it comes, not when the next request fails."""
+"""A transport that reports its end at once, not only when the next request fails."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

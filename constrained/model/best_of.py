@@ -1,12 +1,11 @@
-"""Best of n: a turn is branched where names and listed values of its calls part.
+"""Best of n: generates several turns that differ in names and listed values of calls.
 
-A model that is asked for the likeliest token each time need not find the likeliest call: `get_` may
-be likelier than `find_`, and each tool that begins with `get_` less likely than `find_user`. So the
-turn is written once; then its likeliest branches go on from there, all in one batch: each begins
-with the tokens of the turn up to a choice, and with another token there. Free texts and numbers are
-no such choices: there, another token is seldom another meaning. The turn with the largest legal
-likelihood is the reply: the product of the probabilities, among what the mask allowed, of its
-tokens in names and listed values.
+Taking the most likely token each time need not find the most likely call: `get_` may be likelier
+than `find_`, but each tool that begins with `get_` less likely than `find_user`. So a turn is
+generated first. Then its likeliest branches are generated in one batch: each has the tokens of the
+turn up to a choice, and another token there. Free texts and numbers are not branched, since another
+token there seldom means something else. The reply is the turn with the highest likelihood: the
+product of the probabilities, among the allowed tokens, of its tokens in names and listed values.
 """
 
 import math
@@ -41,7 +40,7 @@ _BLANKS = b" \t\r\n"
 
 
 class Launch(Protocol):
-    """Generates a turn; the sink takes its events as they come."""
+    """A function that generates a turn, and passes its events to the sink."""
 
     def __call__(
         self, turn: CompiledTurn, sink: Sink, *, options: CallOptions
@@ -137,9 +136,10 @@ def generate_best(
 
 
 def choose_best(replies: Sequence[Reply], turn: CompiledTurn) -> tuple[int, Reply]:
-    """The likeliest of several replies, and its number; the first of those that are equally likely.
+    """Chooses the likeliest of several replies; of equal ones, the first.
 
-    Its usage counts the tokens of all.
+    Returns:
+        Its number, and the reply, whose usage counts the tokens of all.
     """
     scored = [(score(reply, turn), number) for number, reply in enumerate(replies)]
     whole = [pair for pair in scored if not _is_cut(replies[pair[1]])]
@@ -215,7 +215,7 @@ def _find_choices(
 
 
 def _find_rivals(tokens: Sequence[TracedToken], index: int) -> Iterator[Alternative]:
-    """The tokens that could have been drawn, and spell something else than what is there."""
+    """Yields the tokens that could have been drawn, and do not spell the text of the turn."""
     written = b""
     for token in tokens[index:]:
         written += token.text.translate(None, _BLANKS)

@@ -265,9 +265,8 @@ class GeneratedTextOptions(Options, total=False):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of decoding a turn, its timeout in seconds from when the call is made, who asks,
-    whether they are in no hurry, how many turns the best one is chosen of, and what is done about
-    calls that the model is not sure of (see `CompiledTurnOptions`)."""
+    """The options of a call: those of decoding, its timeout in seconds, the client, whether it is a
+    background request, and the options by which a turn is chosen (see `CompiledTurnOptions`)."""
 
     decode: DecodeOptions
     timeout: float | None = None
@@ -380,7 +379,7 @@ def read_call(
     answer = read_response_format(given.pop("response_format", None))
     if target:
         answer = target.answer
-    # Copies: the request may wait in the queue while its owner goes on.
+    # Copies: the caller may change them while the request waits in the queue.
     for name in ("breakpoints", "hidden_tools"):
         if name in given:
             given[name] = copy_json(given[name])
@@ -389,10 +388,10 @@ def read_call(
 
 
 def check_best_of(count: Any) -> int:
-    """The value of `best_of`.
+    """Checks a value of `best_of`, and returns it.
 
     Raises:
-        RequestError: it is no number from 1 to `MAX_BRANCHES`.
+        RequestError: it is not a number from 1 to `MAX_BRANCHES`.
     """
     if type(count) is not int or not 1 <= count <= MAX_BRANCHES:
         message = f"best_of is {count!r}, must be from 1 to {MAX_BRANCHES}"
@@ -401,7 +400,7 @@ def check_best_of(count: Any) -> int:
 
 
 def read_value(target: Target, reply: Reply, job: Job) -> Any:
-    """The value that was asked for: what was generated, behind the assistant prefill.
+    """Reads the value of a reply; its text is the assistant prefill and the generated text.
 
     Raises:
         ReplyError: the tokens ran out, a stop text has cut it, or it does not fit.

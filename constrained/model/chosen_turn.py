@@ -19,10 +19,10 @@ from constrained.schedule.worker import Sink, resolve, then
 
 
 def check_choice(options: CallOptions, engine: object) -> None:
-    """Refuses options of a choice that it cannot be made with.
+    """Checks the options by which a turn is chosen.
 
     Raises:
-        RequestError: log probabilities beside `best_of`, and either of a remote engine.
+        RequestError: `best_of` is combined with log probabilities, or the engine is remote.
     """
     where = None
     if options.min_confidence is not None:
@@ -40,7 +40,7 @@ def check_choice(options: CallOptions, engine: object) -> None:
 def generate_chosen(
     launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
 ) -> Future[Reply]:
-    """Generates a turn, and those that the options ask for beside it or in its place.
+    """Generates a turn, and further ones if the options ask for a choice.
 
     Args:
         launch: generates one turn.

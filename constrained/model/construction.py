@@ -22,7 +22,7 @@ _NO_TEMPLATE = (
 
 
 def read_format(given: str | Format | None) -> Format | None:
-    """The format of that name or file; None: none was given."""
+    """Reads a format by its name or file; None: none was given."""
     if given is None:
         return None
     return read_tool_format(given)
@@ -38,16 +38,16 @@ def make_model(
     format: Format | None,
     build: Callable[..., Model] = Model,
 ) -> Model:
-    """The model of an engine, which is closed if this fails.
+    """Makes the model of an engine; closes the engine if that fails.
 
     Args:
-        engine: that runs it.
-        header: of its file.
+        engine: runs the model.
+        header: of the model file.
         name: of the model.
         notices: of the engine.
-        chat_template: in place of those of the file.
-        format: of calls, in place of the one that the template teaches.
-        build: makes it.
+        chat_template: replaces those of the file; None: those of the file.
+        format: the wire format of calls; None: the one that the template teaches.
+        build: the function that makes the model.
     """
     try:
         sources = _find_templates(header.chat_templates, chosen=chat_template)

@@ -1,4 +1,4 @@
-"""Events of a turn that wait until it is known that the turn is the reply."""
+"""Holds back the events of a turn until it is decided whether the turn becomes the reply."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from constrained.schedule.worker import Sink
 
 
 class HeldEvents:
-    """The events of a turn of which nobody knows yet whether it is the reply.
+    """Holds back the events of a turn.
 
     Args:
-        sink: gets them when they are released; progress at once, as it says nothing of the turn.
+        sink: gets the events when they are released, but progress at once.
     """
 
     def __init__(self, sink: Sink):

@@ -1,4 +1,4 @@
-"""A model ready for calls: a GGUF file, its chat template, and what they say about tool calls."""
+"""The public class of a loaded model, with the methods to call it."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def _ignore(events: Sequence[StreamEvent]) -> None:
-    """The sink of a caller who wants the reply alone."""
+    """The sink of a caller who only needs the reply."""
 
 
 class Model(TurnModel):

@@ -1,8 +1,8 @@
-"""A model's own figures on this machine: speed of prompts and of generation, plain and under a
-grammar, masks, time to the first token. llama-bench names the same tests in the same words.
+"""Measures the speed of a model on this machine: prompts, generation with and without a grammar,
+masks, and the time to the first token. The tests have llama-bench's names.
 
-A test has a share of the time; what would take longer is made smaller, and its name says so (pp128
-in place of pp512).
+Each test has a share of the time. A test that would take longer is made smaller, and its name says
+so (pp128 in place of pp512).
 """
 
 import random
@@ -55,7 +55,7 @@ MAX_CALL = 1024  # tokens
 
 
 def make_long_call(days: int) -> dict[str, Any]:
-    """A tool whose call has so many rows."""
+    """Makes a tool whose calls have a list of this many objects."""
     rows = {"type": "array", "minItems": days, "maxItems": days, "items": DAY}
     parameters = {"type": "object", "properties": {"days": rows}, "required": ["days"]}
     return {"name": "plan_trip", "description": "Plan a trip", "parameters": parameters}
@@ -80,7 +80,7 @@ class SpeedOptions:
 
 @dataclass(frozen=True)
 class Figure:
-    """What a test has measured.
+    """The result of a test.
 
     Attributes:
         test: its name.
@@ -178,7 +178,7 @@ class _Tests:
         return sum(reply.usage.completion_tokens for reply in replies) / seconds
 
     def _generate(self, prompt: int, generated: int, count: int = 1) -> list[Reply]:
-        """Texts behind prompts of random tokens, which nothing is known of."""
+        """Generates texts after prompts of random tokens, which are not in the cache."""
         turns: list[CompiledTurn] = []
         for _ in range(count):
             tokens = self._random.choices(self._ordinary, k=prompt)
@@ -262,7 +262,7 @@ class _Tests:
         yield Figure(LAST, "ms", tuple(known), detail)
 
     def _time_first_token(self, text: str) -> float:
-        """Milliseconds until the first token of the reply is there."""
+        """Measures the time to the first token of a reply, in milliseconds."""
         began = time.perf_counter()
         turn = self._model.compile(self._make_job(text, SHORT_CALL))
         stream = self._model.stream_turn(turn, max_tokens=MAX_CALL, sampling=GREEDY, progress=True)

@@ -343,7 +343,7 @@ class TurnModel:
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Generation]:
-        """Starts the decoding of a turn; what comes of it is no reply yet.
+        """Starts to decode a turn; `make_reply` makes the reply of its result.
 
         Args:
             turn: compiled for this model.

@@ -21,7 +21,8 @@ from grammars.schema.nodes import Unfit
 from grammars.turn import CallConfidence, ToolCall
 
 UNRECORDED = ("approve", "on_interrupted", "hidden_tools", "search_tools")
-"""Options that are given anew where a run is resumed, or noted with the tools."""
+"""Options that are not recorded: they are given again when a run is resumed, or are recorded with
+the tools."""
 _VALUES = {"sampling": Sampling, "budget": Budget, "isolate": Isolation}
 
 
@@ -78,7 +79,7 @@ def _read_value(kind: type, written: Mapping[str, Any]) -> Any:
 
 
 def write_tools(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    """The tools as JSON: what the model is shown, and whether there is a function."""
+    """Writes tools as JSON: what the model reads, and whether they have a function."""
     read = [as_tool(tool) for tool in tools]
     written: list[dict[str, Any]] = []
     for tool, shown in zip(read, as_openai(read), strict=True):

@@ -1,7 +1,7 @@
-"""A run gone through once more without a model: replies, verdicts and results are those recorded.
+"""Replays a recorded run without a model, with the recorded replies, verdicts and results.
 
-What differs is told: a call that its tool would not take any more, a result that a read-only tool
-does not give any more, and where the run would go another way.
+It reports differences: calls that their tools would refuse now, other results of read-only tools,
+and the place where the run would continue differently.
 """
 
 from collections.abc import Coroutine, Mapping, Sequence
