@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from constrained.model.loading import from_llama, load
     from constrained.model.model import Model
     from constrained.reply import Reply
-    from constrained.schedule.worker import AsyncStream, Stream
+    from constrained.schedule.streams import AsyncStream, Stream
     from constrained.tools.functions import FunctionTool, tool
     from constrained.tools.reports import ToolReport, report_tools
     from constrained.tools.search import ToolSearch
@@ -80,7 +80,7 @@ _NAMES = {
     "constrained.model.loading": ("from_llama", "load"),
     "constrained.model.model": ("Model",),
     "constrained.reply": ("Reply",),
-    "constrained.schedule.worker": ("AsyncStream", "Stream"),
+    "constrained.schedule.streams": ("AsyncStream", "Stream"),
     "constrained.tools.functions": ("FunctionTool", "tool"),
     "constrained.isolation.isolated_call": ("Isolation",),
     "constrained.tools.reports": ("ToolReport", "report_tools"),

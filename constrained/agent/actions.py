@@ -17,7 +17,7 @@ from constrained.agent.outcome import CallResult, Outcome, fail
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import RequestError
 from constrained.reply import Reply
-from constrained.schedule.worker import AsyncStream, Stream
+from constrained.schedule.streams import AsyncStream, Stream
 from constrained.tools.execution import acall_function, call_function, format_result, is_async
 from constrained.tools.functions import find_tool
 from grammars.turn import ToolCall

@@ -21,7 +21,7 @@ from constrained.errors import ReplyError
 from constrained.model.call_options import TRACED, CallOptions
 from constrained.model.held_events import HeldEvents
 from constrained.reply import Candidate, Reply, add_trace
-from constrained.schedule.worker import Sink, resolve, when_all
+from constrained.schedule.streams import Sink, resolve, when_all
 from constrained.trace.places import TokenPlace, TracedPart
 from grammars.schema.nodes import (
     AnyValue,

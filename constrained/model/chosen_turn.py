@@ -15,7 +15,7 @@ from constrained.model.call_options import TRACED, CallOptions
 from constrained.model.held_events import HeldEvents
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Reply
-from constrained.schedule.worker import Sink, resolve, then
+from constrained.schedule.streams import Sink, resolve, then
 
 
 def check_choice(options: CallOptions, engine: object) -> None:

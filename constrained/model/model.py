@@ -26,7 +26,7 @@ from constrained.model.call_options import (
 from constrained.model.turn_model import TurnModel
 from constrained.reply import Reply, TurnCallIds
 from constrained.runs.recorded_run import ModelIdentity, begin, go_on
-from constrained.schedule.worker import (
+from constrained.schedule.streams import (
     AsyncStream,
     Sink,
     Stream,

@@ -30,7 +30,7 @@ from constrained.prompt.turn_cache import MAX_TOKENS
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Reply, has_own_ids, make_reply
 from constrained.schedule.scheduler import STEP
-from constrained.schedule.worker import (
+from constrained.schedule.streams import (
     AsyncStream,
     Sink,
     Start,

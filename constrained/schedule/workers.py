@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from constrained.errors import BusyError, ModelError
-from constrained.schedule.worker import resolve
+from constrained.schedule.streams import resolve
 from grammars.steps import stop_when
 
 T = TypeVar("T")

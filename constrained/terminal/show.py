@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from constrained.decode.filters.events import StreamEvent
     from constrained.reply import Reply
-    from constrained.schedule.worker import Stream
+    from constrained.schedule.streams import Stream
 
 LONG_PROMPT = 512  # tokens that are not in the KV cache
 

@@ -12,7 +12,7 @@ from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.request import Generation
 from constrained.model.call_options import CallOptions
 from constrained.model.model import Model
-from constrained.schedule.worker import AsyncStream
+from constrained.schedule.streams import AsyncStream
 from grammars.errors import Error
 from server.cluster.prefix_chain import BLOCK, thin_out
 from server.cluster.prefix_index import STRIDE

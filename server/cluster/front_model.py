@@ -21,7 +21,7 @@ from constrained.metrics import Amount, Metrics
 from constrained.model.call_options import CallOptions
 from constrained.model.construction import make_model, read_format
 from constrained.model.model import Model
-from constrained.schedule.worker import Sink, Wanted
+from constrained.schedule.streams import Sink, Wanted
 from grammars.wire.format import Format
 from server.cluster.header_engine import HeaderEngine
 from server.cluster.prefix_chain import chain_prefixes

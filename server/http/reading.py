@@ -15,7 +15,7 @@ from fastapi import Request
 from pydantic import BaseModel
 
 from constrained.deadline import set_deadline
-from constrained.schedule.worker import Wanted, arun, check_demand
+from constrained.schedule.streams import Wanted, arun, check_demand
 from constrained.schedule.workers import Order
 from server.caller import as_caller, find_owner
 from server.http.body import read_object, receive_body, validate_fields

@@ -13,7 +13,7 @@ from constrained.deadline import Deadline, set_deadline
 from constrained.embedding.embedding_model import MAX_BATCH_TEXTS, EmbeddingModel
 from constrained.engine.model_facts import NO_FACTS, ModelFacts, read_facts
 from constrained.errors import Error, RequestError
-from constrained.schedule.worker import Wanted, arun, check_demand
+from constrained.schedule.streams import Wanted, arun, check_demand
 from constrained.schedule.workers import Order, Workers
 from server.caller import find_owner
 from server.errors import RETRY_AFTER, HttpError

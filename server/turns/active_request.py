@@ -16,7 +16,7 @@ from constrained.decode.filters.events import StreamEvent
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import AbandonedError
 from constrained.reply import Reply, Usage
-from constrained.schedule.worker import AsyncStream
+from constrained.schedule.streams import AsyncStream
 from constrained.trace.turn_trace import FAILED, TurnTrace, describe_turn
 from server.caller import find_key, find_owner, find_request_id, is_background
 from server.errors import as_http_error

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from constrained.schedule.worker import _Outbox
+from constrained.schedule.streams import _Outbox
 
 
 class Loop:
