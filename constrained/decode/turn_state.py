@@ -117,7 +117,7 @@ class TurnState:
         self.finish: Finish | None = None
         self._unwritten = deque[_TakenToken]()
         self.discarded = 0
-        self._told = 0  # tokens that the progress was told of
+        self._reported = 0  # the number of tokens that the progress events have reported
         self.ended_at: int | None = None
         self.trace = None if request.options.trace is None else TokenTrace(self.vocabulary, clock)
         self._recall()
@@ -186,7 +186,7 @@ class TurnState:
         if origin.is_new:
             self.send(events)
         else:
-            self._told = len(self.tokens)
+            self._reported = len(self.tokens)
         return taken.token
 
     def _trace(self, taken: _TakenToken) -> None:
@@ -221,15 +221,15 @@ class TurnState:
 
     def _measure_progress(self) -> ProgressMade:
         size = len(self.input.prompt)
-        told, self._told = self._told, len(self.tokens)
+        reported, self._reported = self._reported, len(self.tokens)
         return ProgressMade(
             prompt_tokens=size,
             cached_tokens=self.input.cached,
             read_tokens=size - self.input.unread,
             completion_tokens=self.generated,
             timings=self.stopwatch.read(),
-            tokens=tuple(self.tokens[told:]),
-            position=told,
+            tokens=tuple(self.tokens[reported:]),
+            position=reported,
         )
 
     def close(self, *, is_whole: bool) -> None:
@@ -269,7 +269,7 @@ class TurnState:
         """Replaces the transcript by one of the first tokens."""
         self.drop_unwritten()
         self.transcript = head
-        self._told = min(self._told, len(head.tokens))
+        self._reported = min(self._reported, len(head.tokens))
         if self.trace is not None:
             self.trace.rewind(len(head.tokens))
 
