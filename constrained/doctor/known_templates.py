@@ -1,7 +1,7 @@
-"""Chat templates that are known, by their hashes: those that llama.cpp keeps for its own tests.
+"""Known chat templates, by their hashes: those in the tests of llama.cpp.
 
-The table has no text of theirs: a digest of each tag, and of each text between tags. That is enough
-to find the nearest one, and to tell which tags of a template it does not have.
+The table has no text of the templates, but a hash of each tag and of each text between tags. That
+is enough to find the nearest known template, and the tags by which a template differs from it.
 """
 
 import base64

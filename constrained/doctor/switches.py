@@ -32,14 +32,15 @@ _LINE = 80  # characters of a line that are shown
 
 @dataclass(frozen=True)
 class Setting:
-    """A variable with a value that changes a prompt.
+    """A template variable with a value that changes the prompt.
 
     Args:
-        name, value: of the variable.
-        prompt: the generation prompt with it.
-        start: where the turn begins; None: the template fails.
-        changes_prompt: it changes the generation prompt.
-        changes_history: it changes what stands in front of that.
+        name: of the variable.
+        value: of the variable.
+        prompt: the generation prompt with this value.
+        start: the state in which the turn begins; None: the template fails.
+        changes_prompt: the value changes the generation prompt.
+        changes_history: the value changes the text before the generation prompt.
     """
 
     name: str
@@ -74,14 +75,14 @@ class EffortVariable:
 
 @dataclass(frozen=True)
 class Switches:
-    """What the variables of a template change.
+    """The effects of the variables of a template.
 
     Args:
-        default: where a turn begins if none is set.
-        prompt: the generation prompt if none is set.
-        settings: those that change something.
-        without_effect: variables that the template reads, of which no value changed anything.
-        effort: what takes an effort; None: nothing does.
+        default: the state in which a turn begins if no variable is set.
+        prompt: the generation prompt if no variable is set.
+        settings: the values that change something.
+        without_effect: variables that the template reads, but whose values changed nothing.
+        effort: the variable for the reasoning effort; None: there is none.
     """
 
     default: State

@@ -1,7 +1,7 @@
-"""The models of the Hugging Face Hub that are on this machine: which there are, and removing one.
+"""Lists and removes models of the Hugging Face Hub in the cache of this machine.
 
-They lie in the cache that huggingface_hub shares with all other programs. A repository has versions
-(snapshots) of links to blobs; a file that did not change is the same blob in several of them.
+The cache is that of huggingface_hub, which other programs share. A repository has versions
+(snapshots) with links to blobs; if a file did not change, several versions link to the same blob.
 """
 
 import shutil

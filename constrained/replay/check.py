@@ -107,10 +107,10 @@ def build_row_grammar(row: Mapping[str, Any], context: ReplayContext) -> RowGram
 
 
 def read_text(row: Mapping[str, Any]) -> str:
-    """What the model wrote.
+    """Returns the text that the model wrote.
 
     Raises:
-        RequestError: there is no such text, or it cannot be written.
+        RequestError: the row has no text, or it has a lone surrogate.
     """
     text = row.get("text")
     if not isinstance(text, str):
@@ -212,7 +212,7 @@ def _compile(tokenizer: Tokenizer, grammar: str) -> Matcher:
 
 
 def _refuse(row: Any, error: Error) -> dict[str, Any]:
-    """The answer for a row that cannot be checked; its text stands there unread."""
+    """Makes the answer for a row that cannot be checked; its text is the content."""
     if not isinstance(row, Mapping):
         return _answer({}, Turn(), error)
     text = row.get("text")
@@ -261,7 +261,7 @@ def _find_first_error(turn: Turn) -> str | None:
 
 
 def read_rows(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any] | Error]:
-    """Reads JSON Lines, without blank ones; an error for each that is no JSON object."""
+    """Reads JSON Lines, without blank lines; yields an error for a line that is no JSON object."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -26,14 +26,14 @@ from grammars.turn import ToolCall
 
 @dataclass(frozen=True)
 class ModelIdentity:
-    """The model of a run, as far as its record has to know it.
+    """What the record of a run has about its model.
 
     Args:
         name: of the chat template.
-        template: its source.
+        template: the source of the chat template.
         tokens: the texts of `bos_token` and `eos_token`.
         format: the name of the wire format.
-        sampling: how tokens are drawn where a request does not say.
+        sampling: the default sampling of requests.
     """
 
     name: str
@@ -139,7 +139,7 @@ def decide_later(call: ToolCall) -> Approval:
 
 @dataclass(frozen=True)
 class WaitingCall:
-    """A call that waits for approval, and where it stands."""
+    """A call that waits for approval, and its place in the run."""
 
     place: CallPlace
 
@@ -167,16 +167,16 @@ def list_waiting(store: RunStore, run: RecordedRun) -> list[WaitingCall]:
 def decide(
     store: RunStore, run: RecordedRun, verdict: bool | str, *, number: int | None = None
 ) -> list[ToolCall]:
-    """Decides about calls that wait; the run goes on when it is resumed.
+    """Decides about waiting calls. The run continues when it is resumed.
 
     Args:
         store: has the run.
-        run: that waits.
-        verdict: True, or what the model is told.
-        number: of the call in its turn, from 0; None: all that wait.
+        run: the run with the calls.
+        verdict: True: approved; otherwise the reason that the model reads.
+        number: of the call in its turn, from 0; None: all waiting calls.
 
     Returns:
-        the calls that are decided.
+        The calls that are decided now.
 
     Raises:
         RequestError: there are none.
@@ -194,8 +194,8 @@ def decide(
 
 
 def fork(store: RunStore, run: RecordedRun, turns: int) -> str:
-    """A new run that goes on otherwise behind the first turns of another one, with another seed;
-    returns its id."""
+    """Creates a run that begins with the first turns of another one, and continues with another
+    seed; returns its id."""
     options = read_options(run.request["options"])
     sampling = draw_seed(replace(options["sampling"], seed=None))
     request = {**run.request, "options": write_options({**options, "sampling": sampling})}

@@ -1,7 +1,6 @@
-"""The tools of a recorded run: noted as it begins and where they change, given again where it is
-resumed.
+"""The tools of a recorded run. The record has them as JSON, from the start and after each change.
 
-The record has them as JSON; functions are given anew.
+Functions are not recorded: they are given again when the run is resumed.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -41,7 +40,7 @@ class ToolRoles:
         return options
 
     def list_hidden(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """The tools that may be called behind these messages and are not in the prompt."""
+        """Returns the tools that may be called after these messages but are not in the prompt."""
         found: list[Any] = []
         if self.search is not None:
             found = self.search.list_found(messages)
@@ -79,8 +78,8 @@ def write_run_tools(tools: RunTools, options: Mapping[str, Any]) -> dict[str, An
 def find_entries(
     run: RecordedRun, events: Sequence[RecordedEvent], turn: int | None = None
 ) -> Sequence[Mapping[str, Any]]:
-    """The tools in the prompt of a turn, as `write_tools` has written them, without the one that
-    searches; None: those of the last turn."""
+    """Returns the recorded tools in the prompt of a turn, without the one that searches. If `turn`
+    is None, those of the last turn."""
     entries: Sequence[Mapping[str, Any]] = run.request["tools"]
     for event in events:
         if event.kind is EventKind.TOOLS and (turn is None or event.turn <= turn):
@@ -177,7 +176,7 @@ def assign_tools(
 
 
 def _without(given: Callable[[], Sequence[Any]], names: Collection[str]) -> RunTools:
-    """A function that lists what another one lists, but for tools of these names."""
+    """Wraps a function that lists tools: leaves out tools with these names."""
     if not names:
         return given
 
@@ -188,10 +187,10 @@ def _without(given: Callable[[], Sequence[Any]], names: Collection[str]) -> RunT
 
 
 def check_rank(run: RecordedRun, search: ToolSearch | Sequence[Any] | None) -> None:
-    """Refuses to go on with a search whose function is not there.
+    """Checks that the function of a tool search is given again.
 
     Raises:
-        RequestError: the run searched with `rank`, which is not given.
+        RequestError: the recorded run searched with `rank`, but none is given.
     """
     recorded = run.request.get("search")
     if recorded is None or not recorded["has_rank"]:
@@ -215,12 +214,12 @@ def _search_as_recorded(recorded: Mapping[str, Any], tools: Sequence[Any]) -> To
 
 
 def _find_nothing(query: str) -> Sequence[str]:
-    """Stands for a function of the user, where the results of the searches are in the record."""
+    """Replaces the user's function `rank` in a replay: the results of searches are recorded."""
     return ()
 
 
 def check_tools(entries: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> None:
-    """Refuses tools that are not those of a run.
+    """Checks that all tools of a run are given again.
 
     Args:
         entries: those of the run, as `write_tools` has written them.

@@ -1,4 +1,4 @@
-"""In which format does the model write calls, and what of them cannot be read back?"""
+"""Checks in which format the model writes calls, and which values cannot be read back."""
 
 from collections.abc import Iterator
 from functools import cache
