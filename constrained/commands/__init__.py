@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Command:
-    """A command. Modules of commands import what takes long only where they run.
+    """A command. Its module imports slow modules only when the command runs.
 
     Args:
-        name: what it is called.
+        name: of the command.
         summary: what it does, in a few words.
-        module: the module with `add`, which declares its options for a parser.
+        module: the name of the module whose `add` declares the options of the command.
     """
 
     name: str

@@ -102,7 +102,7 @@ def _print(model: "Model", figures: "list[Figure]", options: argparse.Namespace)
 
 
 def _write_value(figure: "Figure") -> str:
-    """Three digits that tell something."""
+    """Writes a value with three significant digits."""
     if figure.value >= 100:
         return f"{figure.value:,.0f}"
     if figure.value >= 1:

@@ -102,7 +102,7 @@ class AnsweredCall:
         self._traces = trace.TraceSaver(options.trace)
 
     def generate(self, job: "Job") -> "Reply":
-        """A turn; it is printed here if it is to be seen as it is generated."""
+        """Generates a turn; prints it here if it is shown while it is generated."""
         options, model = self._options, self._model
         turn = model.compile(job)
         if self._is_first:

@@ -78,18 +78,18 @@ def _run(options: argparse.Namespace) -> int:
 
 
 class ChatSession:
-    """A conversation with a model; the user's part comes from stdin.
+    """A conversation with a model; the user's messages come from stdin.
 
     Args:
-        model: what answers.
-        job: what each turn asks for; its messages begin the conversation.
-        lines: what the user types.
-        servers: whose tools are offered, too.
-        executor: carries their calls out.
-        search: the tools that the model finds by a search; None: all are in the prompt.
-        choose: the options of a turn of this job that say which turn becomes the reply.
-        trace_file: takes a trace of each turn; None: there is none.
-        max_reply_tokens: of a reply; None: as many as the context has room for.
+        model: generates the turns.
+        job: the options of each turn; its messages begin the conversation.
+        lines: the lines of stdin.
+        servers: MCP servers, whose tools are offered, too.
+        executor: executes the calls of these tools.
+        search: a search of tools that are not in the prompt; None: all tools are in the prompt.
+        choose: returns the options by which the turn of a job is chosen.
+        trace_file: the file to which traces are written; None: no traces.
+        max_reply_tokens: the maximum number of tokens of a reply; None: what fits into the context.
         options: of the generation, as in `Model.stream_turn`.
     """
 
@@ -127,7 +127,7 @@ class ChatSession:
         self._refused = {refusal.name for refusal in read_offer(job.tools).refused}
 
     def run(self) -> None:
-        """Goes on until the user ends it, or there are no more lines."""
+        """Runs the conversation until the user ends it, or stdin ends."""
         if self._lines.is_typed:
             self._screen.say("/help lists the commands, /exit ends the chat")
         with suppress(EOFError):
@@ -167,7 +167,7 @@ class ChatSession:
                 print_error(f"{shorten(command, 60)} is not a command. {hint}")
 
     def _take_turn(self, text: str) -> None:
-        """One message of the user, and what comes of it; nothing if it fails or is cancelled."""
+        """Answers one message of the user; drops the message if that fails or is cancelled."""
         start = len(self._messages)
         self._messages.append({"role": "user", "content": text})
         try:
@@ -184,7 +184,7 @@ class ChatSession:
             self._starts.append(start)
 
     def _answer(self) -> None:
-        """Shows what the model says, asks for the results of its calls, until it calls no more."""
+        """Generates and prints turns, and gets the results of their calls, until there are none."""
         from constrained.agent.doubt import explain_doubt
 
         job = self._job

@@ -1,4 +1,4 @@
-"""`constrained formats`: the wire formats that are known, and which one a template teaches."""
+"""`constrained formats`: lists the known wire formats, and detects the one of a template."""
 
 import argparse
 import json
@@ -117,7 +117,7 @@ def _summarise(evidence: "Iterable[Evidence]") -> Iterator[str]:
 
 
 def _detect_in(path: str) -> "Detection":
-    """What a template says of its format, or a GGUF file, whose vocabulary counts as well."""
+    """Detects the format of a template, or of a GGUF file with its vocabulary."""
     from constrained.format_selection.selection import detect_shown
     from constrained.template.chat_template import ChatTemplate
 

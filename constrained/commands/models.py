@@ -20,11 +20,11 @@ class ListedModel:
 
     Args:
         name: of the model.
-        source: where it is from.
+        source: where it comes from, such as "Hugging Face".
         purpose: what it was made for; None: its file cannot be read.
-        option: the option that takes it; None: none does.
-        bytes: of its files.
-        used: when it was last read, in seconds since 1970; None: that is not known.
+        option: the command-line option that loads it; None: there is none.
+        bytes: the size of its files.
+        used: when it was last read, in seconds since 1970; None: not known.
     """
 
     name: str
@@ -99,11 +99,11 @@ def _list_others() -> Iterator[ListedModel]:
 
 
 def _choose_option(purpose: ModelPurpose | None, writes: str, *, source: str) -> str | None:
-    """The option that takes a model; None: none does.
+    """Returns the command-line option that loads a model; None: there is none.
 
     Args:
         purpose: what it was made for.
-        writes: the option for a model that writes.
+        writes: the option for a model that generates text.
         source: the model, as `--embedding-model` takes it.
     """
     match purpose:

@@ -83,7 +83,7 @@ def read_choice_options(
 
 
 def list_tools(job: "Job", servers: "McpServers | None") -> list[Any]:
-    """The tools of a job, and those that MCP servers have at the moment."""
+    """Returns the tools of a job and the current tools of MCP servers."""
     tools = list[Any](job.tools)
     if servers is not None:
         tools += servers.tools()

@@ -173,7 +173,7 @@ class GenericTemplate(ChatTemplate):
         elif instructions:
             plain = _put_into_system_message(plain, instructions)
         text = super().render(plain, None, add_generation_prompt=add_generation_prompt, **kwargs)
-        # Some templates write only the first system message, or none after a user message.
+        # Some templates write the first system message alone, or none behind a user message.
         if instructions and instructions.splitlines()[0] not in text:
             hint = "Leave out system messages behind the first, or use another template"
             raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)

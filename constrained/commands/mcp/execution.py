@@ -37,12 +37,12 @@ class _Question:
 
 
 class CallExecutor:
-    """Carries out calls, one after the other.
+    """Executes calls, one after the other.
 
     Args:
-        read: asks the user; None: nobody is there, so that what changes something is declined, and
-            so are questions of servers.
-        approve_all: nobody is asked about calls.
+        read: asks the user; None: there is no user, so calls that change something are declined,
+            and so are questions of servers.
+        approve_all: execute all calls without asking.
     """
 
     def __init__(self, read: Read | None, *, approve_all: bool):
@@ -122,7 +122,7 @@ class CallExecutor:
         return content
 
     def _ask_for_value(self, prompt: str, schema: Mapping[str, Any]) -> Any:
-        """What the user types, once it fits; None for an empty line, if there is no default."""
+        """Asks the user until the value fits; None for an empty line, if there is no default."""
         assert self._read is not None
         while line := self._read(prompt).strip():
             value = _read_value(line, schema)
