@@ -127,7 +127,7 @@ class ChatSession:
         self._refused = {refusal.name for refusal in read_offer(job.tools).refused}
 
     def run(self) -> None:
-        """Runs the conversation until the user ends it, or stdin ends."""
+        """Goes on until the user ends it, or there are no more lines."""
         if self._lines.is_typed:
             self._screen.say("/help lists the commands, /exit ends the chat")
         with suppress(EOFError):

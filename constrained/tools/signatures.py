@@ -1,7 +1,7 @@
 """Converts Python signatures to JSON Schema, and JSON arguments to the types of a signature.
 
-pydantic does both, so a tool can have all types that pydantic knows. Descriptions of parameters
-come from their annotations (a `Field`, or a `Doc`), or else from the docstring.
+Both by pydantic: what it can describe and convert, a tool can take. Descriptions of parameters come
+from their annotations (a `Field`, or a `Doc`), or else from the docstring.
 """
 
 import functools
