@@ -2,10 +2,11 @@
 
     python -m benchmarks.schemas [PATH ...] [--sort-keys] [--keywords [--markdown]] [--misses N]
 
-PATHs are JSON Lines files with rows `{id, schema, tests: [{data, valid}]}`. Without a PATH, the
-committed sample. An instance of a schema that does not compile counts as refused by the mask. With
-`--sort-keys` each instance is written with its keys in the order of the schema, which shows what
-the order of keys costs.
+PATHs are JSON Lines files with rows `{id, schema, tests: [{data, valid}]}`, or checkouts of
+SchemaStore (see `benchmarks.inputs.schema_store`). Without a PATH, the committed sample. An
+instance of a schema that does not compile counts as refused by the mask. With `--sort-keys` each
+instance is written with its keys in the order of the schema, which shows what the order of keys
+costs.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.inputs.key_order import sort_instances
+from benchmarks.inputs.schema_store import read_schema_store
 from benchmarks.inputs.tool_sets import SAMPLE
 from benchmarks.processes.limits import Limited
 from constrained.replay.schemas import check_schemas
@@ -25,8 +27,11 @@ _EMPTY = {"compiles": False, "enforced": [], "checked": [], "repaired": [], "ref
 
 def read(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of all files."""
-    for path in paths or sorted(SAMPLE.glob("schemas*.jsonl")):
-        with Path(path).open(encoding="utf-8") as lines:
+    for path in map(Path, paths or sorted(SAMPLE.glob("schemas*.jsonl"))):
+        if path.is_dir():
+            yield from read_schema_store(path)
+            continue
+        with path.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)
 
 

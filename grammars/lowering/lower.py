@@ -7,7 +7,9 @@ pointer.
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 
 from grammars.errors import SchemaError
 from grammars.lowering.document.reading import read_document
@@ -37,19 +39,44 @@ from grammars.schema.nodes import (
     flatten,
     unite,
 )
-from grammars.schema.subschemas import look_up
+from grammars.schema.subschemas import is_object, look_up, omit
 from grammars.schema.text_members import find_covered
 from grammars.schema.validator import find_multiplied
 from grammars.steps import WRITTEN, StepsError, limit_steps, spend
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
 """Keywords that decide whether an object that is silent about other keys admits some."""
+ALTERNATIVES = frozenset(["allOf", "anyOf", "oneOf"])
+"""Keywords that have alternatives in a schema whose conjunctions are merged."""
 MAX_PARTS = 5_000  # subschemas that a schema comes to, conjunctions multiplied out
-MAX_STEPS = 60_000
-"""Of lowering one schema: about a second. Of 1,700 real ones the largest takes 12,000."""
 MAX_SHORTEST_VALUE = 1_000_000  # characters of the shortest value
-MAX_SPLITS = 200
-"""After so many schemas that were taken apart into alternatives, the rest is checked."""
+
+
+@dataclass(frozen=True)
+class LoweringEffort:
+    """How far a schema is multiplied out; what is beyond that is checked after generation.
+
+    Args:
+        steps: of lowering the schema, at most; 60,000 are 0.3 s.
+        splits: schemas that are taken apart into alternatives which exclude each other.
+        nested: conjunctions inside of each other.
+    """
+
+    steps: int
+    splits: int
+    nested: int
+
+
+EFFORTS = (
+    LoweringEffort(steps=60_000, splits=200, nested=1_000),
+    LoweringEffort(steps=120_000, splits=0, nested=4),
+    LoweringEffort(steps=60_000, splits=0, nested=1),
+)
+"""A schema that takes too many steps is lowered again with less effort. Alternatives multiply with
+those inside of them and beside them; what a schema adds to a reference to itself may be another
+schema each time. Of 2,500 real schemas, 20 take more than the first effort, none more than the
+second."""
+_DEEP = "too many conjunctions inside each other"
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
 
@@ -67,13 +94,15 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     """
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema must be an object, true or false", where="")
+    try_out = partial(_lower_within, source, close=close, only_object=only_object)
+    *earlier, last = EFFORTS
+    for effort in earlier:
+        with suppress(StepsError):
+            return try_out(effort=effort)
     try:
-        with limit_steps(MAX_STEPS):
-            return _lower(source, close=close, only_object=only_object)
+        return try_out(effort=last)
     except StepsError as error:
         raise _refuse_size(error.where or "") from error
-    except RecursionError:
-        raise SchemaError("the schema is nested too deeply", where="") from None
 
 
 def _refuse_size(where: str) -> SchemaError:
@@ -83,12 +112,35 @@ def _refuse_size(where: str) -> SchemaError:
     return SchemaError(message, where=where, hint="Simplify it, or split the tool")
 
 
-def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
+def find_reference(schema: Json) -> Json | None:
+    """The first `$ref` among the parts of a conjunction; None: there is none."""
+    if not is_object(schema):
+        return None
+    if "$ref" in schema:
+        return schema["$ref"]
+    for part in schema.get("allOf", []):
+        reference = find_reference(part)
+        if reference is not None:
+            return reference
+    return None
+
+
+def _lower_within(
+    source: Json, *, close: bool, only_object: bool, effort: LoweringEffort
+) -> Schema:
+    try:
+        with limit_steps(effort.steps):
+            return _lower(source, close=close, only_object=only_object, effort=effort)
+    except RecursionError:
+        raise SchemaError("the schema is nested too deeply", where="") from None
+
+
+def _lower(source: Json, *, close: bool, only_object: bool, effort: LoweringEffort) -> Schema:
     document, repaired, problem = read_document(source)
     multiplied = None if problem is not None else find_multiplied(document)
     if multiplied is not None:
         raise _refuse_size(multiplied)
-    lowering = _Lowering(document, close=close)
+    lowering = _Lowering(document, close=close, effort=effort)
     root = document
     if only_object and (isinstance(root, bool) or root.get("type") != "object"):
         root = {"allOf": [root, {"type": "object"}]}
@@ -123,9 +175,15 @@ def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
 
 
 class _Lowering:
-    """Lowers the subschemas of one document: rewritten until they are flat, then made nodes."""
+    """Lowers the subschemas of one document: rewritten until they are flat, then made nodes.
 
-    def __init__(self, root: Json, *, close: bool):
+    Args:
+        root: the document.
+        close: objects that declare properties and are silent about others admit no others.
+        effort: what may be multiplied out.
+    """
+
+    def __init__(self, root: Json, *, close: bool, effort: LoweringEffort):
         self._root = root
         self._close = close
         self.findings = Findings(root)
@@ -134,13 +192,14 @@ class _Lowering:
         self._flat = FlatLowering(root, close=close, findings=self.findings, lower=self.lower)
         self._open = set[str]()  # conjunctions on their way
         self._parts = 0
-        self._splits = 0
+        self._splits_left = effort.splits
+        self._nested = effort.nested
 
     def lower(self, schema: Json, at: str) -> Node:
         """The node of a subschema; `at` is its JSON pointer in the document."""
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise _refuse_size(at)
+            raise StepsError(f"it has more than {MAX_PARTS:,} parts", where=at)
         try:
             return self._lower(schema, at)
         except StepsError as error:
@@ -179,13 +238,27 @@ class _Lowering:
         if name in self.definitions or name in self._open:
             self.definitions.setdefault(name, NEVER)
             return Reference(name)
+        is_deep = len(self._open) >= self._nested
+        reference = find_reference(flat) if is_deep else None
+        if reference is not None:
+            self.findings.check(at, "allOf", _DEEP)
+            return self._refer(reference, at)
+        merged = self._flattening.flatten(flat, at)
+        if is_deep:
+            merged = self._drop_alternatives(merged, at)
         self._open.add(name)
-        node = self._lower_unconjoined(self._flattening.flatten(flat, at), at)
+        node = self._lower_unconjoined(merged, at)
         self._open.remove(name)
         if name not in self.definitions:
             return node
         self.definitions[name] = node
         return Reference(name)
+
+    def _drop_alternatives(self, flat: Mapping[str, Json], at: str) -> dict[str, Json]:
+        """The schema without its alternatives, which are checked."""
+        for keyword in ALTERNATIVES & flat.keys():
+            self.findings.check(at, keyword, _DEEP)
+        return omit(flat, *ALTERNATIVES)
 
     def _lower_unconjoined(self, flat: Mapping[str, Json], at: str) -> Node:
         """A schema without `$ref`, perhaps of alternatives."""
@@ -196,7 +269,7 @@ class _Lowering:
             if keyword in flat and keyword not in untouched:
                 return self._lower_branches(flat, keyword, at)
         split = find_split(flat, untouched, self._flattening.resolve(at))
-        if split is not None and self._splits < MAX_SPLITS:
+        if split is not None and self._splits_left > 0:
             return self._lower_split(split, at)
         if "not" in flat and is_exclusion(flat):
             return self._flat.lower_exclusion(flat, at)
@@ -213,10 +286,10 @@ class _Lowering:
         if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
             overlaps = find_overlaps(branches, self.definitions)
             divided = divide(parts, overlaps, self._flattening.resolve(at))
-            if divided is None or self._splits >= MAX_SPLITS:
+            if divided is None or self._splits_left <= 0:
                 self.findings.check(at, keyword, "the branches may overlap")
             else:
-                self._splits += 1
+                self._splits_left -= 1
                 enforced = dict(self.findings.enforced)
                 branches = [self._lower_beside(base, part, at) for part in divided]
                 self.findings.enforced = enforced  # of the branches as they stand there
@@ -233,7 +306,7 @@ class _Lowering:
 
     def _lower_split(self, split: Split, at: str) -> Node:
         """The alternatives, each with what stands beside them."""
-        self._splits += 1
+        self._splits_left -= 1
         base = split.base
         if self._close and not OPENNESS & base.keys():
             base = {**base, "additionalProperties": True}  # the cases alone do not close an object

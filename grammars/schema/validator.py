@@ -40,6 +40,30 @@ _IN_PLACE_SINGLES = ("not", "if", "then", "else")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
+class RootDocument:
+    """A document that references point into. What jsonschema-rs needs of it is made once, however
+    many of its subschemas get a validator.
+
+    Args:
+        source: the document.
+    """
+
+    def __init__(self, source: Json):
+        self.source = source
+
+    @cached_property
+    def dialect(self) -> dict[str, Json]:
+        """Its `$schema`, for subschemas that stand alone."""
+        return {"$schema": self.source.get("$schema", LATEST) if is_object(self.source) else LATEST}
+
+    @cached_property
+    def registry(self) -> tuple[jsonschema_rs.Registry, Formats]:
+        """The registry in which the document is `_ROOT`, and the formats that it uses."""
+        document, formats = replace_large(self.source if is_object(self.source) else {})
+        resources = [(_ROOT, {**self.dialect, **document})]
+        return jsonschema_rs.Registry(resources, retriever=_refuse), formats
+
+
 class Validator:
     """Tells whether values fit a schema, formats asserted. The draft is that of `$schema`, 2020-12
     if there is none.
@@ -53,10 +77,11 @@ class Validator:
         StepsError: its patterns are too large; `where` is the pointer of one.
     """
 
-    def __init__(self, source: Json, root: Json):
+    def __init__(self, source: Json, root: Json | RootDocument):
         self._source = source
-        self._root = root
-        self._inner = _make_inner(source, root)
+        document = root if isinstance(root, RootDocument) else RootDocument(root)
+        self._root: Json = document.source
+        self._inner = _make_inner(source, document)
 
     def __reduce__(self) -> "tuple[type[Validator], tuple[Json, Json]]":
         return Validator, (self._source, self._root)  # jsonschema-rs' own cannot be pickled
@@ -308,19 +333,17 @@ def _list_patterns(source: Json) -> Iterator[tuple[_PatternPlace, str]]:
         queue += [(_PatternPlace(place, key), part) for key, part in value.items()]
 
 
-def _make_inner(source: Json, root: Json) -> Any:
+def _make_inner(source: Json, root: RootDocument) -> Any:
     """jsonschema-rs's validator."""
-    if source is root or isinstance(source, bool):
+    if source is root.source or isinstance(source, bool):
         document, formats = replace_large(source)
         _spend_on_patterns(document)
         return _check(document, formats)
-    dialect = {"$schema": root.get("$schema", LATEST) if is_object(root) else LATEST}
-    alone, formats = replace_large({**dialect, **_refer_to_root(source)})
+    alone, formats = replace_large({**root.dialect, **_refer_to_root(source)})
     _spend_on_patterns(alone)
     if '"$ref"' not in json.dumps(alone):
         return _check(alone, formats)
-    document, others = replace_large(root if is_object(root) else {})
-    registry = jsonschema_rs.Registry([(_ROOT, {**dialect, **document})], retriever=_refuse)
+    registry, others = root.registry
     return _check(alone, formats | others, registry=registry)
 
 

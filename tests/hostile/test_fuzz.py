@@ -62,7 +62,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 from benchmarks.fuzz import search
 from benchmarks.fuzzing.targets import FuzzTarget
-search(FuzzTarget(st.just("x"), lambda x: time.sleep(60)), 0, limit=0.2, note=Path(sys.argv[1]))
+search(FuzzTarget(st.just("x"), lambda x: time.sleep(600)), 0, limit=0.2, note=Path(sys.argv[1]))
 """
 
 
@@ -71,7 +71,7 @@ def test_an_input_that_takes_too_long_ends_the_process(tmp_path: Path) -> None:
     began = time.monotonic()
     command = [sys.executable, "-c", ENDLESS, str(note)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 300  # also on a crowded machine
     assert done.returncode == 1
     assert "Timeout" in done.stderr
     assert note.read_text() == "'x'"

@@ -55,7 +55,8 @@ from grammars.schema.nodes import (
 from grammars.schema.numbers import find_step, has_no_number
 from grammars.schema.presence import simplify
 from grammars.schema.subschemas import omit
-from grammars.schema.validator import LATEST, Validator, count_parts
+from grammars.schema.validator import LATEST, RootDocument, Validator, count_parts
+from grammars.steps import StepsError
 
 _LONG = 50  # characters
 _LONG_BESIDE_WORDS = 100
@@ -89,7 +90,7 @@ class FlatLowering:
     """
 
     def __init__(self, root: Json, *, close: bool, findings: Findings, lower: Lower):
-        self._root = root
+        self._document = RootDocument(root)
         self._close = close
         self._findings = findings
         self._lower = lower
@@ -157,11 +158,15 @@ class FlatLowering:
         if isinstance(schema, bool):
             return lambda _: schema
         try:
-            return Validator(schema, self._root).admits
+            return Validator(schema, self._document).admits
+        except StepsError:
+            raise
         except ValueError:
             pass
         try:
-            return Validator({"$schema": LATEST, **schema}, self._root).admits
+            return Validator({"$schema": LATEST, **schema}, self._document).admits
+        except StepsError:
+            raise
         except ValueError as error:  # or a reference that `find_problem` has met already
             raise SchemaError(f"not a JSON Schema: {error}", where=at) from error
 

@@ -3,6 +3,7 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
@@ -15,13 +16,16 @@ from grammars.regex.ecma import translate
 from grammars.regex.string_formats import FORMATS
 from grammars.regex.texts import FREE, Texts, match_words
 from grammars.schema.nodes import Json
-from grammars.steps import spend
+from grammars.steps import StepsError, limit_steps, spend
 
 MAX_NAMES = 200
 """Of more names than these in `propertyNames` no properties are made."""
 
 MAX_SETS = 16
 """Into more sets than these undeclared keys are not divided."""
+
+MAX_DIVISION_STEPS = 20_000
+"""Steps of dividing the undeclared keys of one object, at most."""
 
 Validate = Callable[[Json], Callable[[Json], bool]]
 """Gives a schema's test of whether a value fits."""
@@ -115,7 +119,9 @@ def _find_others(
         if patterns or rest is not False:
             checked["propertyNames"] = "not enforced by the mask"
     undeclared = limits.both(Texts((), match_words(list(declared))))
-    sets = _divide(patterns, KeySet(rest, limits), undeclared)
+    sets = None
+    with suppress(StepsError), limit_steps(MAX_DIVISION_STEPS):
+        sets = _divide(patterns, KeySet(rest, limits), undeclared)
     if sets is not None:
         return ObjectKeys(declared, sets, checked)
     checked["patternProperties"] = "which keys match is not enforced by the mask"

@@ -35,11 +35,78 @@ def checked(schema: Schema) -> list[tuple[str, str]]:
     return [(finding.pointer, finding.keyword) for finding in schema.report.checked]
 
 
-def test_conjunctions_that_multiply() -> None:
+def test_conjunctions_that_multiply_are_checked() -> None:
     either = [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(16)]
-    with pytest.raises(SchemaError, match="alternatives expand too far") as e:
-        one({"type": "object", "properties": {"y": {"allOf": [*either, *either]}}, "anyOf": either})
-    assert (e.value.where or "").startswith("/properties/x")
+    schema = one(
+        {"type": "object", "properties": {"y": {"allOf": [*either, *either]}}, "anyOf": either}
+    )
+    reason = "too many conjunctions inside each other"
+    assert reason in {finding.reason for finding in schema.report.checked}
+    assert not schema.admits({"x": {"y": {"a0": 1}}})
+
+
+def test_alternatives_inside_of_alternatives_are_checked_where_they_multiply() -> None:
+    # each case has cases of its own, as files of settings have them for each kind of a part
+    kinds: list[Any] = []
+    for kind in range(24):
+        inner = [
+            {
+                "if": {"properties": {"mode": {"const": f"{kind} {mode}"}}, "required": ["mode"]},
+                "then": {"properties": {f"level{mode}": {"type": "integer"}}},
+                "else": {"not": {"required": [f"level{mode}"]}},
+            }
+            for mode in range(12)
+        ]
+        kinds.append(
+            {
+                "if": {"properties": {"kind": {"const": f"k{kind}"}}, "required": ["kind"]},
+                "then": {"allOf": inner},
+            }
+        )
+    schema = one({"type": "object", "required": ["kind"], "allOf": kinds})
+    assert "if" in {finding.keyword for finding in schema.report.checked}
+    assert schema.admits({"x": {"kind": "k0", "mode": "0 3", "level3": 1}})
+    assert not schema.admits({"x": {"kind": "k0", "mode": "0 3", "level3": "high"}})
+
+
+def test_a_reference_to_itself_inside_of_a_conjunction_that_changes_each_time() -> None:
+    # each level adds what others may have, so that no conjunction is one of those before
+    def widen(name: str) -> dict[str, Any]:
+        others = [{"$ref": f"#/$defs/{other}"} for other in "abcde" if other != name]
+        return {
+            "allOf": [{"$ref": f"#/$defs/{name}"}],
+            "properties": {f"from_{name}": {"oneOf": others}},
+            "additionalProperties": {"anyOf": [*others, {"type": "array", "items": others[0]}]},
+        }
+
+    wider = widen("a")
+    definitions = {
+        name: {"type": "object", "properties": {other: widen(other) for other in "abcde"}}
+        for name in "abcde"
+    }
+    schema = lower({"type": "object", "properties": {"x": wider}, "$defs": definitions})
+    assert schema.report.checked
+    assert schema.admits({"x": {"a": {"a": {}}}})
+    assert not schema.admits({"x": {"a": 5}})
+
+
+def test_patterns_of_keys_that_overlap_too_much_are_checked() -> None:
+    words = ["block", "field", "view", "node", "user", "role", "menu", "term"]
+    patterns = {f"{word}[a-z]*{word}": {"type": "integer"} for word in words}
+    schema = one({"type": "object", "patternProperties": patterns, "additionalProperties": False})
+    assert ("/properties/x", "patternProperties") in checked(schema)
+    assert schema.admits({"x": {"blockblock": 1}})
+    assert not schema.admits({"x": {"other": 1}})
+
+
+def test_a_document_is_read_once_however_many_of_its_parts_are_compared() -> None:
+    parts = {
+        f"d{i}": {"type": "object", "properties": {"a": {"pattern": "^a"}}} for i in range(500)
+    }
+    shape = {"properties": {"a": {"$ref": "#/$defs/d0"}}}
+    chosen = {f"p{i}": {**shape, "enum": [{"a": {"a": i}}, {"a": {}}]} for i in range(100)}
+    schema = lower({"type": "object", "properties": chosen, "$defs": parts})
+    assert checked(schema) == []
 
 
 def test_long_enums_are_checked() -> None:
