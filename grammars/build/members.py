@@ -1,4 +1,4 @@
-"""The members of an object and the items of a list, between the brackets."""
+"""Grammar rules for the members of an object and the items of a list, between the brackets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,12 @@ from grammars.schema.nodes import Object
 
 @dataclass(frozen=True)
 class MembersBody:
-    """All members (EMPTY if there can be none), and whether there have to be any."""
+    """The members of an object.
+
+    Args:
+        body: all members; EMPTY if there can be none.
+        required: at least one member is required.
+    """
 
     body: Expression
     required: bool
@@ -37,15 +42,15 @@ def write_members(
     comma: Expression,
     builder: GrammarBuilder,
 ) -> MembersBody:
-    """The members of an object.
+    """Writes the members of an object.
 
     Args:
         node: the object.
-        members: in which order they come.
-        pairs: a rule for each declared key and its value.
-        extra: one for an undeclared key and its value; None if there is none.
-        comma: what stands between two members.
-        builder: the grammar under way.
+        members: the order of the members.
+        pairs: for each declared key: a rule for the key and its value.
+        extra: a rule for an undeclared key and its value; None if there is none.
+        comma: the separator between members.
+        builder: the grammar that is being built.
     """
     if isinstance(members, Unordered):
         return _write_unordered(members, pairs, extra, comma, builder)
@@ -61,8 +66,11 @@ def _write_unordered(
     comma: Expression,
     builder: GrammarBuilder,
 ) -> MembersBody:
-    """Right-recursive, with what is written in the parameter. Undeclared members that need not be
-    counted are a list of their own in front of each declared one: there may be many."""
+    """Members in any order: right-recursive rules whose parameter holds which members are written.
+
+    Undeclared members that need no counting are a list of their own before each declared member,
+    since there may be many.
+    """
     if not members.may_go_on(members.start):
         return MembersBody(EMPTY, required=False)
     required = not members.may_end(members.start)
@@ -104,7 +112,7 @@ def _write_ordered(
     comma: Expression,
     builder: GrammarBuilder,
 ) -> MembersBody:
-    """Declared members in schema order, then undeclared ones."""
+    """Declared members in schema order, then undeclared members."""
     rest = EMPTY
     starts: list[Expression] = []
     if extra is not None:
@@ -129,7 +137,8 @@ def _write_mixed(
     comma: Expression,
     builder: GrammarBuilder,
 ) -> MembersBody:
-    """The same with undeclared members anywhere: where keys are sorted they stand in between."""
+    """Declared members in schema order, with undeclared members anywhere between them: for sorted
+    keys."""
     more = rest = EMPTY
     if extra is not None:
         more = many(sequence(comma, extra))
@@ -154,14 +163,14 @@ def _write_mixed(
 def write_items(
     items: Items, values: Mapping[int, Expression], comma: Expression, builder: GrammarBuilder
 ) -> Expression:
-    """The items of a list that depend on those in front of them: one and more; EMPTY if there can
+    """Writes the items of a list in which allowed items depend on earlier items. EMPTY if there can
     be none.
 
     Args:
         items: the list.
-        values: rules of its items, by the ids of their nodes.
-        comma: what stands between two items.
-        builder: the grammar under way.
+        values: rules for the items, by the `id` of their nodes.
+        comma: the separator between items.
+        builder: the grammar that is being built.
     """
     if isinstance(items, Distinct):
         return _write_distinct(items, values, comma, builder)
@@ -171,7 +180,7 @@ def write_items(
 def _write_distinct(
     items: Distinct, values: Mapping[int, Expression], comma: Expression, builder: GrammarBuilder
 ) -> Expression:
-    """Right-recursive, with what is written in the parameter."""
+    """Distinct items: right-recursive rules whose parameter holds which items are written."""
     if not items.most:
         return EMPTY
     size = len(items.nodes)
@@ -194,7 +203,7 @@ def _write_counted(
     tails: dict[State, Expression] = {}
 
     def follow(state: State) -> Expression:
-        """The rule for what stands behind an item."""
+        """The rule for everything after an item."""
         if state not in tails:
             name = builder.reserve("items")
             tails[state] = RuleReference(name)
@@ -202,7 +211,7 @@ def _write_counted(
         return tails[state]
 
     def write(state: State) -> Expression:
-        loops: list[Expression] = []  # items behind which nothing is different
+        loops: list[Expression] = []  # items that do not change the state
         others: list[Expression] = []
         for step in counted.steps(state):
             if step.behind == state:

@@ -1,4 +1,4 @@
-"""The push buffer of the parser, and the scanners that find where a value in it ends."""
+"""The push buffer of the parser, and scanners that find the end of a value in it."""
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -11,22 +11,22 @@ from grammars.wire.format import LONGEST_NAME, JsonStyle
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
-"""A computation that yields whenever it needs more text, and returns a T."""
+"""A generator that yields whenever it needs more text, and returns a T."""
 
 _BEHIND_BRACKETS = re.compile(r"(?<=[\]}])(?=.)", re.DOTALL)
-_WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` looks behind
+_WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` skips
 
 
 class CutError(Exception):
-    """The text ended where more was needed."""
+    """The text ended too early."""
 
 
 class NotACallError(Exception):
-    """What looked like a call is none."""
+    """The text looked like a call, but is not one."""
 
 
 class FaultError(ValueError):
-    """A character that JSON does not have there, and where it is."""
+    """A character that JSON does not allow here, with its offset."""
 
     def __init__(self, text: str, at: int):
         self.at = at
@@ -35,12 +35,12 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True)
 class Sign:
-    """A bracket, comma or colon that stands outside of strings.
+    """A bracket, comma or colon outside of strings.
 
     Args:
-        text: which of them.
-        at: its index in the piece of text.
-        level: that of the object or array whose sign it is; the outermost one has level 1.
+        text: the character.
+        at: its offset in the piece of text.
+        level: the level of its object or array; the outermost one has level 1.
     """
 
     text: str
@@ -52,14 +52,14 @@ class JsonScanner:
     """Finds the end of an object or array by its brackets and quotes.
 
     Args:
-        quotes: the characters that stand around strings.
-        levels: how many levels of nesting tell their signs.
+        quotes: the characters that enclose strings.
+        levels: how many levels of nesting report their signs.
 
     Attributes:
-        signs: those in the piece that was fed last.
+        signs: the signs in the last piece.
     """
 
-    # Deep inside, commas and colons are passed over: long lists of numbers are full of them.
+    # In deeper levels, commas and colons are skipped: long lists of numbers are full of them.
     _SHALLOW = re.compile(r"[^\s\w+\-.]")
     _DEEP = re.compile(r"[^\s\w+\-.,:]")
     _INSIDE: Mapping[str, re.Pattern[str]] = {
@@ -75,10 +75,10 @@ class JsonScanner:
         self.signs: list[Sign] = []
 
     def feed(self, text: str, at: int) -> int | None:
-        """Scans on from `at`; the index behind the value, or None if it goes on.
+        """Scans from offset `at`; returns the offset after the value, or None if it continues.
 
         Raises:
-            FaultError: a character that JSON does not have there.
+            FaultError: a character that JSON does not allow here.
         """
         self.signs = []
         start = at
@@ -111,7 +111,7 @@ class JsonScanner:
         return self._SHALLOW if self._level <= self._levels else self._DEEP
 
     def _count(self, sign: str, at: int) -> bool:
-        """Notes a sign; True where it ends the value."""
+        """Notes a sign; returns True if it ends the value."""
         if sign in "{[":
             self._level += 1
         if self._level <= self._levels:
@@ -126,19 +126,19 @@ class RawScanner:
     """Finds the end of an object or array whose strings are raw text up to a quote.
 
     Args:
-        quote: what stands around a string.
+        quote: the quote that encloses strings.
     """
 
-    signs: Sequence[Sign] = ()  # it tells of none
+    signs: Sequence[Sign] = ()  # it reports none
 
     def __init__(self, quote: str) -> None:
         self._quote = quote
         self._level = 0
         self._quoted = False
-        self._half = ""  # of a quote
+        self._half = ""  # the first part of a quote
 
     def feed(self, text: str, at: int) -> int | None:
-        """Scans on from `at`; the index behind the value, or None if it goes on."""
+        """Scans from offset `at`; returns the offset after the value, or None if it continues."""
         for i in range(at, len(text)):
             self._half += text[i]
             while not self._quote.startswith(self._half):
@@ -157,16 +157,23 @@ Scanner: TypeAlias = JsonScanner | RawScanner
 
 
 def make_scanner(style: JsonStyle, levels: int = 0) -> Scanner:
-    """A scanner that finds the end of an object or array in this style; on so many levels it tells
-    the signs, if strings have escapes."""
+    """Makes a scanner that finds the end of an object or array in this style.
+
+    Args:
+        style: how the format writes values.
+        levels: how many levels of nesting report their signs, if strings have escapes.
+    """
     if style.escapes:
         return JsonScanner(style.quotes, levels)
     return RawScanner(style.quotes[0])
 
 
 class Buffer:
-    """Text that arrives in pieces. What was taken since `mark()` can be given back; a record of
-    what is taken can be kept beside that."""
+    """Text that arrives in pieces.
+
+    Text that was taken since `mark()` can be put back. Independently, `record()` keeps a copy of
+    what is taken.
+    """
 
     def __init__(self) -> None:
         self._text = ""
@@ -184,16 +191,16 @@ class Buffer:
 
     @property
     def position(self) -> int:
-        """How many characters of what has arrived are taken."""
+        """How many of the characters that arrived are taken."""
         return max(0, self._pushed - (len(self._text) - self._at))
 
     @property
     def rest(self) -> str:
-        """What is there, and was not taken."""
+        """The text that is not taken yet."""
         return self._text[self._at :]
 
     def mark(self) -> None:
-        """From here on, remember what is taken."""
+        """Starts to remember what is taken."""
         self._taken = []
 
     def forget(self) -> str:
@@ -203,7 +210,7 @@ class Buffer:
         return taken
 
     def record(self, text: str = "") -> None:
-        """From here on, keep a record of what is taken; it begins with this text."""
+        """Starts to record what is taken; the record begins with `text`."""
         self._record = [text]
 
     def recorded(self) -> str:
@@ -213,14 +220,14 @@ class Buffer:
         return text
 
     def unread(self, text: str) -> None:
-        """Puts text back in front."""
+        """Puts text back at the front."""
         self._text = text + self._text[self._at :]
         self._at = 0
         if self._record is not None:
             self._strike(len(text))
 
     def _strike(self, count: int) -> None:
-        """Takes so many characters off the end of the record."""
+        """Removes the last `count` characters of the record."""
         assert self._record is not None
         while count and self._record:
             last = self._record.pop()
@@ -229,7 +236,7 @@ class Buffer:
             count -= min(count, len(last))
 
     def take(self, count: int) -> str:
-        """Removes and returns the next characters (fewer if fewer are there)."""
+        """Removes and returns the next `count` characters, or all if there are fewer."""
         text = self._text[self._at : self._at + count]
         self._at += len(text)
         if self._taken is not None:
@@ -239,11 +246,15 @@ class Buffer:
         return text
 
     def drain(self) -> str:
-        """Takes all that is there."""
+        """Takes all text."""
         return self.take(len(self._text) - self._at)
 
     def need(self, count: int = 1) -> Steps[str]:
-        """The next characters, without taking them; `CutError` if the text ends before."""
+        """Returns the next `count` characters without taking them.
+
+        Raises:
+            CutError: the text ends before.
+        """
         while len(self._text) - self._at < count:
             if self.closed:
                 raise CutError
@@ -251,14 +262,14 @@ class Buffer:
         return self._text[self._at : self._at + count]
 
     def space(self) -> Steps[str]:
-        """Takes white space, as much as there is."""
+        """Takes and returns white space."""
         taken = ""
         while (yield from self.need()).isspace():
             taken += self.take(1)
         return taken
 
     def skip(self, pad: str) -> Steps[None]:
-        """Takes as much of `pad` as comes next."""
+        """Takes the beginning of `pad` that comes next, as far as it matches."""
         for character in pad:
             try:
                 if (yield from self.need()) != character:
@@ -268,7 +279,11 @@ class Buffer:
             self.take(1)
 
     def literal(self, *options: str) -> Steps[str]:
-        """Takes the one of these texts that comes next; `NotACallError` if none does."""
+        """Takes the one of these texts that comes next.
+
+        Raises:
+            NotACallError: none of them comes next.
+        """
         for option in options:
             count = 0
             while count < len(option) and option.startswith((yield from self.need(count + 1))):
@@ -278,11 +293,11 @@ class Buffer:
         raise NotACallError
 
     def name_before(self, text: str, barred: str) -> Steps[str]:
-        """Takes a name, up to a text, which stays.
+        """Takes a name up to `text`, which stays.
 
         Raises:
-            NotACallError: it is too long for a name, or has one of the barred characters.
-            CutError: the text ends before that is certain.
+            NotACallError: the name is too long, or has one of the barred characters.
+            CutError: the text ends before this is certain.
         """
         name = ""
         while not (yield from self.begins(text)):
@@ -292,25 +307,25 @@ class Buffer:
         return name.strip()
 
     def begins(self, text: str) -> Steps[bool]:
-        """Does `text` come next? Takes nothing.
+        """True if `text` comes next. Takes nothing.
 
         Raises:
-            CutError: the text ends before that is certain.
+            CutError: the text ends before this is certain.
         """
         return self._begins(text, 0)
 
     def _begins(self, text: str, at: int) -> Steps[bool]:
-        """Does `text` come behind so many characters?"""
+        """True if `text` comes after `at` characters."""
         for i, character in enumerate(text, at):
             if (yield from self.need(i + 1))[i] != character:
                 return False
         return True
 
     def sees(self, text: str) -> Steps[bool]:
-        """Does `text` come next, behind at most 8 characters of white space? Takes nothing.
+        """True if `text` comes next, after at most 8 characters of white space. Takes nothing.
 
         Raises:
-            CutError: the text ends before that is certain.
+            CutError: the text ends before this is certain.
         """
         space = 0
         while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
@@ -318,7 +333,7 @@ class Buffer:
         return (yield from self._begins(text, space))
 
     def peek(self, steps: Steps[bool]) -> Steps[bool]:
-        """Do these steps find what they look for? Takes nothing."""
+        """Runs the steps and returns their result, but takes nothing."""
         self.mark()
         try:
             found = yield from steps
@@ -328,11 +343,11 @@ class Buffer:
         return found
 
     def peek_text(self, *options: str) -> Steps[bool]:
-        """Does one of these texts come next, behind any white space? Takes nothing."""
+        """True if one of these texts comes next, after any white space. Takes nothing."""
         return self.peek(self._option(options, after_space=True))
 
     def accept(self, *options: str, after_space: bool = True) -> Steps[bool]:
-        """Takes one of these texts if it comes next; perhaps behind white space, with that."""
+        """Takes one of these texts if it comes next, optionally with white space before it."""
         self.mark()
         try:
             yield from self._option(options, after_space=after_space)
@@ -343,8 +358,8 @@ class Buffer:
         return True
 
     def accept_loosely(self, text: str) -> Steps[bool]:
-        """Takes this text if it comes next, with any white space in front of it, and behind each
-        bracket in it. If not, takes nothing."""
+        """Takes the text if it comes next, with any white space before it and after each bracket in
+        it. Otherwise takes nothing."""
         self.mark()
         try:
             for part in _BEHIND_BRACKETS.split(text):
@@ -362,11 +377,11 @@ class Buffer:
         return True
 
     def until(self, stops: Sequence[str], sink: Callable[[str], None]) -> Steps[str | None]:
-        """Hands text to `sink` up to the first of `stops`, and takes that stop.
+        """Passes text to `sink` up to the first of `stops`, and takes that stop.
 
         Returns:
-            the stop, or None where the text ends without one; what may be the beginning of one is
-            left then.
+            the stop, or None if the text ends without one; then a possible beginning of a stop is
+                left.
         """
         pattern = _compile_stops(tuple(stops))
         while True:
@@ -382,12 +397,13 @@ class Buffer:
             yield
 
     def _grows(self, start: int, stops: Sequence[str]) -> bool:
-        """Is the rest of the text the beginning of a stop, perhaps of one longer than was found?"""
+        """True if the rest of the text may be the beginning of a stop, such as one longer than the
+        stop that was found."""
         count = len(self._text) - start
         return any(len(s) > count and self._text.endswith(s[:count]) for s in stops)
 
     def quoted(self) -> Steps[str]:
-        """Takes a string with its quotes, in which a backslash escapes."""
+        """Takes a string with its quotes; a backslash escapes the next character."""
         yield from self.need()
         text = self.take(1)
         escaped = False
@@ -398,7 +414,7 @@ class Buffer:
         return text + self.take(1)
 
     def string(self, ends: Ends, quote: str, sink: Callable[[str], None]) -> Steps[None]:
-        """Hands a raw string to `sink`, up to the quote that ends it, and takes that."""
+        """Passes a raw string to `sink`, up to the quote that ends it, and takes that quote."""
         while True:
             end, is_whole = ends.find(self._text, self._at, quote)
             sink(self.take(end - self._at))
@@ -413,11 +429,11 @@ class Buffer:
         """Takes one object or array.
 
         Args:
-            scanner: finds its end; it has seen each piece when `sink` gets it.
-            sink: gets the text piece by piece.
+            scanner: finds the end of the value; it sees each piece before `sink` does.
+            sink: receives the text piece by piece.
 
         Raises:
-            FaultError: it cannot be one.
+            FaultError: the text is not an object or array.
         """
         parts: list[str] = []
         while True:
@@ -425,7 +441,7 @@ class Buffer:
             try:
                 end = scanner.feed(self._text, self._at)
             except FaultError as e:
-                piece = self.take(e.at - self._at)  # whatever the chunks: all in front of it
+                piece = self.take(e.at - self._at)  # always up to the fault, whatever the chunks
                 if sink is not None:
                     sink(piece)
                 raise
@@ -439,7 +455,7 @@ class Buffer:
 
 @keep_results("regexes", 4 * MIB)
 def _compile_stops(stops: tuple[str, ...]) -> re.Pattern[str]:
-    """One expression for all stops, the longest first."""
+    """One pattern for all stops, the longest first."""
     longest_first = sorted(stops, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)))
 

@@ -1,4 +1,4 @@
-"""Reads one call from the push buffer: the nodes of a format, interpreted one after the other."""
+"""Reads one call from the push buffer: interprets the nodes of a format one after the other."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -44,25 +44,26 @@ from grammars.wire.format import (
 )
 from grammars.wire.variants import Handle
 
-# What models write in recovery in place of the key of the arguments, and beside it.
+# In recovery: other keys for the arguments, and keys that may stand beside them.
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 _OTHER_KEYS = ("id", "type", "index")
 
-_WORDS = (Name, CallId, CallIndex)  # the holes that white space in front would end
+# Holes that end at white space, so white space before them is skipped.
+_WORDS = (Name, CallId, CallIndex)
 
 _SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None)
-"""Takes arguments whose call has no name yet."""
+"""Receives the arguments of a call whose name is not known yet."""
 
 
 @dataclass
 class _CallParts:
-    """What has been read of a call.
+    """The parts of a call that have been read.
 
     Args:
-        counter, index: where the format counts calls, the hole of the number and its text.
-        errors: why the arguments are not what the schema wants; of these alone, with pointers
-            into them.
-        is_held: the arguments stand in front of the name, so the sink has not got them yet.
+        counter, index: if the format counts calls: the hole of the number, and the text in it.
+        errors: why the arguments do not fit the schema; their pointers are relative to the
+            arguments.
+        is_held: the arguments come before the name, so the sink has not received them yet.
     """
 
     name: str = ""
@@ -74,10 +75,10 @@ class _CallParts:
     is_held: bool = False
 
     def find_id(self) -> str | None:
-        """The id of the call, also where it is counted.
+        """The id of the call; made from the number if the format counts calls.
 
         Raises:
-            NotACallError: what stands in place of a number is none.
+            NotACallError: the index is not a number.
         """
         if self.counter is None:
             return self.id
@@ -89,14 +90,14 @@ class _CallParts:
 
 
 class CallReader:
-    """Reads calls. White space around the parts of a call may be missing or more.
+    """Reads calls. White space between the parts of a call may be missing or longer.
 
     Args:
-        format: how they are written.
-        buffer: where the text comes from.
-        tools: the tools on offer, by name.
-        recover: also read the variants that models write: a missing closer, other keys.
-        sink: gets the name and the arguments of a call while it is read.
+        format: how the model writes calls.
+        buffer: the text.
+        tools: the tools of the request, by name.
+        recover: also read common variants: a missing closer, other keys.
+        sink: receives the name and the arguments of a call while it is read.
     """
 
     def __init__(
@@ -117,8 +118,8 @@ class CallReader:
         """Reads these nodes as a call.
 
         Args:
-            nodes: the rest of a call.
-            name: that of the call, if what stands in front of them has told it.
+            nodes: the nodes of the call that are not read yet.
+            name: the name of the tool, if the text before has it.
 
         Raises:
             NotACallError: the text is something else.
@@ -135,7 +136,7 @@ class CallReader:
     def _read_node(
         self, node: CallNode, behind: Sequence[CallNode], parts: _CallParts
     ) -> Steps[None]:
-        """Reads a node; `behind` it stand others, which tell where a name ends."""
+        """Reads one node. The nodes after it (`behind`) show where a name ends."""
         match node:
             case Literal(text):
                 yield from self._loose(text)
@@ -150,7 +151,7 @@ class CallReader:
                     if parts.is_held:
                         self._sink.add_all(parts.arguments)
                 elif name != parts.name:
-                    raise NotACallError  # it is written twice, and has to be the same
+                    raise NotACallError  # the format repeats the name, but it differs
                 parts.name = name
             case CallId(pattern) if not behind:
                 parts.id = yield from self._last_word(pattern)
@@ -173,7 +174,8 @@ class CallReader:
                 yield from self._nested(node, parts)
 
     def _finish(self, parts: _CallParts) -> ToolCall:
-        """The call, with its arguments as the schema means them, and with its errors."""
+        """Returns the call, with its errors and with its arguments converted to what the schema
+        means."""
         id, tool = parts.find_id(), self._tools.get(parts.name)
         if parts.errors and not parts.name:
             return ToolCall(parts.name, parts.arguments, parts.errors, id)
@@ -186,7 +188,7 @@ class CallReader:
         return ToolCall(parts.name, arguments, errors, id)
 
     def _name(self, stops: str) -> Steps[str]:
-        """A name, key or id, up to one of the characters that can follow it."""
+        """Reads a name, key or id, up to one of the characters that can follow it."""
         name = ""
         while (character := (yield from self._buffer.need())) not in stops:
             name += self._buffer.take(1)
@@ -195,16 +197,16 @@ class CallReader:
         return name.strip()
 
     def _tool_name(self, behind: Sequence[CallNode]) -> Steps[str]:
-        """A name, up to the text behind it; where that begins as a name may go on (`.call(`), the
-        whole of it tells the end."""
+        """Reads a name up to the text after it. If that text begins with a character that names may
+        contain (`.call(`), the name ends only before all of the text."""
         first = behind[0] if behind else None
         if not isinstance(first, Literal) or first.text[:1] not in tuple("._-"):
             return (yield from self._name(_find_stops(behind)))
         return (yield from self._buffer.name_before(first.text, "\n<"))
 
     def _last_word(self, pattern: str) -> Steps[str]:
-        """An id that ends the call: nothing tells its end but a character that is none of it, or
-        the end of the text."""
+        """Reads an id at the end of a call: it ends at the first character that does not match, or
+        with the text."""
         word = ""
         with suppress(CutError):
             while len(word) <= LONGEST_NAME:
@@ -217,7 +219,7 @@ class CallReader:
         raise CutError if self._buffer.closed and not self._buffer.rest else NotACallError
 
     def _handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
-        """The name and the id in a text without white space, up to a tag."""
+        """Reads name and id from a text without white space, up to a tag."""
         text = ""
         while (character := (yield from self._buffer.need())) != "<" and not character.isspace():
             text += self._buffer.take(1)
@@ -228,7 +230,7 @@ class CallReader:
         return found
 
     def _json(self, node: JsonCall | JsonArguments, parts: _CallParts) -> Steps[None]:
-        """What a JSON object tells of a call."""
+        """Reads a JSON object: a call, or its arguments."""
         yield from self._buffer.space()
         if (yield from self._buffer.need()) != "{":
             raise NotACallError
@@ -247,7 +249,7 @@ class CallReader:
             writer.end(name, arguments)
         except ValueError as e:
             if isinstance(e, DeepJsonError) and not self._recover:
-                raise  # the mask holds no depth: it is a call, and must not pass for text
+                raise  # a mask does not limit the depth, so this is a call, not text
             raise NotACallError from None
         if not isinstance(name, str) or not isinstance(arguments, dict):
             raise NotACallError
@@ -261,7 +263,8 @@ class CallReader:
             parts.id = str(id)
 
     def _encoded(self, node: JsonArguments, parts: _CallParts) -> Steps[None]:
-        """Arguments that are the text of a JSON string; they are told when they are complete."""
+        """Reads arguments that are JSON in a JSON string. The sink gets them when they are
+        complete."""
         yield from self._buffer.space()
         string = yield from self._buffer.quoted()
         try:
@@ -279,14 +282,15 @@ class CallReader:
             parts.is_held = True
 
     def _arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
-        """The arguments; models also name them otherwise, leave them out, or encode them twice."""
+        """Finds the arguments in a JSON call. Models may also rename them, leave them out, or
+        encode them twice."""
         keys = (node.arguments_key,)
         others = (node.name_key, node.id_key)
         if self._recover:
             keys += _ARGUMENT_KEYS
             others += _OTHER_KEYS
         if any(key not in keys + others for key in value):
-            raise NotACallError  # something else was meant, and would be lost
+            raise NotACallError  # other keys would be lost
         if not self._recover:
             return value.get(node.arguments_key)
         for key in keys:
@@ -296,7 +300,7 @@ class CallReader:
         return {}
 
     def _tagged(self, tags: TaggedArguments, parts: _CallParts) -> Steps[None]:
-        """All arguments between their tags; of a repeated one, the first that is not empty."""
+        """Reads all arguments between tags; of a repeated one, the first that is not empty."""
         raws: dict[str, Raw] = {}
         tool = self._tools.get(parts.name)
         writer = TaggedWriter(tool.schema if tool else None, self._sink, tags.style)
@@ -304,7 +308,7 @@ class CallReader:
         pad = tags.open[len(tags.open.rstrip()) :]
         empty = tags.end if tags.empty is None else tags.empty
         yield from self._buffer.space()
-        # The longest first: the end may begin as an argument does.
+        # The longest first: the end may begin like an argument.
         options = sorted((opener, tags.end.strip(), empty.strip()), key=len, reverse=True)
         stop = yield from self._buffer.literal(*options)
         has_more = stop == opener
@@ -334,7 +338,7 @@ class CallReader:
         writer.end(parts.arguments)
 
     def _unwrap(self, tags: TaggedArguments) -> Steps[bool]:
-        """Takes the opener of a wrapper around a string; says whether one is there."""
+        """Takes the opener of the wrapper of a string; returns whether there was one."""
         if tags.wrapper is None:
             return False
         opener = tags.wrapper.opener
@@ -348,8 +352,8 @@ class CallReader:
         return found
 
     def _container(self, style: JsonStyle, writer: TaggedWriter) -> Steps[None]:
-        """A list or object where no text can stand: its strings may hold what ends a raw value.
-        What a mask has not held may have no end."""
+        """Reads a list or object, if the value cannot be text: its strings may contain what ends a
+        raw value. Without a mask, it may have no end."""
         if self._recover or not writer.is_spelled:
             return
         yield from self._buffer.need()
@@ -358,7 +362,7 @@ class CallReader:
                 yield from self._buffer.value(make_scanner(style), writer.feed)
 
     def _keywords(self, node: KeywordArguments, parts: _CallParts) -> Steps[None]:
-        """All arguments by keyword."""
+        """Reads all keyword arguments."""
         tool = self._tools.get(parts.name)
         schema = tool.schema if tool else None
         ends = find_ends(self._format, self._tools, schema)
@@ -370,14 +374,14 @@ class CallReader:
     def _type(
         self, raws: Mapping[str, Raw], tool: Tool | None, style: JsonStyle, parts: _CallParts
     ) -> None:
-        """Reads raw arguments as the types that the tool wants."""
+        """Converts raw arguments to the types of the tool's schema."""
         if tool is None:
             parts.arguments = read_undeclared(raws)
         else:
             parts.arguments, parts.errors = coerce_members(raws, tool.schema, style)
 
     def _nested(self, node: NestedArguments, parts: _CallParts) -> Steps[None]:
-        """All arguments as nested tags."""
+        """Reads all arguments between nested tags."""
         tool = self._tools.get(parts.name)
         schema = tool.schema if tool else None
         objects = schema.objects if schema else [Object()]
@@ -393,8 +397,8 @@ class CallReader:
         writer.end(parts.arguments)
 
     def _kind(self, tags: TaggedArguments) -> Steps[bool | None]:
-        """Takes what stands between key and value; does it say that the value is text? None: it
-        says nothing of the type."""
+        """Takes the text between key and value. Returns whether it marks the value as text; None:
+        it does not say the type."""
         if not tags.kinds:
             yield from self._after(tags.after_key)
             return None
@@ -404,13 +408,13 @@ class CallReader:
         return options[found]
 
     def _after(self, text: str) -> Steps[None]:
-        """This text; the newlines at its end may be missing."""
+        """Takes this text; newlines at its end may be missing."""
         visible = text.rstrip("\n")
         yield from self._buffer.literal(visible)
         yield from self._buffer.skip(text[len(visible) :])
 
     def _terminators(self, tags: TaggedArguments, *, is_wrapped: bool) -> tuple[str, ...]:
-        """What ends a raw value: its closing tag, but only in front of another tag; behind the
+        """The texts that end a raw value: its closing tag together with the next tag, after the
         closer of its wrapper, if it has one."""
         following = (tags.open, tags.end)
         end = tags.wrapper.closer if tags.wrapper and is_wrapped else ""
@@ -423,13 +427,13 @@ class CallReader:
         return tuple(dict.fromkeys(terminators))
 
     def _loose(self, text: str) -> Steps[None]:
-        """Takes this text, whatever white space stands in front of it."""
+        """Takes this text, after any white space."""
         if not text.isspace():
             yield from self._buffer.space()
             yield from self._buffer.literal(text.strip())
 
     def _closer(self, text: str) -> Steps[None]:
-        """Takes the marker that closes a call; models leave it out."""
+        """Takes the marker that closes a call, which models may leave out."""
         try:
             found = yield from self._buffer.sees(text)
         except CutError:
@@ -444,7 +448,7 @@ class CallReader:
 
 
 def _find_stops(nodes: Sequence[CallNode]) -> str:
-    """The characters that can end a name which these nodes follow."""
+    """The characters that can end a name before these nodes."""
     before = ""
     for i, node in enumerate(nodes):
         match node:
@@ -470,8 +474,9 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
 
 
 def _find_first(*texts: str) -> str:
-    """The first visible characters of these texts, and the end of the line if one begins so; of a
-    line that begins with a word (`arguments:`) or a dash that alone, for a name may have such."""
+    """The first visible characters of these texts, and the newline if a text begins with one. If a
+    line begins with a word (`arguments:`) or a dash, only the newline, since names may contain such
+    characters."""
     first = ""
     for text in texts:
         visible = text.lstrip("\r\n")[:1]

@@ -1,4 +1,4 @@
-"""Reads arguments by keyword, such as those of a call in Python, from the push buffer."""
+"""Reads keyword arguments, such as those of a call in Python, from the push buffer."""
 
 from grammars.parse.arguments import TaggedWriter
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
@@ -9,13 +9,13 @@ from grammars.wire.format import KeywordArguments
 
 
 class KeywordArgumentsReader:
-    """Reads the arguments of one call, up to what stands behind them.
+    """Reads the arguments of one call, up to the text after them.
 
     Args:
-        hole: how they are written.
-        buffer: where the text comes from.
-        ends: what ends a raw string, and all arguments.
-        writer: gets what is read.
+        hole: how the format writes the arguments.
+        buffer: the text.
+        ends: the texts that end a raw string, and all arguments.
+        writer: receives the arguments.
     """
 
     def __init__(self, hole: KeywordArguments, buffer: Buffer, ends: Ends, writer: TaggedWriter):
@@ -26,11 +26,11 @@ class KeywordArgumentsReader:
         self._writer = writer
 
     def read(self) -> Steps[dict[str, Raw]]:
-        """Reads them all; of a repeated one, the first that is not empty.
+        """Reads all arguments; of a repeated one, the first that is not empty.
 
         Raises:
             NotACallError: the text is something else.
-            CutError: the text ends among the arguments.
+            CutError: the text ends in the arguments.
         """
         raws: dict[str, Raw] = {}
         hole = self._hole
@@ -47,13 +47,13 @@ class KeywordArgumentsReader:
         return raws
 
     def _goes_on(self, before: str, end: str) -> Steps[bool]:
-        """Does an argument come next, behind `before`, which is taken then? If not, `end` comes,
-        which may be nothing."""
+        """True if another argument comes next, after the text `before`, which is then taken.
+        Otherwise `end` comes next, which may be empty."""
         text, stop = before.strip(), end.strip()[:1]
         if not stop:
             return (yield from self._begins_exactly(before))
         yield from self._buffer.space()
-        if text and end.strip().startswith(text):  # as `---` does behind items that begin with `-`
+        if text and end.strip().startswith(text):  # such as `---` after items that begin with `-`
             is_over = yield from self._buffer.begins(end.strip())
             if is_over:
                 return False
@@ -66,8 +66,7 @@ class KeywordArgumentsReader:
         return True
 
     def _begins_exactly(self, before: str) -> Steps[bool]:
-        """The same where nothing visible tells the end: white space has to be as it is written, and
-        the text may end."""
+        """The same if the end is not visible. White space must match exactly; the text may end."""
         try:
             found = yield from self._buffer.begins(before)
         except CutError:
@@ -79,7 +78,7 @@ class KeywordArgumentsReader:
         return found
 
     def _key(self) -> Steps[str]:
-        after = self._hole.after_key  # all of it: a key may have a colon itself
+        after = self._hole.after_key  # the whole text, since a key may contain a colon
         key = yield from self._buffer.name_before(after, "\n<,()[]{}\"'")
         yield from self._buffer.literal(after)
         return key
@@ -103,7 +102,7 @@ class KeywordArgumentsReader:
         return TypedText(self._writer.close(), is_text, self._hole.style)
 
     def _string(self) -> Steps[str]:
-        """A string of Python; its text as it stands where that has other escapes."""
+        """Reads a Python string; returns its source text if it has unknown escapes."""
         text = yield from self._buffer.quoted()
         try:
             return str(read_value(text, self._hole.escaped))
@@ -111,8 +110,7 @@ class KeywordArgumentsReader:
             return text[1:-1]
 
     def _next(self) -> Steps[str]:
-        """The next character; "" at the end of the text, where nothing else may tell that all
-        arguments are over."""
+        """The next character. "" at the end of the text, if only that ends the arguments."""
         try:
             return (yield from self._buffer.need())
         except CutError:
@@ -121,7 +119,7 @@ class KeywordArgumentsReader:
             return ""
 
     def _other(self, first: str) -> Steps[str]:
-        """The text of a value that is no string."""
+        """Reads the text of a value that is not a string."""
         if first in "[{":
             try:
                 return (yield from self._buffer.value(make_scanner(self._hole.style)))
@@ -130,7 +128,7 @@ class KeywordArgumentsReader:
         text = ""
         end = self._hole.last + self._closer
         sign = end.lstrip()[:1]
-        if sign in tuple("-+."):  # numbers have them, too: only what stands in front tells the end
+        if sign in tuple("-+."):  # numbers contain these: the end needs the space before its sign
             sign = end[:1]
         ends = ",)\n" + self._hole.item[:1] + self._hole.last[:1] + sign
         while (character := (yield from self._next())) not in ends:
