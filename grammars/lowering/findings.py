@@ -1,4 +1,4 @@
-"""The fate of each keyword of a document, as lowering finds it out."""
+"""Collects what happens to each keyword of a document during lowering."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,8 @@ from grammars.schema.subschemas import find_keywords
 
 
 class Findings:
-    """The findings of one document; of several about one keyword at one place the first counts.
+    """The findings of one document. If there are several for one keyword at one pointer, the first
+    one counts.
 
     Args:
         root: the document.
@@ -22,7 +23,7 @@ class Findings:
 
     def enforce(self, at: str, keyword: str) -> None:
         """The mask enforces the keyword at that JSON pointer."""
-        if keyword in self._keywords:  # others come from rewriting, and are in no document
+        if keyword in self._keywords:  # other keywords come from rewriting, not from the document
             self.enforced.setdefault((at, keyword), Finding(at, keyword))
 
     def check(self, at: str, keyword: str, reason: str) -> None:
@@ -30,15 +31,15 @@ class Findings:
         self.checked.setdefault((at, keyword), Finding(at, keyword, reason))
 
     def narrow(self, at: str, keyword: str, reason: str) -> None:
-        """The mask refuses some values that the keyword admits."""
+        """The mask refuses some values that the keyword allows."""
         self._narrowed.setdefault((at, keyword), Finding(at, keyword, reason))
 
     def ignore(self, at: str, keyword: str) -> None:
-        """Nobody knows the keyword."""
+        """The keyword is unknown."""
         self._ignored.setdefault((at, keyword), Finding(at, keyword, "no such keyword"))
 
     def note(self, at: str, keywords: Iterable[str], *, enforced: bool) -> None:
-        """The mask enforces all of these keywords, or the validator checks them."""
+        """The mask enforces these keywords if `enforced`; otherwise the validator checks them."""
         for keyword in sorted(keywords):
             if enforced:
                 self.enforce(at, keyword)
@@ -46,7 +47,7 @@ class Findings:
                 self.check(at, keyword, "not enforced by the mask")
 
     def report(self) -> Report:
-        """All of them. What is enforced at one place and checked at the same is checked."""
+        """The report. A keyword that is both enforced and checked counts as checked."""
         enforced = dict(self.enforced)
         for key in self.checked:
             enforced.pop(key, None)

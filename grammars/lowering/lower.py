@@ -1,8 +1,9 @@
-"""JSON Schema -> `Schema`: what the mask can enforce becomes nodes, the rest is listed as checked.
+"""JSON Schema -> `Schema`: what the mask can enforce becomes nodes, the rest is reported as
+checked.
 
-Lowering may only loosen: a keyword that the mask does not enforce is in `report.checked`, and the
-validator looks at it after generation. What cannot be read at all raises `SchemaError` with its
-pointer.
+Lowering may only allow more values, not fewer: a keyword that the mask does not enforce is in
+`report.checked`, and the validator checks it after generation. What cannot be read raises
+`SchemaError` with its pointer.
 """
 
 import json
@@ -43,13 +44,14 @@ from grammars.schema.validator import find_multiplied
 from grammars.steps import WRITTEN, StepsError, limit_steps, spend
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
-"""Keywords that decide whether an object that is silent about other keys admits some."""
-MOST_PARTS = 5_000  # subschemas that a schema comes to, conjunctions multiplied out
+"""Keywords that decide whether an object without `additionalProperties` allows undeclared keys."""
+MOST_PARTS = 5_000  # subschemas of a schema, with conjunctions multiplied out
 MOST_STEPS = 60_000
-"""Of lowering one schema: about a second. Of 1,700 real ones the largest takes 12,000."""
+"""The limit for lowering one schema: about a second. Of 1,700 real schemas, the largest takes
+12,000."""
 MOST_LEAST = 1_000_000  # characters of the shortest value
 MOST_SPLITS = 200
-"""After so many schemas that were taken apart into alternatives, the rest is checked."""
+"""The limit for schemas that are split into alternatives; beyond it, the rest is checked."""
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
 
@@ -57,13 +59,13 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     """Lowers one JSON Schema document.
 
     Args:
-        source: the schema, any draft from 3 to 2020-12, or true or false.
-        close: objects that declare properties and are silent about others admit no others.
-        only_object: the root has to be an object (the arguments of a tool).
+        source: a schema of any draft from 3 to 2020-12, or true or false.
+        close: objects that declare properties allow no others, unless they say so.
+        only_object: the root must be an object (the arguments of a tool).
 
     Raises:
-        SchemaError: the schema is malformed, a `$ref` points to nothing, or it admits no value
-            (with `only_object`, no object).
+        SchemaError: the schema is malformed, a `$ref` points to nothing, or no value fits (with
+            `only_object`: no object).
     """
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema must be an object, true or false", where="")
@@ -92,7 +94,7 @@ def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
     root = document
     if only_object and (isinstance(root, bool) or root.get("type") != "object"):
         root = {"allOf": [root, {"type": "object"}]}
-    # a problem without a pointer may be a reference that points to nothing: lowering knows where
+    # A problem without a pointer may be a reference that points to nothing; lowering finds it.
     if problem is not None and problem.where:
         raise problem
     lowered = lowering.lower(root, "")
@@ -122,7 +124,7 @@ def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
 
 
 class _Lowering:
-    """Lowers the subschemas of one document: rewritten until they are flat, then made nodes."""
+    """Lowers the subschemas of one document: rewrites each until it is flat, then makes nodes."""
 
     def __init__(self, root: Json, *, close: bool):
         self._root = root
@@ -131,7 +133,7 @@ class _Lowering:
         self.definitions: dict[str, Node] = {}
         self._flattening = Flattening(root, self.findings)
         self._flat = FlatLowering(root, close=close, findings=self.findings, lower=self.lower)
-        self._open = set[str]()  # conjunctions on their way
+        self._open = set[str]()  # conjunctions that are being lowered
         self._parts = 0
         self._splits = 0
 
@@ -143,7 +145,7 @@ class _Lowering:
         try:
             return self._lower(schema, at)
         except StepsError as error:
-            if error.where is None:  # the innermost place says most
+            if error.where is None:  # the innermost pointer says most
                 error.where = at
             raise
 
@@ -159,18 +161,18 @@ class _Lowering:
         return self._lower_conjunction(keywords, at)
 
     def _refer(self, pointer: Json, at: str) -> Node:
-        """A `$ref` alone; what it leads to becomes a definition."""
+        """A `$ref` without siblings; its target becomes a definition."""
         if str(pointer).startswith(_DRAFTS):
             self.findings.check(at, "$ref", "refers to a draft of JSON Schema")
             return AnyValue()
         target = look_up(self._root, pointer, at)
         if pointer not in self.definitions:
-            self.definitions[pointer] = NEVER  # until it is lowered, as it may refer to itself
+            self.definitions[pointer] = NEVER  # until it is lowered, since it may refer to itself
             self.definitions[pointer] = self.lower(target, pointer.removeprefix("#"))
         return Reference(pointer)
 
     def _lower_conjunction(self, flat: Mapping[str, Json], at: str) -> Node:
-        """`allOf`, and `$ref` with siblings; met again inside itself it becomes a definition."""
+        """`allOf`, and `$ref` with siblings. If it contains itself, it becomes a definition."""
         if set(flat) == {"allOf"} and len(flat["allOf"]) == 1:
             return self.lower(flat["allOf"][0], f"{at}/allOf/0")
         name = json.dumps(flat)
@@ -187,7 +189,7 @@ class _Lowering:
         return Reference(name)
 
     def _lower_unconjoined(self, flat: Mapping[str, Json], at: str) -> Node:
-        """A schema without `$ref`, perhaps of alternatives."""
+        """A schema without `$ref` and `allOf`; it may have alternatives."""
         if "enum" in flat or "const" in flat:
             return self._flat.lower_constants(flat, at)
         untouched = find_presence(flat).keywords
@@ -202,7 +204,7 @@ class _Lowering:
         return self._flat.lower_typed(flat, at)
 
     def _lower_branches(self, flat: Mapping[str, Json], keyword: str, at: str) -> Node:
-        """`anyOf` or `oneOf`, each branch with the keywords beside it."""
+        """`anyOf` or `oneOf`: each branch together with the keywords beside it."""
         base = drop_annotations(flat)
         parts: list[Json] = base.pop(keyword)
         branches: list[Node] = []
@@ -218,12 +220,12 @@ class _Lowering:
                 self._splits += 1
                 enforced = dict(self.findings.enforced)
                 branches = [self._lower_beside(base, part, at) for part in divided]
-                self.findings.enforced = enforced  # of the branches as they stand there
+                self.findings.enforced = enforced  # of the branches as written
         self.findings.enforce(at, keyword)
         united = Union(tuple(branches))
         numbers = [node for node in flatten(united, self.definitions) if isinstance(node, Number)]
         if len(numbers) > 1 and any("multipleOf" in node.bounds for node in numbers):
-            # The point may begin another number; llguidance reads the longest of all lexemes.
+            # A decimal point may begin another number: llguidance reads the longest lexeme.
             self.findings.narrow(
                 at, keyword, "no multiple with a point (10.0) beside other numbers"
             )
@@ -231,11 +233,11 @@ class _Lowering:
         return united
 
     def _lower_split(self, split: Split, at: str) -> Node:
-        """The alternatives, each with what stands beside them."""
+        """The alternatives, each together with the keywords beside them."""
         self._splits += 1
         base = split.base
         if self._close and not OPENNESS & base.keys():
-            base = {**base, "additionalProperties": True}  # the cases alone do not close an object
+            base = {**base, "additionalProperties": True}  # alternatives do not close an object
         for keyword in split.keywords:
             if split.exact:
                 self.findings.enforce(at, keyword)
@@ -246,7 +248,8 @@ class _Lowering:
         return united
 
     def _narrow_raw(self, alternatives: Node, at: str, keyword: str) -> None:
-        """Tells of what formats of raw text cannot write before it is clear which object it is."""
+        """Reports what formats with raw text cannot write before it is clear which object is
+        written."""
         nodes = list(flatten(alternatives, self.definitions))
         objects = [node for node in nodes if isinstance(node, Object)]
         covered = find_covered(objects, self.definitions)
@@ -258,7 +261,7 @@ class _Lowering:
             self.findings.narrow(at, keyword, reason)
 
     def _lower_beside(self, base: Mapping[str, Json], part: Json, at: str) -> Node:
-        """A part conjoined with the keywords beside it."""
+        """A part together with the keywords beside it."""
         if base:
             part = {"allOf": [base, part]}
         return self.lower(part, at)

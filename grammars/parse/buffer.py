@@ -381,7 +381,7 @@ class Buffer:
 
         Returns:
             the stop, or None if the text ends without one; then a possible beginning of a stop is
-                left.
+            left.
         """
         pattern = _compile_stops(tuple(stops))
         while True:

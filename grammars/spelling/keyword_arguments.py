@@ -121,7 +121,7 @@ class Ends:
 
         Returns:
             up to which offset the text belongs to the string, and whether the string ends there; if
-                not, the rest is undecided until more text arrives.
+            not, the rest is undecided until more text arrives.
         """
         while (at := text.find(quote, at)) >= 0:
             behind = at + len(quote)

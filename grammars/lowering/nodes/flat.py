@@ -1,4 +1,4 @@
-"""One flat schema (no references, conjunctions or alternatives) -> nodes, type by type."""
+"""Turns a flat schema (no references, conjunctions or alternatives) into nodes, type by type."""
 
 import json
 import re
@@ -59,19 +59,19 @@ from grammars.schema.validator import LATEST, Validator, count_parts
 
 _LONG = 50  # characters
 _LONG_BESIDE_WORDS = 100
-"""A longer `maxLength` beside counted words is checked: llguidance would follow both counts at
-once, refuse texts that fit, or fail by its limit of expressions."""
+"""A longer `maxLength` beside a pattern that counts words is checked, not enforced: llguidance
+would follow both counts at once, and refuse texts that fit, or exceed its limit of expressions."""
 _WITHOUT_EXPONENT = 1e-4
-"""Smaller numbers are written with an exponent by most."""
+"""Most encoders write smaller numbers with an exponent."""
 _LONG_BESIDE_PATTERN = 2_500
-"""A longer `maxLength` beside a pattern is checked: llguidance has states for each length, and for
-6,000 characters more than it keeps."""
+"""A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
+length, and for 6,000 characters more than it can keep."""
 _LONGEST_PATTERN = 10_000  # characters
 _MOST_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
 _REPORTED_LATER = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
-"""Keywords that are reported where they are lowered."""
+"""Keywords that are reported when they are lowered."""
 MOST_VALUES = 10_000  # of an enum that the mask enforces
 
 Lower = Callable[[Json, str], Node]
@@ -83,8 +83,8 @@ class FlatLowering:
 
     Args:
         root: the document.
-        close: objects that declare properties and are silent about others admit no others.
-        findings: takes what becomes of each keyword.
+        close: objects that declare properties allow no others, unless they say so.
+        findings: receives what happens to each keyword.
         lower: lowers subschemas.
     """
 
@@ -96,7 +96,7 @@ class FlatLowering:
         self._asserts_content = re.search("/draft-0[67]/", find_draft(root)) is not None
 
     def lower_constants(self, flat: Mapping[str, Json], at: str) -> Node:
-        """Of the values that `enum` or `const` lists those that all other keywords admit."""
+        """The values of `enum` or `const` that all other keywords allow."""
         values = list_values(flat)
         rest = omit(flat, "enum")
         if len(values) > MOST_VALUES or count_parts(values) > 2 * MOST_VALUES:
@@ -111,7 +111,7 @@ class FlatLowering:
         return Constant(tuple(distinct.values()))
 
     def lower_exclusion(self, flat: Mapping[str, Json], at: str) -> Node:
-        """A schema with a `not` of an enum, which is enforced where nodes can say it."""
+        """A schema with a `not` of an enum; enforced if nodes can express it."""
         excluded = flat["not"]
         values = as_list(excluded.get("enum", [excluded.get("const")]))
         node = self.lower_typed(omit(flat, "not"), at)
@@ -122,7 +122,7 @@ class FlatLowering:
         return rest
 
     def lower_typed(self, flat: Mapping[str, Json], at: str) -> Node:
-        """The values of the types that a schema admits, each as its keywords say."""
+        """The union of the types that a schema allows, each with its keywords."""
         types: list[str] = as_list(flat.get("type", [*TYPES]))
         present = find_presence(flat)
         if not present.others:
@@ -138,7 +138,7 @@ class FlatLowering:
         return unite([self._lower_type(name, flat, at) for name in types])
 
     def _report(self, flat: Mapping[str, Json], at: str, spoken: set[str]) -> None:
-        """Reports the keywords beside the type, where they speak of these types."""
+        """Reports keywords that apply to these types but that lowering does not read."""
         of_other_types = set(chain.from_iterable(EXPRESSIBLE.values())) - spoken
         silent = ANNOTATIONS | _REPORTED_LATER | {"type"} | of_other_types
         for keyword in flat:
@@ -152,8 +152,8 @@ class FlatLowering:
                 self._findings.ignore(at, keyword)
 
     def _make_test(self, schema: Json, at: str) -> Callable[[Json], bool]:
-        """The validator's test of values. What was merged or negated may be no schema of an old
-        draft; then it is one of the latest."""
+        """Makes the validator's test for values. A schema that was merged or negated may be invalid
+        in an old draft; then it is read as the latest draft."""
         if isinstance(schema, bool):
             return lambda _: schema
         try:
@@ -162,7 +162,7 @@ class FlatLowering:
             pass
         try:
             return Validator({"$schema": LATEST, **schema}, self._root).admits
-        except ValueError as error:  # or a reference that `find_problem` has met already
+        except ValueError as error:  # or a reference that `find_problem` has reported
             raise SchemaError(f"not a JSON Schema: {error}", where=at) from error
 
     def _lower_type(self, name: str, flat: Mapping[str, Json], at: str) -> Node:
@@ -216,7 +216,7 @@ class FlatLowering:
     def _lower_array(self, flat: Mapping[str, Json], at: str) -> Node:
         items: Json = flat.get("items", True)
         prefix: list[Json] = flat.get("prefixItems", [])
-        if isinstance(items, list):  # a tuple, as drafts before 2020-12 write it
+        if isinstance(items, list):  # a tuple in drafts before 2020-12
             prefix, items = flat["items"], flat.get("additionalItems", True)
         nodes = [self._lower(schema, f"{at}/prefixItems/{i}") for i, schema in enumerate(prefix)]
         rest = self._lower(items, f"{at}/items")
@@ -241,12 +241,12 @@ class FlatLowering:
         return array
 
     def _lower_distinct(self, array: Array, flat: Mapping[str, Json], at: str) -> Node | None:
-        """The lists that have no item twice; None where they cannot be enforced."""
+        """The lists without repeated items; None if the mask cannot enforce it."""
         distinct = list_choices(array)
         self._findings.note(at, ["uniqueItems"], enforced=distinct is not None)
         if distinct is None or not _counts(flat):
             return distinct
-        # lists that are written out can be tested; an automaton does not count and compare at once
+        # Lists that are written out can be tested. An automaton cannot count and compare at once.
         is_enforced = isinstance(distinct, Constant)
         self._findings.note(at, _COUNTING & flat.keys(), enforced=is_enforced)
         if is_enforced:
@@ -256,11 +256,11 @@ class FlatLowering:
     def _lower_contains(
         self, flat: Mapping[str, Json], items: list[Json], at: str
     ) -> Contains | None:
-        """The numbers of these items (last those behind the prefix) that match; None where that
-        cannot be said."""
+        """The limits for matching items, for the items of the prefix and, last, those after it;
+        None if nodes cannot express it."""
         kind, most = flat["contains"], flat.get("maxContains")
-        excluded: list[Json] = []  # any item may count as one that does not match
-        if most is not None:  # unless their number is limited
+        excluded: list[Json] = []  # any item may count as not matching
+        if most is not None:  # unless the number of matches is limited
             most = int(most)
             excluded.append({"anyOf": negate(kind)})
         if not is_expressible(excluded):
@@ -283,13 +283,13 @@ class FlatLowering:
         node = Number(integer, read_bounds(flat))
         divisor = node.bounds.get("multipleOf")
         if integer and divisor is not None:
-            divisor = int(find_step(node) or 1)  # integers are multiples of 0.5 in any case
+            divisor = int(find_step(node) or 1)  # every integer is a multiple of 0.5
             node = replace(node, bounds={**node.bounds, "multipleOf": divisor})
         if divisor is None:
             return node
         if divisor == 1 and integer:
             return replace(node, bounds=omit(node.bounds, "multipleOf"))
-        largest = int(LARGEST_MULTIPLE * min(1, divisor))  # all its multiples are doubles
+        largest = int(LARGEST_MULTIPLE * min(1, divisor))  # so that all its multiples are doubles
         within = _keep_small(node, largest)
         if not is_light(divisor):
             self._findings.check(at, "multipleOf", "too many digits for a mask")
@@ -338,7 +338,7 @@ class FlatLowering:
         return String(shortest, longest, pattern)
 
     def _read_length(self, flat: Mapping[str, Json], keyword: str, at: str) -> int | None:
-        """The length that something has to have or may have, as far as a mask counts."""
+        """The value of a length keyword, up to the number that a mask can count."""
         value = flat.get(keyword)
         if value is None:
             return None
@@ -351,12 +351,12 @@ class FlatLowering:
 
 
 def _counts(flat: Mapping[str, Json]) -> bool:
-    """True if `contains` excludes anything."""
+    """True if `contains` excludes any list."""
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
 
 
 def _keep_small(node: Number, largest: int) -> Number:
-    """The numbers of the node that are no larger than that, with either sign."""
+    """The numbers of the node whose absolute value is at most `largest`."""
     bounds = dict(node.bounds)
     least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
     greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))
@@ -370,7 +370,7 @@ def _keep_small(node: Number, largest: int) -> Number:
 
 
 def find_types(values: Sequence[Json]) -> list[str]:
-    """The types of JSON Schema that these values have; that of a number is `number`."""
+    """The JSON Schema types of these values; that of all numbers is `number`."""
     names: dict[type, str] = {
         bool: "boolean",
         int: "number",

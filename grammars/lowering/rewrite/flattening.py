@@ -1,4 +1,4 @@
-"""One schema without `$ref`, `allOf`, and keywords that depend on what others evaluate."""
+"""Removes `$ref`, `allOf`, and the `unevaluated...` keywords from one schema."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -20,7 +20,7 @@ class Flattening:
 
     Args:
         root: the document.
-        findings: takes what becomes of keywords that are rewritten.
+        findings: receives what happens to rewritten keywords.
     """
 
     def __init__(self, root: Json, findings: Findings):
@@ -29,7 +29,7 @@ class Flattening:
         self.references_stand_alone = stands_alone(root)
 
     def resolve(self, at: str) -> Resolve:
-        """Follows the references of the schema at that JSON pointer."""
+        """A function that follows the references of the schema at this JSON pointer."""
         return partial(look_up, self._root, at=at)
 
     def drop_unevaluated(self, schema: Mapping[str, Json], at: str) -> Mapping[str, Json]:
@@ -41,15 +41,16 @@ class Flattening:
             if stated is not None:
                 self._findings.enforce(at, keyword)
                 schema = stated
-            else:  # its meaning is lost once the other keywords are taken apart
+            else:  # its meaning is lost when the other keywords are rewritten
                 self._findings.check(at, keyword, "what is evaluated is not known")
                 schema = omit(schema, keyword)
         return schema
 
     def flatten(self, schema: Mapping[str, Json], at: str) -> dict[str, Json]:
-        """`$ref` with siblings and `allOf` merged into one object without `$ref`.
+        """Merges `$ref` with siblings and `allOf` into one object without `$ref`.
 
-        What `merge` cannot say in one object stays in an `allOf`, beside an `anyOf` or `oneOf`.
+        Parts that `merge` cannot express in one object stay in an `allOf`, beside an `anyOf` or
+        `oneOf`.
 
         Args:
             schema: the schema.
@@ -70,9 +71,9 @@ class Flattening:
         Args:
             schema: the schema.
             at: its JSON pointer.
-            under_way: the references on the way here.
-            merged: all references so far. A conjunction says nothing more when it says a part
-                twice, so each is followed once: otherwise there are 2^n ways through n levels.
+            under_way: the references that lead here.
+            merged: all references so far. Repeating a part of a conjunction changes nothing, so
+                each is followed once; otherwise there would be 2^n paths through n levels.
         """
         spend(1 + len(schema))
         if self.references_stand_alone and "$ref" in schema:
