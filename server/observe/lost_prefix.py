@@ -1,7 +1,7 @@
-"""Why a prompt is new although its conversation is not: the part of the request that has changed.
+"""Finds why a continued conversation gets a new prompt: the part of the request that has changed.
 
-A prompt is read from the cache up to the first token that differs. System messages and tools stand
-at its beginning: whoever changes a word of them has the whole conversation computed again.
+A prompt is read from the KV cache up to the first token that differs. System messages and tools
+come first, so changing a word in them makes the server compute the whole conversation again.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from enum import StrEnum
 from server.observe.kinship import Kin, Relation, find_dropped
 from server.observe.prompt_parts import PromptParts, count_same
 
-AROUND = 40  # characters that are shown of either text
+AROUND = 40  # characters that are shown of each text
 
 
 class ChangedPart(StrEnum):
@@ -28,14 +28,14 @@ class ChangedPart(StrEnum):
 
 @dataclass(frozen=True)
 class LostPrefix:
-    """The first part of a request that differs from an earlier one of its conversation.
+    """The first part of a request that differs from an earlier request of its conversation.
 
     Args:
-        part: what kind of part.
-        name: which one, as in "tool 2 (get_weather)".
-        offset: the first character that differs, in the text or the JSON of the part.
-        before: what stood there.
-        after: what stands there now.
+        part: the kind of part.
+        name: the part, as in "tool 2 (get_weather)".
+        offset: the first character that differs, in the text or JSON of the part.
+        before: the text there in the earlier request.
+        after: the text there in the later request.
     """
 
     part: ChangedPart
@@ -48,10 +48,10 @@ class LostPrefix:
         return self.describe()
 
     def describe(self, *, shows_text: bool = True) -> str:
-        """The change in words.
+        """Describes the change in words.
 
         Args:
-            shows_text: with the characters that have changed, which are a part of the prompt.
+            shows_text: include the characters that have changed, which are part of the prompt.
         """
         match self.part:
             case ChangedPart.TOOL_ADDED:
@@ -68,8 +68,8 @@ class LostPrefix:
 
 
 def find_lost_prefix(kin: Kin, later: PromptParts) -> LostPrefix | None:
-    """The first part that differs from an earlier request; None if the later one only goes on, or
-    begins anew behind the same system messages and tools."""
+    """The first part that differs from an earlier request. None if the later one only continues it,
+    or starts a new conversation with the same system messages and tools."""
     earlier = kin.parts
     if earlier.system != later.system:
         return _compare(ChangedPart.SYSTEM, "the system message", earlier.system, later.system)
@@ -84,7 +84,7 @@ def _compare_messages(earlier: PromptParts, later: PromptParts) -> LostPrefix | 
     if dropped is not None:
         name = f"message {dropped.start + 1} ({earlier.roles[dropped.start]})"
         return LostPrefix(ChangedPart.MESSAGES_DROPPED, name)
-    # The last message of the earlier request may be another one: a question that was edited.
+    # The last message of the earlier request may differ: an edited question.
     for index, (before, after) in enumerate(
         zip(earlier.messages[:-1], later.messages, strict=False)
     ):
@@ -98,7 +98,7 @@ def _compare_tools(
     earlier: Sequence[tuple[str, str]], later: Sequence[tuple[str, str]]
 ) -> LostPrefix | None:
     before, after = dict(earlier), dict(later)
-    if len(before) < len(earlier) or len(after) < len(later):  # names do not tell them apart
+    if len(before) < len(earlier) or len(after) < len(later):  # names are not unique
         return _compare_places(earlier, later)
     for index, (name, _) in enumerate(later):
         if name not in before:
@@ -119,7 +119,7 @@ def _compare_tools(
 def _compare_places(
     earlier: Sequence[tuple[str, str]], later: Sequence[tuple[str, str]]
 ) -> LostPrefix | None:
-    """Compares tools by their place alone."""
+    """Compares tools by their position only."""
     for index, (old, new) in enumerate(zip(earlier, later, strict=False)):
         if old != new:
             name = _name_tool(index, new[0])

@@ -1,4 +1,4 @@
-"""Remembers what the last requests were made of, to tell why a prompt is computed again."""
+"""Remembers the parts of the last requests, to find out why a prompt is computed again."""
 
 import threading
 from collections import OrderedDict
@@ -10,11 +10,11 @@ from server.observe.lost_prefix import LostPrefix, find_lost_prefix
 from server.observe.prompt_parts import PromptParts, read_parts
 
 MOST_KEPT = 64  # requests
-MOST_CHARACTERS = 4_000_000  # of all that are kept
+MOST_CHARACTERS = 4_000_000  # of all remembered requests
 
 
 class PrefixWatch:
-    """The last requests of a model. For several threads."""
+    """The last requests of a model. Thread-safe."""
 
     def __init__(self, most: int = MOST_KEPT, characters: int = MOST_CHARACTERS):
         self._most = most
@@ -27,13 +27,15 @@ class PrefixWatch:
     def note(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], salt: str | None
     ) -> LostPrefix | None:
-        """Notes a request; returns what has changed since the request that it could have gone on
-        from, in front of what was there already.
+        """Remembers a request.
 
         Args:
             messages: in OpenAI's form.
-            tools: those that are offered.
-            salt: of the caches; requests are compared with those of the same salt alone.
+            tools: the offered tools.
+            salt: the salt of the caches; only requests with the same salt are compared.
+
+        Returns:
+            what has changed since the request that it could have continued; None: nothing.
         """
         parts = read_parts(messages, tools)
         with self._lock:

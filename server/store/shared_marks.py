@@ -1,4 +1,4 @@
-"""Small marks in a shared store: ids of calls, and dates of conversations."""
+"""Small values in a shared store: ids of calls, and dates of conversations."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ CALLS, DATES = "call", "date"
 
 
 class StoredIds:
-    """The `SharedIds` of a store."""
+    """The `SharedIds` in a shared store."""
 
     def __init__(self, store: SharedStore):
         self._store = Lenient(store)
@@ -22,7 +22,7 @@ class StoredIds:
 
 
 class StoredDates:
-    """The `SharedDates` of a store."""
+    """The `SharedDates` in a shared store."""
 
     def __init__(self, store: SharedStore):
         self._store = Lenient(store)
