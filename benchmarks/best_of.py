@@ -28,7 +28,7 @@ from constrained.engine.protocol import Chunk
 
 COUNTS = (1, 4)
 GREEDY = Sampling(temperature=0)
-MOST_TOKENS = 256
+MAX_TOKENS = 256
 
 
 class CountedTokens:
@@ -63,7 +63,7 @@ def ask(model: Model, counted: CountedTokens, question: Question, count: int) ->
         question.tools,
         tool_choice="required",
         parallel=False,
-        max_tokens=MOST_TOKENS,
+        max_tokens=MAX_TOKENS,
         sampling=GREEDY,
         best_of=count,
         trace=True,

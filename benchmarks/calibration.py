@@ -25,7 +25,7 @@ from statistics import fmean
 
 from benchmarks.best_of import (
     GREEDY,
-    MOST_TOKENS,
+    MAX_TOKENS,
     CountedTokens,
     add_options,
     ask,
@@ -49,7 +49,7 @@ def ask_for_beginning(model: Model, question: Question) -> Outcome:
         question.messages,
         question.tools,
         parallel=False,
-        max_tokens=MOST_TOKENS,
+        max_tokens=MAX_TOKENS,
         stop=[" ", "\n"],
         sampling=GREEDY,
         trace=True,

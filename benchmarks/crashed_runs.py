@@ -39,7 +39,7 @@ CALLS = (
     (("write", 2), ("write", 3)),
     (("look", 3), ("look", 4), ("write", 4)),
 )
-MOST_KILLS = 3  # of one run
+MAX_KILLS = 3  # of one run
 
 
 def write_turn(calls: Sequence[tuple[str, int]]) -> str:
@@ -144,7 +144,7 @@ def kill_and_resume(choose: random.Random, lines: int) -> dict[str, Any]:
         folder = Path(name)
         (folder / "effects").touch()
         kills = 0
-        for _ in range(choose.randint(1, MOST_KILLS)):
+        for _ in range(choose.randint(1, MAX_KILLS)):
             if in_child(folder, choose.randint(1, lines)):
                 break
             kills += 1

@@ -26,7 +26,7 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import ReplyError, RequestError
 from grammars.errors import Error
 
-MOST = 400
+MAX_TOKENS_DRAWN = 400
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def play(row: dict[str, Any], number: int, seed: int, steps: int) -> list[Outcom
             continue
         turn = place.compile(request.job)
         for _ in range(steps):
-            outcomes.append(_play(place, request, turn, draw.randint(1, MOST), draw))
+            outcomes.append(_play(place, request, turn, draw.randint(1, MAX_TOKENS_DRAWN), draw))
     return outcomes
 
 

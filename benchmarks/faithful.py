@@ -45,7 +45,7 @@ from grammars.turn import Start, ToolCall, Turn
 Message = dict[str, Any]
 VERDICTS = ("refused", "misread", "respelled", "calls nothing")
 COLUMNS = ("turns", "left out", *VERDICTS)
-_MOST_TOLD = 4  # faults of each verdict
+_MAX_SHOWN_FAULTS = 4  # faults of each verdict
 _QUESTION: Message = {"role": "user", "content": "What is to be done?"}
 _OPENED = "write_note"  # the tool whose texts may hold markers
 _THOUGHT, _TEXT = "I look it up first.", "Let me see."
@@ -409,7 +409,7 @@ def describe(bench: Bench, name: str, *, walks: int, verbose: bool) -> Counter[s
         told: Counter[str] = Counter()
         for fault in faults:
             told[fault.verdict] += 1
-            if told[fault.verdict] <= _MOST_TOLD:
+            if told[fault.verdict] <= _MAX_SHOWN_FAULTS:
                 excerpt = f"{fault.text[:160]!r}: {fault.detail[:300]}"
                 print(f"    {fault.verdict}: {fault.kind}: {excerpt}")
     return counts

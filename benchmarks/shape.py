@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("grammars", "constrained", "server")
 """The product: packages at the top level, of which each may import only those before it."""
 
-MOST_PARAMETERS = 5
-MOST_POSITIONAL = 3
+MAX_PARAMETERS = 5
+MAX_POSITIONAL = 3
 
 Graph = Mapping[str, set[str]]
 """Names, and for each one the names that it points to."""
@@ -220,9 +220,9 @@ def count(modules: Sequence[Module], single_importers: Iterable[str]) -> Counts:
         ternaries=sum(isinstance(node, ast.IfExp) for node in nodes),
         comprehensions=sum(isinstance(node, _Comprehension) for node in nodes),
         comments=sum(_count_comments(module) for module in modules),
-        long_signatures=sum(_count_parameters(f) > MOST_PARAMETERS for f in functions),
+        long_signatures=sum(_count_parameters(f) > MAX_PARAMETERS for f in functions),
         positional_calls=sum(
-            isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL for node in nodes
+            isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL for node in nodes
         ),
         single_importers=len({module.name for module in modules} & set(single_importers)),
     )
@@ -309,8 +309,8 @@ def _write_cells(counts: Counts) -> dict[str, str]:
         "ternaries per 1,000 lines": f"{1000 * counts.ternaries / lines:.1f}",
         "comprehensions per 1,000 lines": f"{1000 * counts.comprehensions / lines:.1f}",
         "comment lines": f"{100 * counts.comments / lines:.1f} %",
-        f"functions of over {MOST_PARAMETERS} parameters": f"{counts.long_signatures}",
-        f"calls of over {MOST_POSITIONAL} positional args": f"{counts.positional_calls}",
+        f"functions of over {MAX_PARAMETERS} parameters": f"{counts.long_signatures}",
+        f"calls of over {MAX_POSITIONAL} positional args": f"{counts.positional_calls}",
     }
 
 

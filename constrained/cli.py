@@ -25,7 +25,7 @@ from grammars.errors import Error
 INTERRUPTED = "constrained: interrupted"
 GROUP = "constrained.commands"  # entry points of packages that have commands, too
 ENGINES = ("llama-cpp-python", "llguidance")
-KINDS = {"int": "a whole number", "float": "a number", "read_most_tokens": "a whole number"}
+KINDS = {"int": "a whole number", "float": "a number", "read_max_tokens": "a whole number"}
 """What argparse calls a type -> what users call it."""
 INVALID_CHOICE = re.compile(r"(.+): invalid choice: '(.*)' \(choose from (.*)\)")
 COMPLETED = {

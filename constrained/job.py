@@ -10,12 +10,12 @@ from constrained.cache_scope import CacheScope, name_scope
 from constrained.errors import RequestError
 from grammars.turn import Answer, KeyOrder, Think, ToolCall
 
-MOST_IDENTICAL = 1
+MAX_IDENTICAL_CALLS = 1
 """Small models repeat calls by mistake far more often than on purpose."""
-MOST_REPEATED = 1024
+MAX_REPEATED = 1024
 """Tokens of a value that repeats itself. Small models do that until their tokens run out, and no
 useful value has so many equal parts."""
-MOST_IDENTICAL_PARALLEL = 2
+MAX_IDENTICAL_PARALLEL_CALLS = 2
 """Where a client explicitly allows parallel calls: two dice are rolled by two identical calls."""
 
 
@@ -44,7 +44,7 @@ def limit_identical(parallel: bool | None) -> int:
     Args:
         parallel: whether the client allows parallel calls; None: it does not say.
     """
-    return MOST_IDENTICAL_PARALLEL if parallel else MOST_IDENTICAL
+    return MAX_IDENTICAL_PARALLEL_CALLS if parallel else MAX_IDENTICAL_CALLS
 
 
 class Recall(StrEnum):
@@ -109,9 +109,9 @@ class Job:
     tool_choice: Any = None
     parallel: bool = True
     max_calls: int | None = None
-    max_identical_calls: int | None = MOST_IDENTICAL
+    max_identical_calls: int | None = MAX_IDENTICAL_CALLS
     excluded_calls: Sequence[ToolCall] = ()
-    max_repetition: int | None = MOST_REPEATED
+    max_repetition: int | None = MAX_REPEATED
     think: Think = Think.OPTIONAL
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     answer: Answer | None = None
@@ -190,8 +190,11 @@ def _check_breakpoints(job: Job) -> None:
     if not isinstance(job.breakpoints, (tuple, list)):
         hint = "Give numbers of messages"
         raise RequestError("it is not a list", where="/breakpoints", hint=hint)
-    most = len(job.messages) if isinstance(job.messages, Sequence) else 0
+    message_count = len(job.messages) if isinstance(job.messages, Sequence) else 0
     for index, count in enumerate(job.breakpoints):
-        if type(count) is not int or not 0 <= count <= most:
-            message = f"a breakpoint is {count!r}, must be from 0 to {most}, the number of messages"
+        if type(count) is not int or not 0 <= count <= message_count:
+            message = (
+                f"a breakpoint is {count!r}, must be from 0 to {message_count}, "
+                "the number of messages"
+            )
             raise RequestError(message, where=f"/breakpoints/{index}")

@@ -82,8 +82,8 @@ class Scores:
 
     def __init__(self, logits: np.ndarray):
         logits = logits.astype(np.float64)
-        most = logits.max()
-        self._logprobs = logits - (most + np.log(np.exp(logits - most).sum()))
+        max_logit = logits.max()
+        self._logprobs = logits - (max_logit + np.log(np.exp(logits - max_logit).sum()))
 
     def of(self, token: int) -> float:
         """That of a token."""

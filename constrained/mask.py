@@ -19,7 +19,7 @@ import numpy as np
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from constrained.errors import GrammarError
-from grammars.lowering.keywords import MOST_REMAINDERS, is_light
+from grammars.lowering.keywords import MAX_REMAINDERS, is_light
 from grammars.steps import check_wanted
 
 # A mask takes as long as these let it: lexer fuel is some 10,000 an ms. Of items a row looks at all
@@ -48,14 +48,14 @@ _LIMIT_HINT = (
     "rule that reads a text in several ways; many alternatives as one regular expression"
 )
 # llguidance compiles rules that refer to each other by recursion. An object of 2,500 properties
-# would overrun a stack of 8 MB and thereby end the process; with this one, MOST_RULES fit.
+# would overrun a stack of 8 MB and thereby end the process; with this one, MAX_RULES fit.
 STACK = 256 * 2**20  # bytes, of address space only
 # Its time grows with the square of these: 2 s and 3 s. It numbers its symbols in 16 bits.
-MOST_RULES = 20_000
-MOST_BRANCHES = 40_000
+MAX_RULES = 20_000
+MAX_BRANCHES = 40_000
 _SYMBOLS = re.compile(r'"(?:[^"\\\n]|\\.)*+"|//[^\n]*|/(?:[^/\\\n]|\\.)++/|\||%json\s*+')
 """Texts, comments, expressions; elsewhere what separates alternatives, and what opens a schema."""
-MOST_GBNF = 30_000_000  # rules times characters: 3 s
+MAX_GBNF = 30_000_000  # rules times characters: 3 s
 REGEX_INDENT = 4  # characters in front of an expression in an error of Rust's parser
 AT_ONCE = 4  # grammars that llguidance compiles
 PATIENCE = 0.02  # seconds between two looks at whether a grammar is still wanted
@@ -151,9 +151,9 @@ class Matcher:
         Raises:
             GrammarError: the grammar is not valid, or nothing fits it.
         """
-        _check_size(grammar.count("\n"), MOST_RULES, "rules")
+        _check_size(grammar.count("\n"), MAX_RULES, "rules")
         if is_own:
-            _check_size(grammar.count(" | "), MOST_BRANCHES, "branches")
+            _check_size(grammar.count(" | "), MAX_BRANCHES, "branches")
         else:
             _check_user_grammar(grammar)
         limits = OWN_LIMITS if is_own else USER_LIMITS
@@ -369,11 +369,11 @@ def _check_user_grammar(grammar: str) -> None:
     branches = 0
     for found in _SYMBOLS.finditer(grammar):
         branches += found[0] == "|"
-        if branches > MOST_BRANCHES:
+        if branches > MAX_BRANCHES:
             break
         if found[0].startswith("%json"):
             _check_divisors(grammar, found.end())
-    _check_size(branches, MOST_BRANCHES, "branches")
+    _check_size(branches, MAX_BRANCHES, "branches")
 
 
 def _check_divisors(grammar: str, begin: int) -> None:
@@ -386,11 +386,11 @@ def _check_divisors(grammar: str, begin: int) -> None:
     states = 1
     for divisor in {*_find_divisors(schema)}:
         if not is_light(divisor):
-            states = MOST_REMAINDERS + 1
+            states = MAX_REMAINDERS + 1
             break
         digits = Decimal(repr(divisor)).normalize().as_tuple().digits
         states *= int("".join(map(str, digits)))
-    if states > MOST_REMAINDERS:
+    if states > MAX_REMAINDERS:
         message = "the values of multipleOf in its %json have too many digits together"
         raise GrammarError(message, hint="Use smaller ones, or response_format with the schema")
 
@@ -418,7 +418,7 @@ def read_gbnf(grammar: str) -> str:
     """
     # llguidance's reader looks for terminals among all rules again each time it has found some.
     steps = grammar.count("::=") * len(grammar)
-    if steps > MOST_GBNF:
+    if steps > MAX_GBNF:
         message = f"the grammar is too large: {grammar.count('::='):,} rules"
         raise GrammarError(message, where="/grammar", hint="Write it in Lark, or simplify it")
     try:

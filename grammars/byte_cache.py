@@ -47,8 +47,8 @@ class _Rooms:
         with self._lock:
             self._claimed += room
 
-    def bound(self, most: int | None) -> None:
-        self._bound = most
+    def bound(self, max_bytes: int | None) -> None:
+        self._bound = max_bytes
 
     def share(self, room: int) -> int:
         if self._bound is None:
@@ -59,15 +59,15 @@ class _Rooms:
 _ROOMS = _Rooms()
 
 
-def bound_caches(most: int | None) -> None:
+def bound_caches(max_bytes: int | None) -> None:
     """Bounds what all caches of this process hold together; each gets its share, as large as its
     own room is among those of all. For the start of a program.
 
     Args:
-        most: bytes; 0: nothing is kept. None: each cache has its own room, whatever the others
+        max_bytes: bytes; 0: nothing is kept. None: each cache has its own room, whatever the others
             have.
     """
-    _ROOMS.bound(most)
+    _ROOMS.bound(max_bytes)
 
 
 class Room:
@@ -134,7 +134,7 @@ class ByteCache(Generic[V]):
     """Keeps the values that were wanted last, as far as they have room. For several threads.
 
     Args:
-        most: bytes of all entries together, see `Room`.
+        max_bytes: bytes of all entries together, see `Room`.
         weigh: the bytes of a value. It is asked again, some `REWEIGHED` times for each value that
             comes, so what grows has to answer quickly; None: what was measured when it came.
         largest: the part of the room that one entry may take. One that has grown beyond is
@@ -143,12 +143,12 @@ class ByteCache(Generic[V]):
 
     def __init__(
         self,
-        most: int,
+        max_bytes: int,
         weigh: Callable[[V], int] | None = None,
         *,
         largest: float = 1,
     ):
-        self._room = Room(most)
+        self._room = Room(max_bytes)
         self._largest = largest
         self._weigh = weigh
         self._kept: OrderedDict[Hashable, _Weighed[V]] = OrderedDict()
@@ -220,8 +220,8 @@ class ByteCache(Generic[V]):
         return entry.bytes > self._largest * self._room.bytes
 
     def _make_room(self) -> None:
-        most = self._room.bytes
-        while self._bytes > most:
+        max_bytes = self._room.bytes
+        while self._bytes > max_bytes:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= oldest.bytes
 
@@ -242,26 +242,26 @@ _SHARED: list[tuple[str, ByteCache[Any]]] = []
 
 
 def share_cache(
-    name: str, most: int, weigh: Callable[[Any], int] | None = None
+    name: str, max_bytes: int, weigh: Callable[[Any], int] | None = None
 ) -> "ByteCache[Any]":
     """A cache of the whole process, which `measure_shared` tells of; see `keep_results`."""
-    cache: ByteCache[Any] = ByteCache(most, weigh)
+    cache: ByteCache[Any] = ByteCache(max_bytes, weigh)
     _SHARED.append((name, cache))
     return cache
 
 
 def keep_results(
-    name: str, most: int, weigh: Callable[[Any], int] | None = None
+    name: str, max_bytes: int, weigh: Callable[[Any], int] | None = None
 ) -> Callable[[Callable[P, T]], CachedFunction[P, T]]:
     """Decorates a function of values that can be told apart, so that its last results are kept. Two
     threads may compute the same one.
 
     Args:
         name: of what is kept, in figures; several functions may keep the same kind.
-        most: bytes of all results together, see `ByteCache`.
+        max_bytes: bytes of all results together, see `ByteCache`.
         weigh: the bytes of a result, see `ByteCache`.
     """
-    cache = share_cache(name, most, weigh)
+    cache = share_cache(name, max_bytes, weigh)
 
     def decorate(compute: Callable[P, T]) -> CachedFunction[P, T]:
         @functools.wraps(compute)

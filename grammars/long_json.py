@@ -15,12 +15,12 @@ Items: TypeAlias = list[Any] | tuple[Any, ...]
 MARSHAL = 2  # the last version that writes equal values equally
 
 
-def measure_json(value: Any, most: int) -> int:
+def measure_json(value: Any, max_length: int) -> int:
     """The characters of a value as JSON, without escapes and about; where they are more than
-    `most`, any number above that."""
+    `max_length`, any number above that."""
     size = 0
     waiting = [value]
-    while waiting and size <= most:
+    while waiting and size <= max_length:
         part: Any = waiting.pop()
         if isinstance(part, str):
             size += len(part) + 2

@@ -27,9 +27,11 @@ class Account:
         left: the steps; None: any number.
     """
 
-    def __init__(self, most: int | None, check: Callable[[], None] | None, outer: "Account | None"):
-        self.left = most
-        self._most = most
+    def __init__(
+        self, max_steps: int | None, check: Callable[[], None] | None, outer: "Account | None"
+    ):
+        self.left = max_steps
+        self._max_steps = max_steps
         self._check = check
         self._unchecked = 0
         self._outer = outer
@@ -38,7 +40,7 @@ class Account:
         if self.left is not None:
             self.left -= count
             if self.left < 0:
-                raise StepsError(f"it takes more than {self._most:,} steps")
+                raise StepsError(f"it takes more than {self._max_steps:,} steps")
         if self._check is not None:
             self._unchecked += count
             if self._unchecked >= _OFTEN:
@@ -81,9 +83,9 @@ def check_wanted() -> None:
 
 
 @contextmanager
-def limit_steps(most: int) -> Generator[Account]:
+def limit_steps(max_steps: int) -> Generator[Account]:
     """Work that may take so many steps; they count for the work around it, too."""
-    account = Account(most, None, _account.get())
+    account = Account(max_steps, None, _account.get())
     with _open(account):
         yield account
 

@@ -59,7 +59,7 @@ CODES = {
     408: "request_timeout",
     413: "request_too_large",
 }
-MOST_SEGMENTS = 8  # of a path that is looked for in another one
+MAX_SEGMENTS = 8  # of a path that is looked for in another one
 DIALECTS = (
     Dialect(chat.router),
     Dialect(
@@ -282,7 +282,7 @@ def _add_errors(app: FastAPI) -> None:
 def _find_path(path: str) -> str | None:
     """The longest end of a path that is one of the application's: clients add theirs to a base URL,
     which may have a `/v1` too many."""
-    _, *segments = path.rsplit("/", MOST_SEGMENTS)
+    _, *segments = path.rsplit("/", MAX_SEGMENTS)
     for number in range(len(segments)):
         end = "/" + "/".join(segments[number:])
         if end not in ("/", path) and any(_is_path_of(router, end) for router in ALL_ROUTERS):

@@ -17,7 +17,7 @@ from grammars.errors import Error
 from server.store.shared_store import StoreError
 
 RETRY_AFTER = 1  # seconds
-MOST_SHOWN = 4_000
+MAX_SHOWN = 4_000
 """Characters of a message, and of a pointer: both quote what clients have sent."""
 INTERNAL = "internal_error"
 UNSUPPORTED_ENCODING = "unsupported_encoding"
@@ -88,11 +88,11 @@ class HttpError(Error):
         return {}
 
 
-def cut_middle(text: str, most: int = MOST_SHOWN) -> str:
+def cut_middle(text: str, max_length: int = MAX_SHOWN) -> str:
     """The text, or both ends of one that is longer: an error says at the end what to do."""
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    half = most // 2
+    half = max_length // 2
     return f"{text[:half]} [{len(text) - 2 * half:,} characters] {text[-half:]}"
 
 

@@ -40,12 +40,12 @@ class CallIds:
     """The ids that the model wrote, by the ids that clients know. For several threads.
 
     Args:
-        most: how many.
+        max_ids: how many.
         shared: where those are, too, that this process may not have seen; None: nowhere.
     """
 
-    def __init__(self, most: int = MAX_IDS, shared: SharedIds | None = None):
-        self._most = most
+    def __init__(self, max_ids: int = MAX_IDS, shared: SharedIds | None = None):
+        self._max_ids = max_ids
         self._shared = shared
         self._written: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class CallIds:
         with self._lock:
             self._written[id] = written
             self._written.move_to_end(id)
-            while len(self._written) > self._most:
+            while len(self._written) > self._max_ids:
                 self._written.popitem(last=False)
         if self._shared is not None:
             self._shared.keep(id, written)

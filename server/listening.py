@@ -21,12 +21,12 @@ from server.settings import LEAST_RATE
 if sys.platform != "win32":
     import resource
 
-MOST_PORT = 2**16 - 1
+MAX_PORT = 2**16 - 1
 RESERVED = 64  # descriptors that connections leave to files, the model and the log
-MOST_DESCRIPTORS = 8_192
+MAX_DESCRIPTORS = 8_192
 QUIET_SECONDS = 10  # between two lines of the log that say the same
 DELIVERY_SECONDS = 5  # for what is said in the end, behind the time that requests still had
-MOST_OF_HEAD = 64 * 1024  # bytes
+MAX_HEAD_BYTES = 64 * 1024  # bytes
 SLICE = 2_048  # bytes of a chunked body that are read at a time
 FREE_CHUNKS = 4_096  # of any size
 LEAST_CHUNK = 64  # bytes in the mean, of a body with more chunks
@@ -39,8 +39,8 @@ def open_socket(host: str, port: int) -> socket.socket:
     Raises:
         RequestError: the port cannot be had, or there is no such host; says what to do.
     """
-    if not 0 <= port <= MOST_PORT:
-        raise RequestError(f"--port is {port}, must be from 0 to {MOST_PORT:,}")
+    if not 0 <= port <= MAX_PORT:
+        raise RequestError(f"--port is {port}, must be from 0 to {MAX_PORT:,}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     opened = socket.socket(family)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -79,18 +79,18 @@ def prepare_socket(listening: socket.socket, idle_seconds: float) -> socket.sock
     return listening
 
 
-def find_most_connections() -> int:
+def find_max_connections() -> int:
     """The number of connections that leave descriptors for all else; asks the system for as many
     descriptors as it grants."""
-    most = MOST_DESCRIPTORS
+    limit = MAX_DESCRIPTORS
     if sys.platform == "win32":
-        return most
+        return limit
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
-        most = min(hard, most)
-    if soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return max(1, most - RESERVED)
+        limit = min(hard, limit)
+    if soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return max(1, limit - RESERVED)
 
 
 _Base: Any = H11Protocol
@@ -103,21 +103,21 @@ class ImpatientProtocol(_Base):
     Attributes:
         idle_seconds: a connection is closed if no complete head of a request comes within this
             time, or if its client takes the rest of a reply too slowly (`LEAST_RATE`).
-        most_connections: one more is closed at once. With no descriptor left, the event loop could
+        max_connections: one more is closed at once. With no descriptor left, the event loop could
             not even accept a connection to refuse it, and would try again without end.
     """
 
     idle_seconds: ClassVar[float]
-    most_connections: ClassVar[int]
+    max_connections: ClassVar[int]
     _refused_at: ClassVar[float] = -float(QUIET_SECONDS)  # when the log said so last
     _expiry: asyncio.TimerHandle | None = None
     _look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        self.conn = _CheckedConnection(h11.SERVER, MOST_OF_HEAD)
+        self.conn = _CheckedConnection(h11.SERVER, MAX_HEAD_BYTES)
         self._unread = bytearray()
-        if len(self.connections) > self.most_connections:
+        if len(self.connections) > self.max_connections:
             self._refuse(transport)
             return
         self._expect_head()
@@ -126,7 +126,7 @@ class ImpatientProtocol(_Base):
         served = type(self)
         if self.loop.time() - served._refused_at > QUIET_SECONDS:
             served._refused_at = self.loop.time()
-            LOG.warning("%d connections are open, no more are accepted", self.most_connections)
+            LOG.warning("%d connections are open, no more are accepted", self.max_connections)
         transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -212,14 +212,14 @@ class ImpatientProtocol(_Base):
             self.transport.close()
 
 
-def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Protocol]:
+def make_protocol(idle_seconds: float, max_connections: int) -> type[asyncio.Protocol]:
     """The protocol of the connections of one server, for uvicorn.
 
     Args:
         idle_seconds: see `ImpatientProtocol`.
-        most_connections: see `ImpatientProtocol`.
+        max_connections: see `ImpatientProtocol`.
     """
-    limits = {"idle_seconds": idle_seconds, "most_connections": most_connections}
+    limits = {"idle_seconds": idle_seconds, "max_connections": max_connections}
     return type("LimitedProtocol", (ImpatientProtocol,), limits)
 
 
@@ -233,8 +233,8 @@ class _CheckedConnection(h11.Connection):
         written: bytes that replies had so far.
     """
 
-    def __init__(self, role: type[h11.SERVER], most_of_head: int):
-        super().__init__(role, most_of_head)
+    def __init__(self, role: type[h11.SERVER], max_head_bytes: int):
+        super().__init__(role, max_head_bytes)
         self.has_length = False
         self.written = 0
         self._chunks = self._bytes = 0

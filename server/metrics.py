@@ -18,7 +18,7 @@ from constrained.reply import Usage
 from grammars.byte_cache import measure_shared
 from server.observe.request_record import Durations, RequestRecord
 
-MOST_TOOLS = 200
+MAX_TOOLS = 200
 """Tools that are counted by name: each name is a time series for good, and clients choose them."""
 OTHER = "other"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60, 120, 300)
@@ -102,7 +102,7 @@ class Counters:
             self._repeated.inc()
 
     def _name_tool(self, tool: str) -> str:
-        if tool not in self._tools and len(self._tools) >= MOST_TOOLS:
+        if tool not in self._tools and len(self._tools) >= MAX_TOOLS:
             return OTHER
         self._tools.add(tool)
         return tool

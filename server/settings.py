@@ -7,9 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from constrained.engine.options import MOST_WAITING
+from constrained.engine.options import MAX_WAITING
 from constrained.errors import RequestError
-from constrained.job import MOST_REPEATED
+from constrained.job import MAX_REPEATED
 
 MIB = 1 << 20
 LEAST_RATE = 1_000
@@ -76,11 +76,11 @@ class Settings:
     """Tokens of reasoning, where the request does not say; None: any number."""
     lenient_tools: bool = False
     """`strict: false` of a tool leaves its schema open; else it is enforced all the same."""
-    max_waiting: int = MOST_WAITING
+    max_waiting: int = MAX_WAITING
     """Requests that wait to be read before it is known which model they are for."""
     max_choices: int = 16
     """Replies to one request (`n`)."""
-    max_repetition: int | None = MOST_REPEATED
+    max_repetition: int | None = MAX_REPEATED
     """Tokens that one value may spend on repeating itself, where the request does not say; None:
     any number."""
     max_repetition_limit: int | None = None

@@ -21,7 +21,7 @@ from constrained.job import Job
 
 RECORDED = Path(__file__).with_name("agents.json")
 GITHUB = Path(__file__).parents[2] / "tests" / "data" / "tools_github.jsonl"
-MOST_CONTEXT = 32_768
+MAX_CONTEXT = 32_768
 Messages = list[dict[str, Any]]
 
 
@@ -61,7 +61,7 @@ def record(path: Path = RECORDED) -> None:
     """Counts the tokens of the conversations anew, and writes them."""
     with TemporaryDirectory() as folder:
         model_path = make_model(Path(folder, "model.gguf"), "small", "Q8_0")
-        with load(model_path, context_length=MOST_CONTEXT) as model:
+        with load(model_path, context_length=MAX_CONTEXT) as model:
             agents = [
                 _measure(model, "coding", _code(12), make_tools(), pause=2.0, share=0.4),
                 _measure(model, "github", _work_on_github(8), _read_github(), pause=2.0, share=0.3),

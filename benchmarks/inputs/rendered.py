@@ -32,7 +32,7 @@ TOOLS: list[dict[str, Any]] = [
         },
     }
 ]
-_MOST_OF_HEAD = 20  # characters by which the end of a prompt is found
+_MAX_HEAD = 20  # characters by which the end of a prompt is found
 _CALLS = [
     {
         "id": f"abcdefgh{i}",
@@ -186,7 +186,7 @@ def align(
 
 def _cut_head(text: str, head: str) -> str:
     """What stands behind the end of the prompt, as much of it as the history writes, too."""
-    for length in range(min(_MOST_OF_HEAD, len(head)), 0, -1):
+    for length in range(min(_MAX_HEAD, len(head)), 0, -1):
         _, found, behind = text.partition(head[-length:])
         if found:
             return behind

@@ -69,9 +69,9 @@ class Budget:
             spent: what the run has spent.
         """
         for field in fields(self):
-            most = getattr(self, field.name)
-            if most is not None and getattr(spent, field.name) >= most:
-                return _describe(field.name, most)
+            limit = getattr(self, field.name)
+            if limit is not None and getattr(spent, field.name) >= limit:
+                return _describe(field.name, limit)
         return None
 
     def find_excess(self, spent: Spent, cost: float) -> str | None:
@@ -90,10 +90,10 @@ class Budget:
 NO_BUDGET = Budget()
 
 
-def _describe(name: str, most: float) -> str:
+def _describe(name: str, limit: float) -> str:
     if name == "cost":
-        return f"the budget of {most:g}"
-    return f"the budget of {most:,} {name}"
+        return f"the budget of {limit:g}"
+    return f"the budget of {limit:,} {name}"
 
 
 def check_cost(cost: Any, tool: str) -> float:

@@ -56,11 +56,11 @@ class Context:
         self.shown.pop()
         return self.messages.pop()
 
-    def shrink(self, most: int, usage: Usage, step: int) -> None:
+    def shrink(self, max_tokens: int, usage: Usage, step: int) -> None:
         """Replaces the oldest results, if the next prompt would have more tokens than this.
 
         Args:
-            most: tokens of the prompt.
+            max_tokens: tokens of the prompt.
             usage: of the last turn, behind which only results have come.
             step: how many turns there were.
         """
@@ -69,11 +69,11 @@ class Context:
         known = usage.prompt_tokens + usage.completion_tokens
         tokens_of_one = known / max(1, read)  # of a character; the text of the tools counts, too
         tokens = known + tokens_of_one * sum(map(_measure, self.shown[last + 1 :]))
-        if tokens <= most:
+        if tokens <= max_tokens:
             return
         gone = {result.message for result in self.dropped}
         for number, message in enumerate(self.shown[:last]):
-            if tokens <= most * KEPT:
+            if tokens <= max_tokens * KEPT:
                 return
             if message["role"] != "tool" or number in gone:
                 continue

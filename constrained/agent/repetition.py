@@ -39,11 +39,11 @@ class CallHistory:
     """The calls of a run that were executed, with their results.
 
     Args:
-        most: how often something may be there before the next time is a repetition.
+        max_occurrences: how often something may be there before the next time is a repetition.
     """
 
-    def __init__(self, most: int):
-        self._most = most
+    def __init__(self, max_occurrences: int):
+        self._max_occurrences = max_occurrences
         self._executed: list[_Execution] = []
         self._last: dict[str, tuple[str, int]] = {}  # by key: the content, how often in a row
 
@@ -61,13 +61,13 @@ class CallHistory:
     def _find_same(self, call: ToolCall) -> Repetition | None:
         key = identify_call(call)
         _, count = self._last.get(key, ("", 0))
-        if count < self._most:
+        if count < self._max_occurrences:
             return None
         return Repetition(key, f"this call has had the same result {count} times in a row")
 
     def _find_cycle(self, call: ToolCall) -> Repetition | None:
         key = identify_call(call)
-        times = max(2, self._most)
+        times = max(2, self._max_occurrences)
         for length in range(2, LONGEST_CYCLE + 1):
             tail = self._executed[-length * times :]
             if len(tail) < length * times or tail[0].key != key:
@@ -79,7 +79,9 @@ class CallHistory:
         return None
 
     def _find_growth(self, call: ToolCall) -> Repetition | None:
-        count = self._most + 1  # calls, between which there are as many growths as may be
+        count = (
+            self._max_occurrences + 1
+        )  # calls, between which there are as many growths as may be
         tail = self._executed[-count:]
         if len(tail) < count or any(one.call.name != call.name for one in tail):
             return None

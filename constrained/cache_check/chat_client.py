@@ -15,7 +15,7 @@ from constrained.errors import RequestError
 CACHED_TOKENS = "usage.prompt_tokens_details.cached_tokens"
 CACHE_N = "timings.cache_n"
 PROMPT_N = "timings.prompt_n"
-_MOST_SHOWN = 300  # characters of an error
+_MAX_SHOWN = 300  # characters of an error
 _PATIENCE = 300  # seconds
 _ENDINGS = ("/chat/completions", "/v1")
 _UNUSABLE = (400, 404, 422, 500, 501)  # how servers refuse a shape: llama-server's templates by 500
@@ -152,7 +152,7 @@ class ChatClient:
 
 
 def _explain(reply: ReceivedReply, url: str) -> RequestError:
-    said = reply.text.strip()[:_MOST_SHOWN] or httpx.codes.get_reason_phrase(reply.status)
+    said = reply.text.strip()[:_MAX_SHOWN] or httpx.codes.get_reason_phrase(reply.status)
     message = f"{url}: status {reply.status}: {said}"
     if reply.status in (401, 403):
         return RequestError(message, hint="Give the key by --api-key or LLAMA_API_KEY")

@@ -11,7 +11,7 @@ import httpx
 
 from constrained.errors import DeadlineError, RequestError
 
-_MOST_BYTES = 16 * 2**20  # of a reply
+_MAX_BYTES = 16 * 2**20  # of a reply
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ def _receive(
         received = bytearray()
         for piece in response.iter_bytes():
             received += piece
-            if len(received) > _MOST_BYTES:
-                raise RequestError(f"{url} answers with more than {_MOST_BYTES} bytes")
+            if len(received) > _MAX_BYTES:
+                raise RequestError(f"{url} answers with more than {_MAX_BYTES} bytes")
     finally:
         response.close()
     return ReceivedReply(response.status_code, received.decode("utf-8", "replace"))

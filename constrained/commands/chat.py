@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
             executor=executor,
             search=search,
             choose=partial(request.read_choice_options, options),
-            most_tokens=options.max_tokens,
+            max_reply_tokens=options.max_tokens,
             sampling=shared.read_sampling(options, model.sampling),
             stop=options.stop,
             trace_file=options.trace,
@@ -89,7 +89,7 @@ class ChatSession:
         search: the tools that the model finds by a search; None: all are in the prompt.
         choose: the options of a turn of this job that say which turn becomes the reply.
         trace_file: takes a trace of each turn; None: there is none.
-        most_tokens: of a reply; None: as many as the context has room for.
+        max_reply_tokens: of a reply; None: as many as the context has room for.
         options: of the generation, as in `Model.stream_turn`.
     """
 
@@ -104,14 +104,14 @@ class ChatSession:
         search: "ToolSearch | None" = None,
         choose: "Callable[[Job, Model], CompiledTurnOptions] | None" = None,
         trace_file: str | None = None,
-        most_tokens: int | None,
+        max_reply_tokens: int | None,
         **options: "Unpack[TurnOptions]",
     ):
         from constrained.commands.mcp.execution import CallExecutor
         from constrained.tools.offer import read_offer
 
         self._model = model
-        self._most_tokens = most_tokens
+        self._max_reply_tokens = max_reply_tokens
         self._job = job
         self._traces = trace.TraceSaver(trace_file)
         self._options = options
@@ -203,7 +203,7 @@ class ChatSession:
                 if refusal.name not in self._refused:
                     self._refused.add(refusal.name)
                     print_notes([str(refusal)])
-            limit = request.find_limit(self._most_tokens, turn, self._model)
+            limit = request.find_limit(self._max_reply_tokens, turn, self._model)
             options: CompiledTurnOptions = {**self._options, **self._traces.options}
             options["max_tokens"] = limit
             if self._choose is not None:

@@ -24,7 +24,7 @@ from grammars.turn import KeyOrder, Think
 
 LOCAL_HOST = "127.0.0.1"
 PORT = 8080
-MOST_MODELS = 4
+MAX_MODELS = 4
 """Loaded at a time by `serve`. As llama-server has it."""
 CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
@@ -84,7 +84,7 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "alias": ("LLAMA_ARG_ALIAS", str, None),
     "models_dir": ("LLAMA_ARG_MODELS_DIR", str, None),
     "models_preset": ("LLAMA_ARG_MODELS_PRESET", str, None),
-    "models_max": ("LLAMA_ARG_MODELS_MAX", int, MOST_MODELS),
+    "models_max": ("LLAMA_ARG_MODELS_MAX", int, MAX_MODELS),
     "sleep_idle_seconds": ("LLAMA_ARG_SLEEP_IDLE_SECONDS", float, -1.0),
     "ctx_size": ("LLAMA_ARG_CTX_SIZE", int, None),
     "parallel": ("LLAMA_ARG_N_PARALLEL", int, None),
@@ -320,7 +320,7 @@ def _add_devices(add: Callable[..., Any]) -> None:
     add("-nkvo", "--no-kv-offload", action="store_true", default=None, help=help)
 
 
-def read_most_tokens(text: str) -> int | None:
+def read_max_tokens(text: str) -> int | None:
     """A number of tokens; llama-server's -1 is any number."""
     count = int(text)
     return None if count == -1 else count
@@ -339,7 +339,7 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
     help = f"maximum tokens of a reply; -1: as the context allows; default: {max_tokens or -1}"
     add(
         *("-n", "--max-tokens", "--predict", "--n-predict"),
-        type=read_most_tokens,
+        type=read_max_tokens,
         default=max_tokens,
         metavar="N",
         help=help,

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
-from constrained.engine.options import MOST_WAITING, read_options
+from constrained.engine.options import MAX_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
-from constrained.job import MOST_REPEATED, Recall
+from constrained.job import MAX_REPEATED, Recall
 from constrained.model_files.local_models import measure_files
 from constrained.remote.address import is_address
 from constrained.terminal.input import read_json, read_text
@@ -39,8 +39,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-calls", type=int, metavar="N", help="maximum number of calls in a turn"
     )
-    help = f"maximum tokens of a value that repeats itself; -1: any; default: {MOST_REPEATED:,}"
-    parser.add_argument("--max-repetition", type=int, metavar="N", default=MOST_REPEATED, help=help)
+    help = f"maximum tokens of a value that repeats itself; -1: any; default: {MAX_REPEATED:,}"
+    parser.add_argument("--max-repetition", type=int, metavar="N", default=MAX_REPEATED, help=help)
     help = "write N turns that differ in names and listed values of calls, and take the likeliest"
     parser.add_argument("--best-of", type=int, metavar="N", default=1, help=help)
     help = "replace calls that the model is less sure of than P, from 0 to 1; needs --unsure"
@@ -209,7 +209,7 @@ def load_model(options: argparse.Namespace) -> "Model":
             cache_dir=options.cache_dir,
             draft=not options.no_draft,
             draft_model=shared.read_drafts(options),
-            max_waiting=getattr(options, "max_waiting", MOST_WAITING),
+            max_waiting=getattr(options, "max_waiting", MAX_WAITING),
             tokenizer=options.tokenizer,
             # The variable may be there for another command.
             api_key=options.backend_key if is_address(path) else None,
@@ -227,10 +227,10 @@ def _report_bytes(path: str | None, report: Report | None) -> Callable[[float], 
     return lambda part: report(part * size, size)
 
 
-def find_limit(most: int | None, turn: "CompiledTurn", model: "Model") -> int:
+def find_limit(max_tokens: int | None, turn: "CompiledTurn", model: "Model") -> int:
     """The most tokens of a reply; None is as many as the context has room for."""
-    if most is not None:
-        return most
+    if max_tokens is not None:
+        return max_tokens
     return max(1, model.engine.context_length - len(turn.tokens))
 
 

@@ -218,8 +218,8 @@ class _PrefilledTurn:
         outside = _join_tokens(before)
         kept = tokens.copy()
         reasoning_tokens = self._count_reasoning(tokens)
-        most = None if turn.budget is None else turn.budget.tokens
-        is_budget_spent = most is not None and reasoning_tokens >= most
+        budget = None if turn.budget is None else turn.budget.tokens
+        is_budget_spent = budget is not None and reasoning_tokens >= budget
         if not is_budget_spent:
             del kept[-count_healed(parts[-1].tokens, vocabulary) :]
             # `healed` is text, so it begins with a whole character.

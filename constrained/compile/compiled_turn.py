@@ -14,7 +14,7 @@ from constrained.decode.filters.checked_values import CheckedSchemas
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import DecodeInput
 from constrained.errors import RequestError
-from constrained.job import MOST_REPEATED, NO_LIMITS, CallLimits
+from constrained.job import MAX_REPEATED, NO_LIMITS, CallLimits
 from constrained.mask import Matcher
 from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal
@@ -85,7 +85,7 @@ class CompiledTurn:
     scope: CacheScope
     thinking_tags: bool = True
     call_limits: CallLimits = NO_LIMITS
-    max_repetition: int | None = MOST_REPEATED
+    max_repetition: int | None = MAX_REPEATED
     call_ids: frozenset[str] = frozenset()
     text_ends: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -252,7 +252,7 @@ class CompiledTurn:
         return EndlessValues(
             self.completer.fork,
             self.vocabulary,
-            most=self.max_repetition,
+            max_tokens=self.max_repetition,
             has_answer=self.policy.answer is not None,
         )
 

@@ -27,9 +27,9 @@ from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.turn_boundaries import find_text_ends
-from constrained.prompt.turn_cache import MOST_TOKENS
+from constrained.prompt.turn_cache import MAX_TOKENS
 from constrained.template.chat_template import ChatTemplate, freeze
-from constrained.template.work_limits import MOST_REQUEST_STEPS, limit_work
+from constrained.template.work_limits import MAX_REQUEST_STEPS, limit_work
 from constrained.tools.offer import Offer, read_offer
 from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
@@ -49,7 +49,7 @@ from grammars.turn import (
 from grammars.wire.format import Format
 
 KNOWN = 256  # grammars that were compiled last, by name
-MOST_STEPS = 400_000
+MAX_STEPS = 400_000
 """Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""
 _NO_GRAMMAR = b""
 
@@ -104,7 +104,7 @@ class Compiler:
         tool_template: ChatTemplate | None = None,
         *,
         tool_format: Format | None = None,
-        remembered: int = MOST_TOKENS,
+        remembered: int = MAX_TOKENS,
         context_length: int | None = None,
     ):
         self.vocabulary = vocabulary
@@ -158,7 +158,7 @@ class Compiler:
         """
         name = _name_grammar(job)
         try:
-            with limit_steps(MOST_STEPS):
+            with limit_steps(MAX_STEPS):
                 turn = self._compile_job(job)
                 # Computed and kept here, in the thread and the steps of the compiler.
                 _ = turn.checked_schemas
@@ -197,7 +197,7 @@ class Compiler:
         )
         while True:
             try:
-                with freeze(job.date), limit_work(MOST_REQUEST_STEPS):
+                with freeze(job.date), limit_work(MAX_REQUEST_STEPS):
                     return self._compile_offer(job, offer, prefill)
             except RefusedToolError as error:
                 if not job.drop_tools:

@@ -31,7 +31,7 @@ from grammars.suite.run import find_failures, reject, settings
 from grammars.turn import Tool
 from grammars.wire.format import Format
 
-MOST_LOST = 30
+MAX_LOST = 30
 """Seconds that a check loses on answers that do not come; then it looks for nothing smaller."""
 ROW = "recorded turn"
 
@@ -80,13 +80,13 @@ class PipedParsers:
     Args:
         process: to ask.
         streams: whether it reads chunks.
-        most_lost: seconds that a check may lose on answers that do not come.
+        max_lost: seconds that a check may lose on answers that do not come.
     """
 
-    def __init__(self, process: ParserProcess, *, streams: bool, most_lost: float):
+    def __init__(self, process: ParserProcess, *, streams: bool, max_lost: float):
         self._process = process
         self._streams = streams
-        self._most_lost = most_lost
+        self._max_lost = max_lost
         self._asked = 0
         self._lost_before = 0.0
         self._broken: dict[str, str] = {}
@@ -111,7 +111,7 @@ class PipedParsers:
     def _try(self, known: str, request: Json) -> Json | None:
         """The answer; None where there is none, which is not tried again: a failure has to be the
         same the next time."""
-        if self._process.lost - self._lost_before > self._most_lost:
+        if self._process.lost - self._lost_before > self._max_lost:
             reject()
         self._asked += 1
         try:
@@ -130,7 +130,7 @@ def check_parser(
     examples: int = 100,
     seed: int = 0,
     timeout: float = 5,
-    most_lost: float = MOST_LOST,
+    max_lost: float = MAX_LOST,
     report: Callable[[float, float], None] = lambda done, whole: None,
 ) -> ParserReport:
     """Checks a parser that a command starts.
@@ -143,7 +143,7 @@ def check_parser(
         examples: of each property.
         seed: by which they are drawn.
         timeout: seconds for each answer.
-        most_lost: seconds that each check may lose on answers that do not come.
+        max_lost: seconds that each check may lose on answers that do not come.
         report: is told how many checks are done, and of how many.
 
     Raises:
@@ -151,7 +151,7 @@ def check_parser(
     """
     with ParserProcess(command, write_hello(format.name), timeout=timeout) as process:
         abilities = read_abilities(process.greeting)
-        parsers = PipedParsers(process, streams=abilities.streams, most_lost=most_lost)
+        parsers = PipedParsers(process, streams=abilities.streams, max_lost=max_lost)
         subject = CheckedParser(parsers, format, abilities.claims)
         chosen = settings(max_examples=examples, database=None)
         findings: list[SuiteFinding] = []

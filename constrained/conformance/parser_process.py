@@ -22,8 +22,8 @@ from grammars.suite.reading import BrokenParser
 
 START_TIMEOUT = 60
 """Seconds in which a process has to answer its first line: it may import much."""
-_MOST_BYTES = 16 * 2**20  # of a line
-_MOST_SHOWN = 200  # characters of what is no answer
+_MAX_BYTES = 16 * 2**20  # of a line
+_MAX_SHOWN = 200  # characters of what is no answer
 _PATIENCE = 2  # seconds for a process to end whose pipe is closed
 _CAN_GROUP = sys.platform != "win32"
 
@@ -124,7 +124,7 @@ class ParserProcess:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=self._errors,
-            limit=_MOST_BYTES,
+            limit=_MAX_BYTES,
             start_new_session=_CAN_GROUP,
         )
 
@@ -141,7 +141,7 @@ class ParserProcess:
         except TimeoutError as e:
             raise BrokenParser(f"no answer within {timeout:g} s") from e
         except ValueError as e:
-            raise BrokenParser(f"the answer has more than {_MOST_BYTES} bytes in a line") from e
+            raise BrokenParser(f"the answer has more than {_MAX_BYTES} bytes in a line") from e
         except (BrokenPipeError, ConnectionResetError):
             answer = b""
         if not answer.endswith(b"\n"):
@@ -165,7 +165,7 @@ class ParserProcess:
         lines = self._errors.read().decode("utf-8", "replace").split("\n")
         for line in reversed(lines):
             if line.strip():
-                return line.strip()[:_MOST_SHOWN]
+                return line.strip()[:_MAX_SHOWN]
         return ""
 
     async def _stop(self) -> None:
@@ -184,7 +184,7 @@ class ParserProcess:
 
 
 def _read_answer(line: bytes, request: Json) -> Json:
-    shown = line.decode("utf-8", "replace").strip()[:_MOST_SHOWN]
+    shown = line.decode("utf-8", "replace").strip()[:_MAX_SHOWN]
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError) as e:

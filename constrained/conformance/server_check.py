@@ -204,8 +204,8 @@ def answers_in_the_format(asker: Asker) -> Iterator[ReplyFault]:
 
 def takes_its_calls_back(asker: Asker) -> Iterator[ReplyFault]:
     """What was replied goes back into the history, with results, also if the tokens ran out."""
-    for choice, most in (("required", 256), ("auto", _FEW_TOKENS)):
-        body = asker.make(QUESTIONS[0], tools=[WEATHER], tool_choice=choice, max_tokens=most)
+    for choice, max_tokens in (("required", 256), ("auto", _FEW_TOKENS)):
+        body = asker.make(QUESTIONS[0], tools=[WEATHER], tool_choice=choice, max_tokens=max_tokens)
         reply = asker.ask(body)
         messages = [*body["messages"], {**reply.message, "role": "assistant"}]
         for call in reply.calls:

@@ -18,15 +18,15 @@ from constrained.decode.turn_part import TurnPart, TurnProgress, TurnView
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
 from grammars.ir.completion import TooLong
-from grammars.ir.shortest import MOST_SPELLED
+from grammars.ir.shortest import MAX_SPELLED
 
 Complete: TypeAlias = Callable[[str, int], str | TooLong | None]
 """Takes the text of an unfinished turn, and the maximum number of characters; returns the shortest
 text that ends the turn, or None if it knows none."""
-MOST_SPELLINGS = 8  # attempts, for data that contain the text of markers
+MAX_SPELLINGS = 8  # attempts, for data that contain the text of markers
 COSTLY = 2_000  # tokens of an ending; a longer one is not computed at every step
 PATIENCE = 32  # tokens that are kept back while no ending is known
-MOST_UNREAD = 512
+MAX_UNREAD = 512
 """Tokens between two searches: each reads the text since the last one, while other turns wait."""
 
 
@@ -155,7 +155,7 @@ class CompletionReserve(TurnPart):
             self._safe = max(self._safe, slack - 2 * self._longest_rest - PATIENCE)
         if len(self.ending) > COSTLY:
             self._safe = max(self._safe, min(slack // 2, COSTLY // 32))
-        self._safe = min(self._safe, MOST_UNREAD)
+        self._safe = min(self._safe, MAX_UNREAD)
 
     def find_ending(self, progress: TurnProgress) -> list[int] | TooLong | None:
         """An ending that the matcher accepts at this position; None: none is known."""
@@ -169,7 +169,7 @@ class CompletionReserve(TurnPart):
             return None
         written += self._vocabulary.text(character)
         # More than fits, so that the error can say how much is needed.
-        room = max(self._limit * self._vocabulary.longest, MOST_SPELLED)
+        room = max(self._limit * self._vocabulary.longest, MAX_SPELLED)
         suffix = self._complete(written.decode("utf-8", "replace"), room)
         if suffix is None or isinstance(suffix, TooLong):
             return suffix
@@ -184,7 +184,7 @@ class CompletionReserve(TurnPart):
         text of markers, too, the next ways encode the first markers as ordinary text."""
         yield self._vocabulary.encode_marked(text, self._markers)
         marker = "|".join(map(re.escape, self._markers)) or "(?!)"
-        for found in islice(re.finditer(marker, text), MOST_SPELLINGS):
+        for found in islice(re.finditer(marker, text), MAX_SPELLINGS):
             data, rest = text[: found.end()], text[found.end() :]
             spelled = self._vocabulary.encode(data, self._markers)
             yield spelled + self._vocabulary.encode_marked(rest, self._markers)

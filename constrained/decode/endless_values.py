@@ -38,7 +38,7 @@ LONGEST_PERIOD = 64  # tokens
 FEWEST_PERIODS = 3
 FEWEST_TOKENS = 16  # of a loop, however few are left
 EARLY = 3  # a loop that may need more and more tokens to end is examined at this part of its bound
-MOST_IN_VAIN = 2  # loops after which the rest was not shorter
+MAX_FUTILE_LOOPS = 2  # loops after which the rest was not shorter
 LAST_TOKENS = 4 * FEWEST_TOKENS  # besides the rest; with fewer, a turn that had loops ends
 
 
@@ -65,10 +65,10 @@ class Endings(Protocol):
     def complete(self, text: str, room: int | None = None) -> str | TooLong | None: ...
 
     def find_departure(
-        self, text: str, cycle: str, *, since: Sequence[int] = (), most_left: int | None = None
+        self, text: str, cycle: str, *, since: Sequence[int] = (), max_left: int | None = None
     ) -> str | None: ...
 
-    def count_cycles(self, text: str, cycle: str, most: int) -> int | None: ...
+    def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -178,13 +178,14 @@ class EndlessValues(TurnPart):
     """Ends the values of one turn that repeat themselves.
 
     The first loop may take as many tokens as are left after it and its ending, but not more than
-    `most`. Each loop that was left, or allowed up to its limit, halves this number for the next. A
-    loop whose ending grows with each period, such as opening brackets, is left at a third of it.
+    `max_tokens`. Each loop that was left, or allowed up to its limit, halves this number for the
+    next. A loop whose ending grows with each period, such as opening brackets, is left at a third
+    of it.
 
     Args:
         endings: makes an object that finds the endings of texts of the turn.
         vocabulary: of the model.
-        most: the maximum number of tokens of a loop.
+        max_tokens: the maximum number of tokens of a loop.
         has_answer: the content of the turn is a typed answer.
     """
 
@@ -195,12 +196,12 @@ class EndlessValues(TurnPart):
         endings: Callable[[], Endings],
         vocabulary: Vocabulary,
         *,
-        most: int,
+        max_tokens: int,
         has_answer: bool,
     ):
         self._make_endings = endings
         self._vocabulary = vocabulary
-        self.most = most
+        self.max_tokens = max_tokens
         self._has_answer = has_answer
         self._ended: list[EndedValue] = []
         self._forget()
@@ -300,16 +301,16 @@ class EndlessValues(TurnPart):
                 return
             self._awaited = None
         left = max(0, turn.limit - self._seen - (self._behind or 0))
-        most = max(FEWEST_TOKENS, self._halve(min(self.most, left)))
-        loop = self._finder.find(max(FEWEST_TOKENS, most // EARLY))
+        max_tokens = max(FEWEST_TOKENS, self._halve(min(self.max_tokens, left)))
+        loop = self._finder.find(max(FEWEST_TOKENS, max_tokens // EARLY))
         if loop is None:
             self._behind = None
-        elif loop.length >= most or self._behind is None:
-            self._weigh(loop, loop.length >= most, turn)
+        elif loop.length >= max_tokens or self._behind is None:
+            self._weigh(loop, loop.length >= max_tokens, turn)
 
-    def _halve(self, most: int) -> int:
+    def _halve(self, max_tokens: int) -> int:
         """Halves the maximum length of a loop, once for each earlier loop."""
-        return most >> (len(self._ended) + self._bounded)
+        return max_tokens >> (len(self._ended) + self._bounded)
 
     def _weigh(self, loop: Loop, is_long: bool, turn: TurnView) -> None:
         """Plans to leave a loop that is too long, or whose ending grows with each period."""
@@ -346,8 +347,8 @@ class EndlessValues(TurnPart):
         that; None: the grammar does not end it, or not in time."""
         assert self._behind is not None
         room = max(0, turn.limit - self._seen - 2 * self._behind - LAST_TOKENS)
-        most = self._halve(min(self.most, loop.length + room))
-        cycles = (most - loop.length) // loop.period
+        max_tokens = self._halve(min(self.max_tokens, loop.length + room))
+        cycles = (max_tokens - loop.length) // loop.period
         if cycles < 1:
             return None
         count = self._get_endings().count_cycles(_read(text), _read(cycle), cycles)
@@ -423,17 +424,17 @@ class EndlessValues(TurnPart):
         cycle = _read(text[len(texts[0]) :])
         since = [len(_read(text[: departure.size])) for departure in self._departed]
         find = partial(self._get_endings().find_departure, _read(text), cycle, since=since)
-        most_left = max(0, len(ending) - growth * (loop.length // loop.period))
+        max_left = max(0, len(ending) - growth * (loop.length // loop.period))
         tokens_left = turn.limit - self._seen - len(self._vocabulary.encode(ending))
         if self._departed and tokens_left < LAST_TOKENS:
-            most_left = 0
-        departure = find(most_left=most_left)
+            max_left = 0
+        departure = find(max_left=max_left)
         if departure is None:
             return None
-        most_left = len(ending) - len(departure)
-        in_vain = [earlier.left for earlier in self._departed if earlier.left <= most_left]
-        if len(in_vain) >= MOST_IN_VAIN:
-            departure = find(most_left=max(0, min(in_vain) - 1))
+        max_left = len(ending) - len(departure)
+        in_vain = [earlier.left for earlier in self._departed if earlier.left <= max_left]
+        if len(in_vain) >= MAX_FUTILE_LOOPS:
+            departure = find(max_left=max(0, min(in_vain) - 1))
             if departure is None:
                 return None
         ended = EndedValue(turn.transcript.find_place(), self._seen)

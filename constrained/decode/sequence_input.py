@@ -63,15 +63,15 @@ class SequenceInput:
     def _count_computed(self) -> int:
         return len(self._sequences.tokens(self.number))
 
-    def next_chunk(self, most: int, draft: Sequence[int]) -> Chunk:
+    def next_chunk(self, max_tokens: int, draft: Sequence[int]) -> Chunk:
         """The tokens that the model has to see next.
 
         Args:
-            most: tokens of the chunk, at most.
+            max_tokens: tokens of the chunk, at most.
             draft: follows those that are certain, if these fit; then it has to fit as well.
         """
-        if most < len(self._pending):
-            return Chunk(self.number, self._pending[:most], self.position, wanted=0)
+        if max_tokens < len(self._pending):
+            return Chunk(self.number, self._pending[:max_tokens], self.position, wanted=0)
         tokens = [*self._pending, *draft]
         return Chunk(self.number, tokens, self.position, wanted=1 + len(draft))
 

@@ -136,8 +136,8 @@ class Position:
 
     def __init__(self, logits: np.ndarray):
         self._logits = logits.copy()
-        self._most = float(logits.max())
-        self._weights = np.exp(logits - self._most)  # float32 will do: four digits are shown
+        self._max_logit = float(logits.max())
+        self._weights = np.exp(logits - self._max_logit)  # float32 will do: four digits are shown
         self._steered: list[str] = []
         self._left = -1  # how many tokens are allowed, if that was counted
 
@@ -189,7 +189,7 @@ class Position:
             allowed=int(np.count_nonzero(is_allowed)),
             mass=weight / total,
             logits=self._logits,
-            log_total=self._most + float(np.log(total)),
+            log_total=self._max_logit + float(np.log(total)),
             alternatives=tuple(alternatives),
             steered_by=tuple(self._steered),
             rivals=tuple(rivals),

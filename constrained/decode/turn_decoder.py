@@ -129,25 +129,27 @@ class TurnDecoder(TurnWriter):
         )
         return [part for part in parts if part is not None]
 
-    def next_chunk(self, most: int, spare: int = 0) -> Chunk:
+    def next_chunk(self, max_tokens: int, spare: int = 0) -> Chunk:
         """The tokens that the model has not seen yet, and perhaps a draft behind them.
 
         Args:
-            most: tokens of the chunk, at most, those drafted included.
+            max_tokens: tokens of the chunk, at most, those drafted included.
             spare: tokens of the draft, at most.
         """
-        draft = self._draft(min(spare, most - self.input.pending))
-        return self.input.next_chunk(most, draft)
+        draft = self._draft(min(spare, max_tokens - self.input.pending))
+        return self.input.next_chunk(max_tokens, draft)
 
-    def _draft(self, most: int) -> Sequence[int]:
+    def _draft(self, max_tokens: int) -> Sequence[int]:
         """Tokens that may come next, at most so many; none if the model could not forget them."""
         state = self._state
-        most = min(most, state.limit - state.count - 1)  # one token is drawn behind the draft
-        if self._speculation is None or most < 1:
+        max_tokens = min(
+            max_tokens, state.limit - state.count - 1
+        )  # one token is drawn behind the draft
+        if self._speculation is None or max_tokens < 1:
             return ()
         if state.transcript.is_healing or not self.input.can_draft:
             return ()
-        return self._speculation.propose(state.matcher, most)
+        return self._speculation.propose(state.matcher, max_tokens)
 
     def note_decoded(self, chunk: Chunk) -> None:
         """The model has seen the chunk."""

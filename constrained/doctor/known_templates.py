@@ -22,7 +22,7 @@ TABLE = Path(__file__).with_name("known_templates.json")
 _PART = re.compile(r"(\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\})", re.DOTALL)
 _DIGEST = 3  # bytes of a part
 _ALIKE = 0.5  # the part of all digests that two templates of one family share, at least
-_MOST_SHOWN = 4
+_MAX_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def compare_known(source: str) -> Iterator[Verdict]:
         text = f"it is {nearest.name} of llama.cpp, but for white space and comments"
         yield Verdict(Level.OK, text, facts=facts)
         return
-    shown = "; ".join(f"line {p.line}: {shorten(p.text, 80)}" for p in added[:_MOST_SHOWN])
-    more = len(added) - _MOST_SHOWN
+    shown = "; ".join(f"line {p.line}: {shorten(p.text, 80)}" for p in added[:_MAX_SHOWN])
+    more = len(added) - _MAX_SHOWN
     if more > 0:
         shown += f"; and {more} more"
     text = f"it differs from {nearest.name} of llama.cpp: {len(added)} parts are its own"
@@ -138,12 +138,12 @@ def compare_known(source: str) -> Iterator[Verdict]:
 def find_nearest(digests: Sequence[bytes]) -> Known | None:
     """The known template that shares most parts; None if none shares enough."""
     own = set(digests)
-    best, most = None, _ALIKE
+    best, best_share = None, _ALIKE
     for known in read_known():
         other = set(known.digests)
         alike = len(own & other) / max(1, len(own | other))
-        if alike > most:
-            best, most = known, alike
+        if alike > best_share:
+            best, best_share = known, alike
     return best
 
 

@@ -23,7 +23,7 @@ from constrained.gguf.contents import (
     read_contents,
 )
 from constrained.template.chat_template import ChatTemplate
-from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
+from constrained.template.work_limits import MAX_DETECTION_STEPS, limit_work
 from grammars.wire.format import Reasoning
 
 TEMPLATE_FILE = "chat_template.jinja"  # beside tokenizer_config.json, in newer repositories
@@ -104,7 +104,7 @@ class Subject:
         """The reasoning block that the template writes or prefills; raises as `selected`."""
         if self.template is None:
             raise TemplateError("there is no usable chat template")
-        with limit_work(MOST_DETECTION_STEPS):
+        with limit_work(MAX_DETECTION_STEPS):
             return find_block(self.template)
 
     @cached_property

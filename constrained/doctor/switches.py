@@ -19,7 +19,7 @@ from grammars.wire.format import Format
 _GIVEN = frozenset(
     {*RESERVED, "raise_exception", "strftime_now", "documents", "functions", "datetime"}
 )
-_MOST_VALUES = 8
+_MAX_VALUES = 8
 _TRIED = (True, False)
 _WORDS = ("low", "high")
 GRADES = ("minimal", "low", "medium", "high", "xhigh", "max")
@@ -301,7 +301,7 @@ class _SwitchProbe:
 
 def _list_values(tree: nodes.Template, name: str) -> list[Any]:
     """What to try: both booleans, and what the template compares the variable with."""
-    return [*_TRIED, *dict.fromkeys(_list_compared(tree, name))][:_MOST_VALUES]
+    return [*_TRIED, *dict.fromkeys(_list_compared(tree, name))][:_MAX_VALUES]
 
 
 def _list_compared(tree: nodes.Template, name: str) -> list[Any]:

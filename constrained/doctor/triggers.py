@@ -19,8 +19,8 @@ from grammars.wire.format import count_common
 _PLACE = "QQQQ"  # stands where the text is put; no template looks for it
 _QUESTION, _RULES = f"What is {_PLACE} about?", f"Be brief, {_PLACE}, please."
 _MARKUP = re.compile(r"[<>\[\]{}|｜]")  # of special tokens and tags, which are guarded elsewhere
-_LEAST, _MOST = 3, 100  # characters of a text
-_MOST_TEXTS = 80
+_MIN_LENGTH, _MAX_LENGTH = 3, 100  # characters of a text
+_MAX_TEXTS = 80
 _EXCERPT = 80
 
 
@@ -78,8 +78,8 @@ def _list_texts(tree: nodes.Template) -> dict[str, int]:
     for condition in tree.find_all((nodes.If, nodes.CondExpr)):
         for constant in condition.test.find_all(nodes.Const):
             text = constant.value
-            if not isinstance(text, str) or not _LEAST <= len(text) <= _MOST:
+            if not isinstance(text, str) or not _MIN_LENGTH <= len(text) <= _MAX_LENGTH:
                 continue
-            if text.strip() == text and not _MARKUP.search(text) and len(found) < _MOST_TEXTS:
+            if text.strip() == text and not _MARKUP.search(text) and len(found) < _MAX_TEXTS:
                 found.setdefault(text, constant.lineno)
     return found

@@ -16,9 +16,9 @@ from constrained.model_files.sources import find_source
 if TYPE_CHECKING:
     from constrained.embedding.llama_embedder import Embedder, Pooling
 
-MOST_TOGETHER = 16
+MAX_BATCH_TEXTS = 16
 """Texts of a batch."""
-MOST_BYTES = 64
+MAX_BYTES = 64
 """Of a text, for each token that the model takes: it would not fit, and is not tokenised."""
 
 
@@ -142,7 +142,7 @@ class EmbeddingModel:
         batch: list[Sequence[int]] = []
         size = 0
         for text in texts:
-            if batch and (size + len(text) > self.context_length or len(batch) == MOST_TOGETHER):
+            if batch and (size + len(text) > self.context_length or len(batch) == MAX_BATCH_TEXTS):
                 yield batch
                 batch, size = [], 0
             batch.append(text)
@@ -232,11 +232,11 @@ class EmbeddingModel:
         except UnicodeEncodeError as error:
             message = "the text has a lone surrogate, which no text has"
             raise RequestError(message, where=where, hint="Replace it") from error
-        most = MOST_BYTES * self.context_length
-        if len(data) > most:
+        max_bytes = MAX_BYTES * self.context_length
+        if len(data) > max_bytes:
             if not truncate:
                 raise self._refuse(f"{len(data):,} bytes", where)
-            text = data[:most].decode("utf-8", "ignore")
+            text = data[:max_bytes].decode("utf-8", "ignore")
         with self._lock:
             return self._embedder.tokenize(text)
 
@@ -287,6 +287,6 @@ def load_embeddings(
     read = read_options(options)
     path = find_source(source, token=token, offline=offline, progress=progress)
     embedder = Embedder(
-        path, pooling=pooling, options=read, most_together=MOST_TOGETHER, progress=progress
+        path, pooling=pooling, options=read, max_batch_texts=MAX_BATCH_TEXTS, progress=progress
     )
     return EmbeddingModel(embedder, path)

@@ -36,7 +36,7 @@ class Embedder:
         path: the file.
         pooling: in place of what the file says; None: that.
         options: of llama.cpp.
-        most_together: texts of a batch.
+        max_batch_texts: texts of a batch.
         progress: takes the part done, 0 to 1, while the file is read.
 
     Attributes:
@@ -56,7 +56,7 @@ class Embedder:
         *,
         pooling: Pooling | None,
         options: EngineOptions,
-        most_together: int,
+        max_batch_texts: int,
         progress: Callable[[float], None] | None = None,
     ):
         path = Path(path)
@@ -70,7 +70,7 @@ class Embedder:
             if asked is None:
                 asked = UNASKED_LENGTH
             self.context_length = min(trained, asked or trained)  # 0: what it was trained on
-            self._context = self._create(options, pooling, most_together)
+            self._context = self._create(options, pooling, max_batch_texts)
             self._check_pooling(path)
         except BaseException:
             self.close()
@@ -84,7 +84,7 @@ class Embedder:
         self._memory = llama_cpp.llama_get_memory(self._context)
         self.dimensions = llama_cpp.llama_model_n_embd_out(self._model)
 
-    def _create(self, options: EngineOptions, pooling: Pooling | None, most_together: int) -> Any:
+    def _create(self, options: EngineOptions, pooling: Pooling | None, max_batch_texts: int) -> Any:
         params = context_params(options)
         params.embeddings = True
         if pooling is not None:
@@ -93,7 +93,7 @@ class Embedder:
         # model that reads both ways, and only then are they pooled together.
         params.n_ctx = params.n_batch = params.n_ubatch = self.context_length
         params.n_outputs_max = self.context_length
-        params.n_seq_max = most_together
+        params.n_seq_max = max_batch_texts
         params.kv_unified = True
         errors.clear()
         context = llama_cpp.llama_init_from_model(self._model, params)
@@ -139,7 +139,7 @@ class Embedder:
         """The vectors of some texts, as the model gives them.
 
         Args:
-            texts: their tokens: at most `most_together`, with `context_length` tokens in all.
+            texts: their tokens: at most `max_batch_texts`, with `context_length` tokens in all.
 
         Returns:
             float32, a row of each text.

@@ -25,7 +25,7 @@ from constrained.engine.llama_params import (
 from constrained.engine.llama_vocabulary import read_vocabulary
 from constrained.engine.options import UINT32, EngineOptions
 from constrained.engine.probe import probe_file
-from constrained.engine.protocol import MOST_DRAFTED
+from constrained.engine.protocol import MAX_DRAFTED
 from constrained.errors import ModelError
 
 LOG_WARNING, LOG_ERROR = 3, 4  # ggml.h; llama-cpp-python has the numbers of an older ggml
@@ -214,7 +214,7 @@ def create_context(
     params.n_seq_max = sequences
     # Logits are asked for once per sequence, and of drafted tokens. By default llama.cpp reserves
     # room for those of every token of a batch: 300 MB for 152,000 tokens.
-    params.n_outputs_max = sequences + MOST_DRAFTED
+    params.n_outputs_max = sequences + MAX_DRAFTED
     errors.clear()
     context = None
     if size.cells <= UINT32:

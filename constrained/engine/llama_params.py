@@ -28,7 +28,7 @@ LOAD_MODES = {(True, False): -1, (False, False): 0, (False, True): 2, (True, Tru
 """By `mmap` and `mlock`; -1 maps the file unless a device cannot read what is mapped."""
 BITS = {"f32": 32, "q4_0": 5, "q4_1": 5, "q5_0": 6, "q5_1": 6, "q8_0": 9, "iq4_nl": 5}
 """Bits of a number in a context, scales included, rounded up; 16 for the others."""
-MOST_MEMORY = 0.8  # of what is free: contexts that each sequence has for itself leave the rest
+MAX_MEMORY = 0.8  # of what is free: contexts that each sequence has for itself leave the rest
 UNASKED_MEMORY = 0.5  # of what is free: a context whose length nobody asked for takes no more
 UNASKED_LENGTH = 65_536
 """Tokens of a sequence, at most, where nobody asks for a length: llama.cpp allocates and clears a
@@ -94,7 +94,7 @@ def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
     separate = ContextSize(length, length * needs.sequences)
     if needs.sequences == 1 or needs.memory is None:
         return separate
-    if needs.measure(separate) <= MOST_MEMORY * needs.memory:
+    if needs.measure(separate) <= MAX_MEMORY * needs.memory:
         return separate
     return ContextSize(length, length, is_shared=True)
 
@@ -148,13 +148,13 @@ def model_params(options: EngineOptions) -> Any:
     params.split_mode = SPLIT_MODES[options.split_mode]
     params.main_gpu = options.main_gpu
     params.load_mode = LOAD_MODES[options.mmap, options.mlock]
-    most = llama_cpp.llama_max_devices()
-    if len(options.tensor_split) > most:
+    max_devices = llama_cpp.llama_max_devices()
+    if len(options.tensor_split) > max_devices:
         count = len(options.tensor_split)
-        message = f"tensor_split has {count} parts, llama.cpp can have {most} devices"
+        message = f"tensor_split has {count} parts, llama.cpp can have {max_devices} devices"
         raise RequestError(message, where="/tensor_split")
     if options.tensor_split:
-        params.tensor_split = (ctypes.c_float * most)(*options.tensor_split)
+        params.tensor_split = (ctypes.c_float * max_devices)(*options.tensor_split)
     # llama.cpp's code for AMX crashes on quantised weights where an older GCC (11, 12) compiled it
     # (ggml-org/llama.cpp#20824), which nobody can ask. Elsewhere the default stays: it is faster.
     params.use_extra_bufts = b"AMX_INT8 = 1" not in llama_cpp.llama_print_system_info()

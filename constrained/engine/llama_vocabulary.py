@@ -178,9 +178,9 @@ def cut_words(data: bytes, names: re.Pattern[bytes]) -> Iterator[bytes]:
     inside of a character, or of the name of a token. The cuts of a text are also those of any that
     goes on."""
     cuts = set[int]()
-    for pattern, most in _LONG_RUNS:
+    for pattern, max_length in _LONG_RUNS:
         for run in pattern.finditer(data):
-            cuts.update(_find_cuts(data, run.span(), most, names))
+            cuts.update(_find_cuts(data, run.span(), max_length, names))
     begun = 0
     for cut in sorted(cuts):
         yield data[begun:cut]
@@ -189,11 +189,11 @@ def cut_words(data: bytes, names: re.Pattern[bytes]) -> Iterator[bytes]:
 
 
 def _find_cuts(
-    data: bytes, run: tuple[int, int], most: int, names: re.Pattern[bytes]
+    data: bytes, run: tuple[int, int], max_length: int, names: re.Pattern[bytes]
 ) -> Iterator[int]:
     start, end = run
     spared = [found.span() for found in names.finditer(data, start, end)]
-    for cut in range(start + most, end, most):
+    for cut in range(start + max_length, end, max_length):
         while data[cut] & 0xC0 == 0x80:  # inside of a character
             cut -= 1
         if not any(first < cut < last for first, last in spared):

@@ -41,7 +41,7 @@ from constrained.engine.llama_state import (
 )
 from constrained.engine.options import LoadOptions, read_options
 from constrained.engine.probe import probe_file
-from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
+from constrained.engine.protocol import MAX_DRAFTED, Chunk, Sampling
 from constrained.errors import ContextError, ModelError
 
 CANDIDATE = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])  # llama_token_data
@@ -344,7 +344,7 @@ class LlamaEngine:
         self.context_length = context_length
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
         # All logits that are wanted have to come from one batch: the last one alone has any.
-        self.max_drafted = min(MOST_DRAFTED, self._batch.capacity - self.max_sequences)
+        self.max_drafted = min(MAX_DRAFTED, self._batch.capacity - self.max_sequences)
         self._lengths = [0] * self.max_sequences
         self.needs_checkpoints = bool(
             llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)

@@ -78,5 +78,5 @@ def _name_quantisation(file_type: Value, weights: Counter[int]) -> str:
         return name
     if not weights:
         return ""
-    [(most, _)] = weights.most_common(1)
-    return name_weight_type(most)
+    [(commonest, _)] = weights.most_common(1)
+    return name_weight_type(commonest)

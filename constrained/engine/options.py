@@ -10,15 +10,15 @@ from constrained.errors import RequestError
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
 SplitMode = Literal["none", "layer", "row"]
 
-MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
-MOST_WAITING = 1024  # requests, where nothing else is said
+MAX_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
+MAX_WAITING = 1024  # requests, where nothing else is said
 CACHE_RAM = 1024  # MiB of memory for cached prompts
 UINT32, INT32 = 2**32 - 1, 2**31 - 1
 LIMITS = {
     "context_length": (0, UINT32),
     "sequences": (1, UINT32),
-    "threads": (0, MOST_THREADS),
-    "threads_batch": (0, MOST_THREADS),
+    "threads": (0, MAX_THREADS),
+    "threads_batch": (0, MAX_THREADS),
     "batch_size": (1, INT32),
     "ubatch_size": (1, INT32),
     "gpu_layers": (-1, INT32),
@@ -102,12 +102,12 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_split", _as_tuple(self.tensor_split))
-        for name, (least, most) in LIMITS.items():
+        for name, (minimum, maximum) in LIMITS.items():
             value = getattr(self, name)
             if value is None and name in UNSET:
                 continue
-            fits = type(value) is int and least <= value <= most
-            self._require(name, fits, f"{least} to {most}")
+            fits = type(value) is int and minimum <= value <= maximum
+            self._require(name, fits, f"{minimum} to {maximum}")
         for name, kind in KINDS.items():
             self._require(name, getattr(self, name) in get_args(kind), " or ".join(get_args(kind)))
         for name in FLAGS:

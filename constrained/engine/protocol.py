@@ -11,7 +11,7 @@ from constrained.engine.sampling import SEEDS as SEEDS
 from constrained.engine.sampling import Sampling as Sampling
 from constrained.vocabulary.vocabulary import Vocabulary
 
-MOST_DRAFTED = 12  # tokens of one decode: each has logits, 0.6 MB for 152,000 tokens
+MAX_DRAFTED = 12  # tokens of one decode: each has logits, 0.6 MB for 152,000 tokens
 
 
 @dataclass(frozen=True)

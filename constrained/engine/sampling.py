@@ -11,9 +11,9 @@ from constrained.errors import RequestError
 
 SEEDS = 2**32 - 1  # 0 up to this, which llama.cpp takes for "any seed"
 # Logits are tens at most; far beyond these, a float32 would overflow.
-MOST_BIAS = 1e6
-MOST_PENALTY = 1e3
-MOST_TEMPERATURE = 1e3
+MAX_BIAS = 1e6
+MAX_PENALTY = 1e3
+MAX_TEMPERATURE = 1e3
 # Logits divided by less would overflow, too; what is drawn there is the most likely token anyway.
 LEAST_TEMPERATURE = 1e-6
 Biases: TypeAlias = tuple[tuple[int, float], ...]
@@ -55,15 +55,15 @@ class Sampling:
     logit_bias: Mapping[int, float] | Biases = ()
 
     def __post_init__(self) -> None:
-        fits = _is_within(self.temperature, 0, MOST_TEMPERATURE)
-        self._require("temperature", fits, f"from 0 to {MOST_TEMPERATURE:g}")
+        fits = _is_within(self.temperature, 0, MAX_TEMPERATURE)
+        self._require("temperature", fits, f"from 0 to {MAX_TEMPERATURE:g}")
         self._require("top_k", _is_whole(self.top_k) and self.top_k >= 0, "0 or more")
         self._require("top_p", _is_within(self.top_p, 0, 1), "from 0 to 1")
         self._require("min_p", _is_within(self.min_p, 0, 1), "from 0 to 1")
         fits = self.seed is None or (_is_whole(self.seed) and 0 <= self.seed < SEEDS)
         self._require("seed", fits, f"from 0 to {SEEDS - 1}, or absent")
-        fits = _is_within(self.repeat_penalty, 1 / MOST_PENALTY, MOST_PENALTY)
-        self._require("repeat_penalty", fits, f"from {1 / MOST_PENALTY:g} to {MOST_PENALTY:g}")
+        fits = _is_within(self.repeat_penalty, 1 / MAX_PENALTY, MAX_PENALTY)
+        self._require("repeat_penalty", fits, f"from {1 / MAX_PENALTY:g} to {MAX_PENALTY:g}")
         for name in ("frequency_penalty", "presence_penalty"):
             self._require(name, _is_within(getattr(self, name), -2, 2), "from -2 to 2")
         fits = _is_whole(self.penalty_last_n) and self.penalty_last_n >= -1
@@ -159,8 +159,8 @@ def _read_biases(given: Any) -> Biases:
         if not (_is_whole(token) and token >= 0):
             hint = "Use its id, 0 or more"
             raise RequestError(f"{token!r} is no token", where="/logit_bias", hint=hint)
-        if not (_is_within(bias, -MOST_BIAS, MOST_BIAS) or bias == -math.inf):
-            message = f"the bias is {bias!r}, must be from {-MOST_BIAS:g} to {MOST_BIAS:g}, or -inf"
+        if not (_is_within(bias, -MAX_BIAS, MAX_BIAS) or bias == -math.inf):
+            message = f"the bias is {bias!r}, must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, or -inf"
             raise RequestError(message, where=f"/logit_bias/{token}")
     biases = {int(token): float(bias) for token, bias in pairs}
     if len(biases) < len(pairs):

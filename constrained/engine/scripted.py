@@ -8,7 +8,7 @@ import numpy as np
 
 from constrained.engine.batch import check_chunks, check_cut, check_empty, check_shorter
 from constrained.engine.drawing import RowSampler
-from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
+from constrained.engine.protocol import MAX_DRAFTED, Chunk, Sampling
 from constrained.errors import ModelError
 from constrained.vocabulary.vocabulary import Vocabulary
 
@@ -31,7 +31,7 @@ class ScriptedEngine:
         context_length: int = 4096,
         max_sequences: int = 8,
         can_roll_back: bool = True,
-        max_drafted: int = MOST_DRAFTED,
+        max_drafted: int = MAX_DRAFTED,
         offloads: bool = False,
     ):
         self.vocabulary = vocabulary

@@ -21,7 +21,7 @@ from grammars.errors import DetectError
 from grammars.infer.detect import Detection, detect
 from grammars.infer.probes import Evidence
 
-MOST_WORDS = 40
+MAX_WORDS = 40
 """Of more fields, or roles, than these no form is made."""
 
 _NAME, _RESULT = "probe_of_a_call", "PROBE-OF-A-RESULT"
@@ -279,7 +279,7 @@ def _reads_role(node: nodes.Node, names: set[str]) -> bool:
 
 def _limit(found: Mapping[str, None], known: frozenset[str]) -> list[str]:
     words = [word for word in found if word not in known]
-    return words if len(words) <= MOST_WORDS else []
+    return words if len(words) <= MAX_WORDS else []
 
 
 def _read_call(call: Any, where: str) -> Message:

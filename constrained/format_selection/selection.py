@@ -22,7 +22,7 @@ from constrained.format_selection.message_forms import (
 )
 from constrained.format_selection.template_facts import detect_format, find_block, find_facts
 from constrained.template.chat_template import ChatTemplate
-from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
+from constrained.template.work_limits import MAX_DETECTION_STEPS, limit_work
 from grammars.errors import DetectError, FormatError, RenderError
 from grammars.format_text import load_format
 from grammars.formats import FORMATS, GENERIC, SIGNS
@@ -51,7 +51,7 @@ class SelectedFormat:
     notice: str = ""
 
 
-@limit_work(MOST_DETECTION_STEPS)
+@limit_work(MAX_DETECTION_STEPS)
 def select_format(
     template: ChatTemplate,
     chosen: Format | None = None,
@@ -235,7 +235,7 @@ def _find_shown(template: ChatTemplate, special_tokens: Collection[str] | None) 
             raise DetectError(f"{e.message}, and {doubt.message}") from doubt
 
 
-@limit_work(MOST_DETECTION_STEPS)
+@limit_work(MAX_DETECTION_STEPS)
 def detect_shown(
     template: ChatTemplate, special_tokens: Collection[str] | None = None
 ) -> Detection:

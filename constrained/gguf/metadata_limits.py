@@ -56,12 +56,12 @@ def read_sound_contents(path: Path) -> GgufContents:
 
 def _find_problems(contents: GgufContents) -> Iterator[tuple[str, str]]:
     found, architecture = contents.metadata, contents.architecture
-    for name, (least, most) in _COUNTS.items():
+    for name, (minimum, maximum) in _COUNTS.items():
         key = f"{architecture}.{name}"
         value = found.get(key)
         # Some of them are lists, with a number for each layer.
-        if isinstance(value, int | float) and not least <= value <= most:
-            yield key, f"{value}, must be from {least} to {most}"
+        if isinstance(value, int | float) and not minimum <= value <= maximum:
+            yield key, f"{value}, must be from {minimum} to {maximum}"
     for name in _EPSILONS:
         key = f"{architecture}.{name}"
         value = found.get(key)

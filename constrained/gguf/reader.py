@@ -30,10 +30,10 @@ _UINT32, _UINT64 = 4, 10
 _STRING, _ARRAY = 8, 9
 _STRUCTS = {kind: struct.Struct(f"<{letter}") for kind, letter in _NUMBERS.items()}
 _LENGTH = _STRUCTS[_UINT64]
-_MOST_KEYS, _MOST_TENSORS = 100_000, 1_000_000
-_MOST_DIMENSIONS = 4  # GGML_MAX_DIMS
-_MOST_TEXT = 1 << 26  # bytes of a key or text
-_MOST_ITEMS = 1 << 24  # of a list that is kept; vocabularies have 300,000
+_MAX_KEYS, _MAX_TENSORS = 100_000, 1_000_000
+_MAX_DIMENSIONS = 4  # GGML_MAX_DIMS
+_MAX_TEXT = 1 << 26  # bytes of a key or text
+_MAX_ITEMS = 1 << 24  # of a list that is kept; vocabularies have 300,000
 _VERSIONS = (2, 3)
 
 
@@ -83,7 +83,7 @@ class GgufReader:
         if version not in _VERSIONS:
             raise DamagedFile(f"it is of GGUF version {version}, must be 2 or 3")
         tensors, keys = self._read_count(), self._read_count()
-        if tensors > _MOST_TENSORS or keys > _MOST_KEYS:
+        if tensors > _MAX_TENSORS or keys > _MAX_KEYS:
             raise DamagedFile(f"it claims {tensors} tensors and {keys} metadata")
         for _ in range(keys):
             key = self._read_text()
@@ -94,7 +94,7 @@ class GgufReader:
     def _read_tensor(self) -> TensorInfo:
         name = self._read_text()
         dimensions = self._read_count(_UINT32)
-        if dimensions > _MOST_DIMENSIONS:
+        if dimensions > _MAX_DIMENSIONS:
             raise DamagedFile(f"its tensor {name!r} has {dimensions} dimensions")
         shape = tuple(self._read_count() for _ in range(dimensions))
         kind = self._read_count(_UINT32)
@@ -113,7 +113,7 @@ class GgufReader:
     def _read_list(self, key: str) -> list[Item] | None:
         kind, count = self._read_count(_UINT32), self._read_count()
         is_kept = key in self.lists
-        if count > len(self.data) or (is_kept and count > _MOST_ITEMS):
+        if count > len(self.data) or (is_kept and count > _MAX_ITEMS):
             raise DamagedFile(f"it has a list of {count} items at byte {self.at}")
         if kind == _STRING and is_kept:
             return [self._read_text() for _ in range(count)]
@@ -143,7 +143,7 @@ class GgufReader:
 
     def _read_text(self) -> str:
         length = self._read_count()
-        if length > min(_MOST_TEXT, len(self.data)):
+        if length > min(_MAX_TEXT, len(self.data)):
             raise DamagedFile(f"it has a text of {length} bytes at byte {self.at}")
         begin = self.at
         self._skip(length)

@@ -34,12 +34,12 @@ def make_private(folder: Path, own: re.Pattern[str]) -> bool:
     return True
 
 
-def open_private(path: Path, most: int) -> BinaryIO:
+def open_private(path: Path, max_bytes: int) -> BinaryIO:
     """A file to read; raises OSError or ValueError if it is none that may be read.
 
     Args:
         path: of the file.
-        most: bytes that it may have.
+        max_bytes: bytes that it may have.
     """
     file = os.fdopen(os.open(path, READ), "rb")
     try:
@@ -48,7 +48,7 @@ def open_private(path: Path, most: int) -> BinaryIO:
             raise ValueError(f"{path} is no regular file")
         if found.st_uid not in (os.geteuid(), 0):
             raise ValueError(f"{path} is another user's")
-        if found.st_size > most:
+        if found.st_size > max_bytes:
             raise ValueError(f"{path} is larger than all files together may be")
         if found.st_mode & OTHERS:
             os.fchmod(file.fileno(), PRIVATE_FILE)

@@ -93,7 +93,7 @@ def count_reusable(
     computed: ComputedTokens,
     wanted: TokensInScope,
     *,
-    most: int,
+    max_tokens: int,
     block: int,
     can_cut: Callable[[int], bool],
 ) -> int:
@@ -102,13 +102,13 @@ def count_reusable(
     Args:
         computed: those of a sequence or snapshot.
         wanted: those that are wanted.
-        most: so many at most.
+        max_tokens: so many at most.
         block: whole blocks of so many tokens only.
         can_cut: tells if what was computed can be cut to so many; if not, its checkpoints remain.
     """
     if wanted.scope is None or wanted.scope != computed.scope:
         return 0
-    length = min(count_common(computed.tokens, wanted.tokens), most)
+    length = min(count_common(computed.tokens, wanted.tokens), max_tokens)
     if block > 1:
         length = min(length, computed.in_blocks) // block * block
     if length == len(computed.tokens) or can_cut(length):
@@ -172,11 +172,11 @@ class PrefixCache:
     def find(self, wanted: ScopedTokens, known: int) -> tuple[int, Outline | None]:
         """The snapshot that gains most over `known` tokens, and how many of the first it has; 0
         and None if that is not worth it."""
-        most = max(0, len(wanted.tokens) - 1)
-        if most - known <= SPARED:
+        max_tokens = max(0, len(wanted.tokens) - 1)
+        if max_tokens - known <= SPARED:
             return 0, None
         length, outline = self.snapshots.find(
-            lambda outline: self._count_reusable(outline, wanted, most)
+            lambda outline: self._count_reusable(outline, wanted, max_tokens)
         )
         if length - known <= SPARED:
             return 0, None
@@ -268,10 +268,14 @@ class PrefixCache:
         """The number of tokens that a prompt which begins with all of them could go on with."""
         return computed.in_blocks if self._block > 1 else len(computed.tokens)
 
-    def _count_reusable(self, outline: Outline, wanted: TokensInScope, most: int) -> int:
+    def _count_reusable(self, outline: Outline, wanted: TokensInScope, max_tokens: int) -> int:
         is_cut_anywhere = not self._engine.needs_checkpoints
         return count_reusable(
-            outline, wanted, most=most, block=self._block, can_cut=lambda _: is_cut_anywhere
+            outline,
+            wanted,
+            max_tokens=max_tokens,
+            block=self._block,
+            can_cut=lambda _: is_cut_anywhere,
         )
 
 
@@ -490,14 +494,16 @@ class Sequences:
         Their last one does not count, for its logits are wanted; and a sequence that the engine
         cannot cut can go back to its checkpoints alone.
         """
-        most = max(0, len(wanted.tokens) - 1)
-        return [self._count_reusable(number, wanted, most) for number in range(len(self._states))]
+        max_tokens = max(0, len(wanted.tokens) - 1)
+        return [
+            self._count_reusable(number, wanted, max_tokens) for number in range(len(self._states))
+        ]
 
-    def _count_reusable(self, number: int, wanted: TokensInScope, most: int) -> int:
+    def _count_reusable(self, number: int, wanted: TokensInScope, max_tokens: int) -> int:
         return count_reusable(
             self._states[number],
             wanted,
-            most=most,
+            max_tokens=max_tokens,
             block=self._block,
             can_cut=lambda length: self.engine.can_cut(number, length),
         )
@@ -516,8 +522,8 @@ class Sequences:
             except ModelError:  # it is forgotten, and noted
                 continue
             self._states[number].used = next(self._clock)
-            most = max(0, len(wanted.tokens) - 1)
-            self._shorten(number, self._count_reusable(number, wanted, most))
+            max_tokens = max(0, len(wanted.tokens) - 1)
+            self._shorten(number, self._count_reusable(number, wanted, max_tokens))
             return number
 
     def _copy(self, source: int, target: int, length: int) -> None:

@@ -27,8 +27,8 @@ from constrained.metrics import Amount
 
 MAGIC = b"CSTRSEQ\1"  # the last byte is the version
 PREFIX = struct.Struct("<8s32sI")  # magic, checksum, size of the header
-MOST_HEADER = 1 << 20  # bytes
-MOST_TOKENS = 1 << 22
+MAX_HEADER = 1 << 20  # bytes
+MAX_TOKENS = 1 << 22
 PINNED = ".pinned"
 SCOPE = re.compile(r"([0-9a-f]{32})?")  # see `name_scope`
 NAME = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{32}}({PINNED})?\.snapshot")
@@ -211,13 +211,13 @@ def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
     if len(prefix) < PREFIX.size or not prefix.startswith(MAGIC):
         raise ValueError("not a snapshot of this version")
     size = PREFIX.unpack(prefix)[2]
-    if size > MOST_HEADER:
+    if size > MAX_HEADER:
         raise ValueError("the header is damaged")
     header = _parse_header(file.read(size))
     file.seek(0, os.SEEK_END)
     if file.tell() != PREFIX.size + size + header.size:
         raise ValueError("the file is not as long as it should be")
-    if header.tokens > MOST_TOKENS:
+    if header.tokens > MAX_TOKENS:
         raise ValueError("the header claims more tokens than any context has")
     file.seek(PREFIX.size + size)
     tokens = np.frombuffer(file.read(4 * header.tokens), "<i4").tolist()

@@ -128,12 +128,12 @@ class Snapshots:
 
     def find(self, value: Callable[[Outline], int]) -> tuple[int, Outline | None]:
         """The most valuable snapshot and its value; of equal ones one in memory."""
-        best, most = None, 0
+        best, best_value = None, 0
         for outline in self.outlines():
             found = value(outline)
-            if found > most:
-                best, most = outline, found
-        return most, best
+            if found > best_value:
+                best, best_value = outline, found
+        return best_value, best
 
     def take(self, outline: Outline) -> Snapshot | None:
         """A snapshot that was found, or None if it is damaged; then it is forgotten."""

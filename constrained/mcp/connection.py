@@ -23,8 +23,8 @@ from constrained.mcp.watched_transport import notice_end
 T = TypeVar("T")
 
 LOG = logging.getLogger(__name__)
-MOST_PAGES = 100  # of a list
-MOST_ENTRIES = 10_000  # of a list
+MAX_PAGES = 100  # of a list
+MAX_ENTRIES = 10_000  # of a list
 LONGEST_LOG = 500  # characters of what a server has printed, in a message
 LISTEN_AGAIN = (1.0, 60.0)  # seconds until notifications are asked for again: first, at most
 LIST_AGAIN = 1.0  # seconds between two lists of the tools
@@ -409,15 +409,15 @@ async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> lis
     """
     entries: list[Any] = []
     cursor: str | None = None
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         page = await list_page(cursor=cursor)
         entries += getattr(page, name)
-        if len(entries) > MOST_ENTRIES:
-            raise McpError(f"the list of {name} has more than {MOST_ENTRIES:,} entries")
+        if len(entries) > MAX_ENTRIES:
+            raise McpError(f"the list of {name} has more than {MAX_ENTRIES:,} entries")
         cursor = page.next_cursor
         if cursor is None:
             return entries
-    raise McpError(f"the list of {name} has more than {MOST_PAGES} pages")
+    raise McpError(f"the list of {name} has more than {MAX_PAGES} pages")
 
 
 def _read_end(log: IO[str]) -> str:

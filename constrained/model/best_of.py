@@ -61,13 +61,13 @@ class Branch:
     score: float
 
 
-def find_branches(reply: Reply, turn: CompiledTurn, most: int) -> list[Branch]:
+def find_branches(reply: Reply, turn: CompiledTurn, max_branches: int) -> list[Branch]:
     """The likeliest branches of a traced turn, best first.
 
     Args:
         reply: the turn, with its trace.
         turn: what it was compiled from.
-        most: branches.
+        max_branches: branches.
     """
     tokens, places = _list_live(reply)
     branches: list[Branch] = []
@@ -86,7 +86,7 @@ def find_branches(reply: Reply, turn: CompiledTurn, most: int) -> list[Branch]:
             branches.append(Branch(tokens_so_far, score + math.log(rival.probability)))
         score += _score(token)
     branches.sort(key=lambda branch: -branch.score)
-    return branches[:most]
+    return branches[:max_branches]
 
 
 def generate_best(

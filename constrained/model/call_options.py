@@ -27,8 +27,8 @@ from constrained.tools.search import ToolSearch
 from constrained.trace.turn_trace import TurnTrace
 from grammars.turn import KeyOrder, Think, ToolCall
 
-MOST_LOGPROBS = 20
-MOST_BRANCHES = 16
+MAX_LOGPROBS = 20
+MAX_BRANCHES = 16
 TRACED = 5  # likely tokens of each position in a trace
 Method = TypeVar("Method", bound=Callable[..., Any])
 Messages = Sequence[Mapping[str, Any]] | str
@@ -331,8 +331,8 @@ def _check_names(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
 
 
 def _check_logprobs(count: Any) -> int | None:
-    if count is not None and not (type(count) is int and 0 <= count <= MOST_LOGPROBS):
-        message = f"logprobs is {count!r}, must be from 0 to {MOST_LOGPROBS}, or absent"
+    if count is not None and not (type(count) is int and 0 <= count <= MAX_LOGPROBS):
+        message = f"logprobs is {count!r}, must be from 0 to {MAX_LOGPROBS}, or absent"
         raise RequestError(message, where="/logprobs")
     return count
 
@@ -392,10 +392,10 @@ def check_best_of(count: Any) -> int:
     """The value of `best_of`.
 
     Raises:
-        RequestError: it is no number from 1 to `MOST_BRANCHES`.
+        RequestError: it is no number from 1 to `MAX_BRANCHES`.
     """
-    if type(count) is not int or not 1 <= count <= MOST_BRANCHES:
-        message = f"best_of is {count!r}, must be from 1 to {MOST_BRANCHES}"
+    if type(count) is not int or not 1 <= count <= MAX_BRANCHES:
+        message = f"best_of is {count!r}, must be from 1 to {MAX_BRANCHES}"
         raise RequestError(message, where="/best_of")
     return count
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained import embedded
 from constrained.decode.drafts.draft_options import DraftOptions
-from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
+from constrained.engine.options import CACHE_RAM, MAX_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
 from constrained.kv.snapshots import Cache
 from constrained.model.construction import make_model, read_format
@@ -35,7 +35,7 @@ def load(
     cache_dir: str | os.PathLike[str] | None = None,
     draft: bool = True,
     draft_model: str | os.PathLike[str] | DraftOptions | None = None,
-    max_waiting: int = MOST_WAITING,
+    max_waiting: int = MAX_WAITING,
     tokenizer: str | os.PathLike[str] | None = None,
     api_key: str | None = None,
     engine_timeout: float | None = None,

@@ -17,7 +17,7 @@ def make_runner(
     clock: Clock,
     cache: Cache,
     draft_model: DraftModel | None,
-    most_waiting: int,
+    max_waiting: int,
 ) -> TurnRunner:
     """The runner of an engine.
 
@@ -25,13 +25,13 @@ def make_runner(
         engine: here or elsewhere.
         step, deterministic, cache, draft_model: see `Schedule`; of no effect elsewhere.
         clock: for deadlines and timings.
-        most_waiting: requests that may wait.
+        max_waiting: requests that may wait.
 
     Raises:
         RequestError: the folder of the cache cannot be used.
     """
     if isinstance(engine, RemoteEngine):
-        return engine.make_runner(clock=clock, most_waiting=most_waiting)
+        return engine.make_runner(clock=clock, max_waiting=max_waiting)
     schedule = Schedule(
         engine,
         step=step,
@@ -40,4 +40,4 @@ def make_runner(
         cache=cache,
         draft_model=draft_model,
     )
-    return Runner(schedule, "decode", most_waiting=most_waiting)
+    return Runner(schedule, "decode", max_waiting=max_waiting)

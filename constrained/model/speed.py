@@ -51,7 +51,7 @@ DAY = {
 DAYS, DAY_TOKENS = 8, 80
 QUESTIONS = {"get_weather": "What's the weather in Paris?", "plan_trip": "Plan a trip to Italy."}
 LAST = "first token, known prompt"
-MOST_CALL = 1024  # tokens
+MAX_CALL = 1024  # tokens
 
 
 def make_long_call(days: int) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class _Tests:
         def measure() -> float:
             written.clear()
             stream = self._model.stream_turn(
-                turn, max_tokens=MOST_CALL, sampling=GREEDY, progress=True
+                turn, max_tokens=MAX_CALL, sampling=GREEDY, progress=True
             )
             for event in stream:
                 if isinstance(event, ProgressMade):
@@ -265,7 +265,7 @@ class _Tests:
         """Milliseconds until the first token of the reply is there."""
         began = time.perf_counter()
         turn = self._model.compile(self._make_job(text, SHORT_CALL))
-        stream = self._model.stream_turn(turn, max_tokens=MOST_CALL, sampling=GREEDY, progress=True)
+        stream = self._model.stream_turn(turn, max_tokens=MAX_CALL, sampling=GREEDY, progress=True)
         for event in stream:
             if isinstance(event, ProgressMade) and event.completion_tokens:
                 break

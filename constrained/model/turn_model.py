@@ -13,7 +13,7 @@ from constrained.compile.compiler import Compiler
 from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
 from constrained.decode.drafts.draft_model import DraftModel
 from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
-from constrained.engine.options import MOST_WAITING
+from constrained.engine.options import MAX_WAITING
 from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError, ReplyError
 from constrained.job import Job
@@ -26,7 +26,7 @@ from constrained.model.call_options import (
 )
 from constrained.model.chosen_turn import check_choice, generate_chosen
 from constrained.model.runners import make_runner
-from constrained.prompt.turn_cache import MOST_TOKENS
+from constrained.prompt.turn_cache import MAX_TOKENS
 from constrained.remote.remote_engine import RemoteEngine
 from constrained.reply import Reply, has_own_ids, make_reply
 from constrained.schedule.scheduler import STEP
@@ -73,11 +73,11 @@ class TurnModel:
         cache: Cache = NO_CACHE,
         draft: bool = True,
         draft_model: DraftModel | None = None,
-        max_waiting: int = MOST_WAITING,
+        max_waiting: int = MAX_WAITING,
     ):
         self.engine = engine
         self._name = template.name
-        remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
+        remembered = 0 if deterministic else MAX_TOKENS  # what was before would change prompts
         self.compiler = Compiler(
             engine.vocabulary,
             template,
@@ -99,7 +99,7 @@ class TurnModel:
             clock=clock,
             cache=cache,
             draft_model=draft_model,
-            most_waiting=max_waiting,
+            max_waiting=max_waiting,
         )
 
     def compile(

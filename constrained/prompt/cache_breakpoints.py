@@ -17,7 +17,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.byte_cache import MIB, ByteCache, CacheSize
 from grammars.wire.format import count_common
 
-MOST = 4  # breakpoints of one prompt, besides that of the tools and system messages
+MAX_BREAKPOINTS = 4  # breakpoints of one prompt, besides that of the tools and system messages
 PREFIXES = 16 * MIB  # shared prefixes: 400,000 tokens
 Tokens: TypeAlias = tuple[int, ...]
 
@@ -115,7 +115,7 @@ class TokenizedPrompt:
             write: the prompt of other messages, without the generation prompt.
         """
         found = set[int]()
-        for count in sorted({*counts} - {0})[-MOST:]:
+        for count in sorted({*counts} - {0})[-MAX_BREAKPOINTS:]:
             try:
                 part = write(messages[:count]).text
             except TemplateError:

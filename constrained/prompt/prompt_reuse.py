@@ -22,7 +22,7 @@ from constrained.template.special_tokens import Prompt, find_free_characters
 
 Messages = Sequence[Mapping[str, Any]]
 Write = Callable[[Messages], Prompt]
-MOST_PROBES = 2  # if the ends of the last turns are not found, those of others are not, either
+MAX_PROBES = 2  # if the ends of the last turns are not found, those of others are not, either
 
 
 class Missed(StrEnum):
@@ -109,7 +109,7 @@ class RenderedHistory:
                 return Reusable(turn, rest, needed | later)
             missed.append(rest)
             probes += 1
-            if probes == MOST_PROBES:
+            if probes == MAX_PROBES:
                 break
         return missed[0] if missed else Missed.NONE
 

@@ -37,7 +37,7 @@ from grammars.infer.reasoning import count_calls, find_state
 from grammars.turn import State
 from grammars.wire.format import Format, JsonCall, Marker
 
-MOST_SPACE = 16  # tokens of white space at the end of a turn
+MAX_SPACE = 16  # tokens of white space at the end of a turn
 _RAW = "/prompt"
 TEXT = Format(name="text", call=(Marker("<tool_call>"), JsonCall(), Marker("</tool_call>")))
 """Plain content. A format must have calls, but without tools none is read."""
@@ -290,7 +290,7 @@ class Prompts:
         if isinstance(found, Missed):
             tokens = encode_prompt(prompt, self._vocabulary)
             return tokens, Reuse(missed=found, reasoning=reasoning)
-        written = self._vocabulary.text(found.turn.tokens[-MOST_SPACE:]).decode(errors="replace")
+        written = self._vocabulary.text(found.turn.tokens[-MAX_SPACE:]).decode(errors="replace")
         rest = encode_pieces(_without_space(found.rest, written), self._vocabulary, inside=True)
         reused = found.turn.all_tokens
         reuse = Reuse(turn=found.turn, tokens=len(reused), reasoning=found.reasoning)

@@ -14,7 +14,7 @@ from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
 
-MOST_TAGS = 8  # at the end of a prompt: more of them are data
+MAX_TAGS = 8  # at the end of a prompt: more of them are data
 _TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]")
 _ANSWER, _QUESTION = "PROBE-OF-AN-ANSWER", "PROBE-OF-A-QUESTION"
 
@@ -87,7 +87,7 @@ class TurnBoundaries:
         if block:
             tags = tuple(map(str.strip, block.markers))
         bare = opened.rstrip()
-        for _ in range(MOST_TAGS):
+        for _ in range(MAX_TAGS):
             for tag in tags:
                 bare = bare.removesuffix(tag)
             bare = _without_tag(bare).rstrip()

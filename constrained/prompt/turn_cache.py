@@ -30,10 +30,10 @@ from grammars.byte_cache import CacheSize, Room, measure_bytes
 from grammars.long_json import pack_key
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
-MOST_TOKENS = 4_000_000  # 16 MB
+MAX_TOKENS = 4_000_000  # 16 MB
 TOKEN_BYTES = 4
 OVERHEAD = 512  # tokens: the room that a turn takes, besides its own
-MOST_PATHS = 8  # ways to read a conversation, where several turns said the same
+MAX_PATHS = 8  # ways to read a conversation, where several turns said the same
 VISIBLE = {"role", "content", "tool_calls", *REASONING_NAMES}
 
 
@@ -255,7 +255,7 @@ class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
 
     Args:
-        most: tokens, those of `OVERHEAD` included; see `Room`.
+        max_tokens: tokens, those of `OVERHEAD` included; see `Room`.
         with_ids: see `CachedTurn.is_said_by`.
 
     Attributes:
@@ -264,8 +264,8 @@ class TurnCache:
 
     shared: TurnStore | None = None
 
-    def __init__(self, most: int = MOST_TOKENS, *, with_ids: bool = False):
-        self._room = Room(TOKEN_BYTES * most)
+    def __init__(self, max_tokens: int = MAX_TOKENS, *, with_ids: bool = False):
+        self._room = Room(TOKEN_BYTES * max_tokens)
         self._with_ids = with_ids
         self._size = 0
         self._lock = threading.Lock()
@@ -297,7 +297,7 @@ class TurnCache:
                 if not found:
                     longer.append(path.pass_by(message))
             longer.sort(key=lambda path: -len(path.turns))
-            paths = longer[:MOST_PATHS]
+            paths = longer[:MAX_PATHS]
         best = paths[0]
         self._touch(best.followed)
         restored: list[dict[str, Any]] = []
@@ -313,7 +313,7 @@ class TurnCache:
         if not found and self.shared is not None:
             others = [self._take_over(key, packed) for packed in self.shared.find(key)]
             found = self._choose([turn for turn in others if turn is not None], message)
-        return found[:MOST_PATHS]
+        return found[:MAX_PATHS]
 
     def _choose(self, turns: Sequence[CachedTurn], message: Mapping[str, Any]) -> list[CachedTurn]:
         """Those that say the same as the message, the latest one first."""
@@ -368,13 +368,13 @@ class TurnCache:
         turn = replace(turn, key=key)
         with self._lock:
             self._drop((key, turn.name))
-            most = self._room.bytes // TOKEN_BYTES
-            if turn.size > most:
+            max_tokens = self._room.bytes // TOKEN_BYTES
+            if turn.size > max_tokens:
                 return turn
             self._kept[key, turn.name] = turn
             self._of.setdefault(key, {})[turn.name] = turn
             self._size += turn.size
-            while self._size > most:
+            while self._size > max_tokens:
                 self._drop(next(iter(self._kept)))
         return turn
 

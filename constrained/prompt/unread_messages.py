@@ -7,7 +7,7 @@ from constrained.errors import TemplateError
 
 KNOWN_ROLES = frozenset({"system", "user", "assistant", "tool", "function"})
 """Of conversations in the form of `normalise`."""
-MOST_OTHER_ROLES = 8
+MAX_OTHER_ROLES = 8
 """In a conversation: each costs a rendering."""
 _HINT = 'Use "system", "user", "assistant" or "tool"'
 
@@ -34,7 +34,7 @@ def check_roles_are_read(
             continue
         checked.add(role)
         where = f"/messages/{index}/role"
-        if len(checked) > MOST_OTHER_ROLES:
+        if len(checked) > MAX_OTHER_ROLES:
             raise TemplateError("the messages have too many roles", where=where, hint=_HINT)
         try:
             without = write([*messages[:index], *messages[index + 1 :]])

@@ -195,8 +195,8 @@ class Handshake:
     async def _try_grammar(self, vocabulary: Vocabulary) -> None:
         """Asks for a text that no model says by itself."""
         grammar = f'%llguidance {{}}\nstart: "{PROBE}"\n'
-        most = len(PROBE.encode()) + 8
-        request = self._write_request(grammar, most, Sampling(temperature=0))
+        max_tokens = len(PROBE.encode()) + 8
+        request = self._write_request(grammar, max_tokens, Sampling(temperature=0))
         written: list[int] = []
         end: SampleEnd | None = None
         async for sampled in self.sampler.open(request):

@@ -21,7 +21,7 @@ from constrained.remote.sampler import DrawnBy
 LOG = logging.getLogger(__name__)
 PAUSE = 1.0  # seconds; no engine ends and starts again within these
 SAMPLE = 256  # tokens whose text is compared
-MOST_STARTS = 64
+MAX_STARTS = 64
 """Starts that are remembered: behind one address there may be several processes."""
 HINT = "Start the engine again with what it had, or start this process again"
 
@@ -110,7 +110,7 @@ class EngineIdentity(Generic[Facts]):
     def _remember_start(self, start: str) -> None:
         self._starts.pop(start, None)
         self._starts[start] = None
-        if len(self._starts) > MOST_STARTS:
+        if len(self._starts) > MAX_STARTS:
             del self._starts[next(iter(self._starts))]
 
     @property

@@ -68,14 +68,14 @@ class RemoteEngine:
         notes = "; ".join(NOTES[lack] for lack in self.sampler.limits.lacks)
         return f"{self.sampler.name} draws the tokens, each is checked here: {notes}"
 
-    def make_runner(self, *, clock: Clock, most_waiting: int) -> RemoteRunner:
+    def make_runner(self, *, clock: Clock, max_waiting: int) -> RemoteRunner:
         """What carries out turns here."""
         return RemoteRunner(
             self.sampler,
             self._loop,
             identity=self._identity,
             clock=clock,
-            most_waiting=most_waiting,
+            max_waiting=max_waiting,
         )
 
     def close(self) -> None:

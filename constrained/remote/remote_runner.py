@@ -12,7 +12,7 @@ from typing import Any
 from constrained.deadline import Clock, Deadline
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.request import Finish, Generation, Request, Usage
-from constrained.engine.options import MOST_WAITING
+from constrained.engine.options import MAX_WAITING
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.metrics import Amount, Metrics
 from constrained.remote.circuit_breaker import CircuitBreaker
@@ -61,7 +61,7 @@ class RemoteRunner:
         loop: where it works.
         identity: knows the engine again; None: it cannot become another one.
         clock: for deadlines and timings.
-        most_waiting: requests that may wait.
+        max_waiting: requests that may wait.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class RemoteRunner:
         *,
         identity: EngineIdentity[Any] | None = None,
         clock: Clock = time.monotonic,
-        most_waiting: int = MOST_WAITING,
+        max_waiting: int = MAX_WAITING,
     ):
         self._sampler = sampler
         self._loop = loop
         self._identity = identity
         self._clock = clock
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._breaker = CircuitBreaker(sampler.name, clock)
         self._lock = threading.Lock()  # of the two below
         self._unfinished = 0
@@ -107,8 +107,8 @@ class RemoteRunner:
         with self._lock:
             if self._is_closed:
                 raise ModelError("the model is closed")
-            if self._unfinished - len(self._running) >= self._most_waiting:
-                message = f"{self._most_waiting} requests are waiting already"
+            if self._unfinished - len(self._running) >= self._max_waiting:
+                message = f"{self._max_waiting} requests are waiting already"
                 raise BusyError(message, hint="Try again later")
             self._unfinished += 1
             self._idle.clear()

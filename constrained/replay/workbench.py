@@ -13,7 +13,7 @@ from constrained.format_selection.selection import SelectedFormat
 from constrained.mask import Matcher
 from constrained.replay.check import build_row_grammar, check_rows, read_text
 from constrained.replay.replay_context import DEFAULT_MESSAGES, ReplayContext, read_context
-from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
+from constrained.template.work_limits import MAX_DETECTION_STEPS, limit_work
 from constrained.tools.reports import report_tools
 from constrained.tools.shapes import as_openai
 from grammars.formats import FORMATS
@@ -24,7 +24,7 @@ from grammars.wire.format import find_format
 SHOWN = 60  # bytes around a refusal
 LISTED = 40  # special tokens that could have come
 ASCII = 128
-MOST_STEPS = 400_000  # of all schemas of a row
+MAX_STEPS = 400_000  # of all schemas of a row
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     check_self_contained(row)
     try:
-        with limit_work(MOST_DETECTION_STEPS), limit_steps(MOST_STEPS):
+        with limit_work(MAX_DETECTION_STEPS), limit_steps(MAX_STEPS):
             return _inspect(row)
     except StepsError as error:
         message = "its schemas take too many steps to look at"

@@ -134,7 +134,7 @@ def _allow(call: ToolCall) -> bool:
 def _compare_calls(events: Sequence[RecordedEvent], tools: Sequence[Any]) -> list[Difference]:
     """The calls and results that differ with the tools of today."""
     by_name = {tool.name: tool for tool in tools if isinstance(tool, FunctionTool)}
-    entries = {entry.name: entry for entry in read_entries(tools, most=len(tools))}
+    entries = {entry.name: entry for entry in read_entries(tools, max_tools=len(tools))}
     replies: dict[int, Reply] = {}
     found: list[Difference] = []
     for event in events:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from constrained.deadline import Deadline
 from constrained.decode.request import Generation, Request
-from constrained.engine.options import MOST_WAITING
+from constrained.engine.options import MAX_WAITING
 from constrained.errors import BusyError, ModelError
 from constrained.metrics import Metrics
 from constrained.schedule.admission import Seat
@@ -47,12 +47,12 @@ class Runner:
     Args:
         schedule: that nobody else uses.
         name: of the thread. It is there while there is work.
-        most_waiting: requests that may wait.
+        max_waiting: requests that may wait.
     """
 
-    def __init__(self, schedule: Schedule, name: str, *, most_waiting: int = MOST_WAITING):
+    def __init__(self, schedule: Schedule, name: str, *, max_waiting: int = MAX_WAITING):
         self._schedule = schedule
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._lock = threading.Lock()  # of the two below
         self._arrived: list[Seat] = []
@@ -74,8 +74,8 @@ class Runner:
         """
         seat = Seat(request)
         with self._lock:
-            if len(self._arrived) + self._schedule.waiting >= self._most_waiting:
-                message = f"{self._most_waiting} requests are waiting already"
+            if len(self._arrived) + self._schedule.waiting >= self._max_waiting:
+                message = f"{self._max_waiting} requests are waiting already"
                 raise BusyError(message, hint="Try again later")
             if not self._is_running:
                 self._begin()

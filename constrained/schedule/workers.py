@@ -95,15 +95,15 @@ class Workers:
 
     Args:
         name: of the threads. They are there once there is work.
-        most_waiting: pieces of work that may wait, apart from one under way; None: any.
+        max_waiting: pieces of work that may wait, apart from one under way; None: any.
         threads: for work that is not known; of more than one, a client has all but one at most.
     """
 
-    def __init__(self, name: str, most_waiting: int | None = None, *, threads: int = THREADS):
+    def __init__(self, name: str, max_waiting: int | None = None, *, threads: int = THREADS):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._reserved = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-known")
-        self._most_each = max(1, threads - 1)
-        self._most_waiting = most_waiting
+        self._max_per_client = max(1, threads - 1)
+        self._max_waiting = max_waiting
         self._lock = threading.Lock()  # of all below
         self._known = _Queue()
         self._unknown = _Queue()
@@ -119,9 +119,9 @@ class Workers:
         """
         item = _Item(work, order)
         with self._lock:
-            most = self._most_waiting if order.is_bounded else None
-            if most is not None and self._unfinished > most:
-                message = f"{most} requests are waiting already"
+            max_waiting = self._max_waiting if order.is_bounded else None
+            if max_waiting is not None and self._unfinished > max_waiting:
+                message = f"{max_waiting} requests are waiting already"
                 raise BusyError(message, hint="Try again later")
             self._unfinished += 1
             (self._known if order.is_known else self._unknown).add(item)
@@ -197,7 +197,7 @@ class Workers:
 
     def _take_unknown(self) -> _Item | None:
         with self._lock:
-            item = self._unknown.take(lambda client: self._running[client] < self._most_each)
+            item = self._unknown.take(lambda client: self._running[client] < self._max_per_client)
             if item is not None:
                 self._running[item.order.client] += 1
             return item

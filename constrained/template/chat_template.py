@@ -71,7 +71,7 @@ _HINTS: tuple[tuple[type[Exception], str], ...] = (
     (jinja2.TemplateError, "The template refuses this conversation: change it, or the template"),
     (RecursionError, "The data nest too deeply, or a tool's schema is too rich for this template"),
 )
-_MOST_SAID = 1_000  # characters of a failure that the error quotes
+_MAX_QUOTED = 1_000  # characters of a failure that the error quotes
 _OTHER_HINT = "The template cannot handle these messages, tools or kwargs"
 
 _E = TypeVar("_E", bound=CountingEnvironment)
@@ -282,7 +282,7 @@ class ChatTemplate:
         Raises:
             TemplateError: the template fails with every form (the error is that of the first one),
                 or `normalise` or `check_kwargs` fails.
-            TemplateLimitError: rendering needs more steps than `MOST_STEPS`.
+            TemplateLimitError: rendering needs more steps than `MAX_STEPS`.
         """
         with limit_work():
             return self._render(messages, tools, {**kwargs}, add_generation_prompt)
@@ -433,7 +433,7 @@ class ChatTemplate:
         except _FAILURES as error:
             location = self._locate(error)
             text = str(getattr(error, "message", None) or error) or type(error).__name__
-            message = f"{location}: {text[:_MOST_SAID].rstrip('.')}"
+            message = f"{location}: {text[:_MAX_QUOTED].rstrip('.')}"
             raise TemplateError(message, hint=_find_hint(error)) from error
 
     def _locate(self, error: Exception) -> str:

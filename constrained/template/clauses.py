@@ -76,12 +76,12 @@ class Clause:
         return f"{clause}, where {changes}" if changes else clause
 
 
-def shorten(text: str, most: int = 160) -> str:
+def shorten(text: str, max_length: int = 160) -> str:
     """A text on one line, with its middle left out where it is long."""
     line = " ".join(text.split())
-    if len(line) <= most:
+    if len(line) <= max_length:
         return line
-    return f"{line[: most // 2]} ... {line[-most // 3 :]}"
+    return f"{line[: max_length // 2]} ... {line[-max_length // 3 :]}"
 
 
 def find_clause(one: Trace, other: Trace, offset: int) -> Clause | None:

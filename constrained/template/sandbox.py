@@ -21,7 +21,7 @@ from jinja2.visitor import NodeTransformer
 from markupsafe import EscapeFormatter, Markup
 
 from constrained.template.work_limits import (
-    MOST_SOURCE,
+    MAX_SOURCE,
     TemplateLimitError,
     check_integer,
     count_items,
@@ -66,12 +66,12 @@ _BRIEF_TESTS = frozenset(
 )
 # Filters that look at a text in ways that can take the square of its length.
 _SLOW_FILTERS = frozenset({"pprint", "striptags", "urlize", "wordwrap", "xmlattr"})
-_MOST_SLOW = 20_000  # characters
+_MAX_SLOW_FILTER_INPUT = 20_000  # characters
 _SPLITS = frozenset({"split", "rsplit", "splitlines", "wordcount", "from_json", "list"})
 # Functions of values that are no text, whose integers are widths or counts all the same.
 _WIDENING = frozenset({"batch", "center", "indent", "slice", "to_bytes", "truncate"})
 CALL, MACRO = 10, 30  # steps of a call, whatever it does
-_MOST_INDENT = 100  # characters
+_MAX_INDENT = 100  # characters
 
 
 def _count_step(node: nodes.Node) -> nodes.Expr:
@@ -213,9 +213,9 @@ class CountingEnvironment(SandboxedEnvironment):
                 self.tests[name] = _count_filter(name, function)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        if len(source) > MOST_SOURCE:
+        if len(source) > MAX_SOURCE:
             raise TemplateLimitError(
-                f"the template has {len(source):,} characters, the limit is {MOST_SOURCE:,}"
+                f"the template has {len(source):,} characters, the limit is {MAX_SOURCE:,}"
             )
         tree = super()._parse(source, name, filename)
         for folder in tree.find_all((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)):
@@ -467,18 +467,19 @@ def _count_work(
 def _check_length(name: str, value: Any) -> None:
     """Refuses what a slow filter would be busy with for long."""
     size = len(value if isinstance(value, (str, bytes)) else str(value))
-    if size > _MOST_SLOW:
+    if size > _MAX_SLOW_FILTER_INPUT:
         raise TemplateLimitError(
-            f"the template gives {name} a text of {size:,} characters, the limit is {_MOST_SLOW:,}"
+            f"the template gives {name} a text of {size:,} characters, "
+            f"the limit is {_MAX_SLOW_FILTER_INPUT:,}"
         )
 
 
 def _count_indents(value: Any, further: tuple[Any, ...]) -> None:
     """Counts what `tojson` writes between the items, by their depth."""
     between = _find_width(further) + sum(len(text) for text in _list_texts(further))
-    if between > _MOST_INDENT:
+    if between > _MAX_INDENT:
         raise TemplateLimitError(
-            f"the template indents JSON by {between:,} characters, the limit is {_MOST_INDENT}"
+            f"the template indents JSON by {between:,} characters, the limit is {_MAX_INDENT}"
         )
     if between:
         spend_text(between * sum_depths(value))

@@ -22,14 +22,14 @@ from constrained.errors import TemplateError
 from grammars.steps import check_wanted
 
 # One step is 0.1 to 0.5 us of Python: the longest rendering takes about a second.
-MOST_STEPS = 3_000_000
-MOST_DETECTION_STEPS = 1_000_000
+MAX_STEPS = 3_000_000
+MAX_DETECTION_STEPS = 1_000_000
 """All the renderings that tell how a template writes calls: those of 150 models take 113,000."""
-MOST_REQUEST_STEPS = 3 * MOST_STEPS  # the prompt of a request, and where it may be reused
+MAX_REQUEST_STEPS = 3 * MAX_STEPS  # the prompt of a request, and where it may be reused
 CHARACTERS = 128  # of a text that is copied, for a step: so the memory is bounded as well
-MOST_CHARACTERS = 2**24  # of one text
-MOST_SOURCE = 2**18  # characters of a template
-MOST_BITS = 2**12  # of an integer
+MAX_CHARACTERS = 2**24  # of one text
+MAX_SOURCE = 2**18  # characters of a template
+MAX_BITS = 2**12  # of an integer
 
 _OFTEN = 10_000  # steps between two looks at whether the work is still wanted
 _COLLECTIONS = (list, tuple, set, frozenset, range, ItemsView, KeysView, ValuesView)
@@ -54,16 +54,16 @@ class WorkLimit:
     """Counts the steps of one piece of work.
 
     Args:
-        most: steps that it may take.
+        max_steps: steps that it may take.
         within: a longer piece of work that it is a part of.
     """
 
-    def __init__(self, most: int, within: "WorkLimit | None" = None):
+    def __init__(self, max_steps: int, within: "WorkLimit | None" = None):
         self._within = within
-        self._allowed = self._most = most
-        if within is not None and within.left < most:
-            self._allowed, self._most = within._allowed, max(0, within.left)
-        self.left = self._most
+        self._allowed = self._max_steps = max_steps
+        if within is not None and within.left < max_steps:
+            self._allowed, self._max_steps = within._allowed, max(0, within.left)
+        self.left = self._max_steps
         self._next_check = self.left - _OFTEN
 
     def spend(self, steps: int) -> None:
@@ -82,20 +82,20 @@ class WorkLimit:
     def close(self) -> None:
         """The work is over: what it has spent is spent of the longer piece, too."""
         if self._within is not None:
-            self._within.left -= self._most - self.left
+            self._within.left -= self._max_steps - self.left
 
 
 _active: ContextVar[WorkLimit | None] = ContextVar("active", default=None)
 
 
 @contextmanager
-def limit_work(most: int = MOST_STEPS) -> Iterator[None]:
+def limit_work(max_steps: int = MAX_STEPS) -> Iterator[None]:
     """What templates do in here takes at most so many steps, all together.
 
     Raises:
         TemplateLimitError: they take more; also if whoever has tried them went on without.
     """
-    limit = WorkLimit(most, _active.get())
+    limit = WorkLimit(max_steps, _active.get())
     token = _active.set(limit)
     try:
         yield
@@ -126,19 +126,19 @@ def spend_text(characters: int) -> None:
     Raises:
         TemplateLimitError: it is too long, or the steps are spent.
     """
-    if characters > MOST_CHARACTERS:
+    if characters > MAX_CHARACTERS:
         raise TemplateLimitError(
             f"the template makes a text of {characters:,} characters, the limit is "
-            f"{MOST_CHARACTERS:,}"
+            f"{MAX_CHARACTERS:,}"
         )
     spend(1 + characters // CHARACTERS)
 
 
 def check_integer(bits: int) -> None:
     """Raises TemplateLimitError for an integer of more bits than anybody has a use for."""
-    if bits > MOST_BITS:
+    if bits > MAX_BITS:
         raise TemplateLimitError(
-            f"the template computes an integer of {bits:,} bits, the limit is {MOST_BITS:,}"
+            f"the template computes an integer of {bits:,} bits, the limit is {MAX_BITS:,}"
         )
 
 

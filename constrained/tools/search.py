@@ -19,7 +19,7 @@ from grammars.errors import SchemaError, ToolError
 from grammars.names import check_names
 
 SEARCH_TOOLS = "/search_tools"
-MOST_SEARCHED = 100_000
+MAX_SEARCHED = 100_000
 NAME = "search_tools"
 DESCRIPTION = (
     "Finds further tools by what they do. Call it when no tool that you know fits. "
@@ -70,7 +70,7 @@ class ToolSearch:
         if type(top) is not int or top < 1:
             raise RequestError(f"top is {top!r}, must be 1 or more", where=f"{SEARCH_TOOLS}/top")
         self.top, self.rank = top, rank
-        entries = read_entries(tools, SEARCH_TOOLS, most=MOST_SEARCHED)
+        entries = read_entries(tools, SEARCH_TOOLS, max_tools=MAX_SEARCHED)
         self.tools = tuple(as_tool(tool) for tool in tools)
         names = [entry.name for entry in entries]
         places = [entry.place for entry in entries]

@@ -22,7 +22,7 @@ from grammars.turn import Choice, Policy, Think, Tool
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 TOOLS = "/tools"
-MOST_TOOLS = 1000  # in one request
+MAX_TOOLS = 1000  # in one request
 SCHEMAS, TEXTS = 64 * MIB, 16 * MIB  # of tools: 5 to 30 kB and 1 to 2 kB each, mostly
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
@@ -111,12 +111,12 @@ def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
     return read
 
 
-def read_entries(tools: Any, where: str = TOOLS, *, most: int = MOST_TOOLS) -> list[Entry]:
+def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) -> list[Entry]:
     """Reads a list of tools, but not their schemas; two may have the same name.
 
     Args:
         where: the JSON pointer of the list.
-        most: the maximum number of tools.
+        max_tools: the maximum number of tools.
 
     Raises:
         ToolError: not a list, or not a tool; `where` is the pointer.
@@ -125,8 +125,8 @@ def read_entries(tools: Any, where: str = TOOLS, *, most: int = MOST_TOOLS) -> l
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
         kind = type(tools).__name__
         raise ToolError(f"tools have to be a list, not {kind}", where=where, hint=hint)
-    if len(tools) > most:
-        message = f"there are {len(tools):,} tools, the limit is {most:,}"
+    if len(tools) > max_tools:
+        message = f"there are {len(tools):,} tools, the limit is {max_tools:,}"
         raise ToolError(message, where=where, hint="Offer fewer tools")
     return [_read_entry(tool, f"{where}/{i}") for i, tool in enumerate(tools)]
 

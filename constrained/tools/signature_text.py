@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-MOST_VALUES = 20  # of an enumeration
+MAX_VALUES = 20  # of an enumeration
 DEEPEST = 6  # objects in objects, and references
 ANY = "any"
 
@@ -56,8 +56,8 @@ def _write_type(schema: Any, root: Mapping[str, Any], depth: int) -> str:
     if "const" in schema:
         return _write_value(schema["const"])
     if (values := schema.get("enum")) and isinstance(values, list):
-        shown = [_write_value(value) for value in values[:MOST_VALUES]]
-        if len(values) > MOST_VALUES:
+        shown = [_write_value(value) for value in values[:MAX_VALUES]]
+        if len(values) > MAX_VALUES:
             shown.append(f"... ({len(values):,} values)")
         return " | ".join(shown)
     for key in ("anyOf", "oneOf"):

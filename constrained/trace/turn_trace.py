@@ -25,7 +25,7 @@ PROMPT_SHOWN = 2_000  # characters of the end of the prompt
 DIGITS = 6  # of a probability
 FAILED = "error"
 """Why a turn ended that has failed."""
-MOST_RULE = 500  # characters of a rule that are shown
+MAX_RULE = 500  # characters of a rule that are shown
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ class TurnTrace:
             for name in (*names.rules, *names.terminals):
                 if name not in printed:
                     text = print_named(self.source.grammar, name)
-                    is_long = len(text) > MOST_RULE
-                    printed[name] = text[:MOST_RULE] + "..." if is_long else text
+                    is_long = len(text) > MAX_RULE
+                    printed[name] = text[:MAX_RULE] + "..." if is_long else text
         return printed
 
     def save(self, path: str | Path) -> None:

@@ -14,13 +14,13 @@ from grammars.ir.nodes import (
     intersection,
     unlike,
 )
-from grammars.regex.ecma import MOST_QUANTIFIERS, translate
+from grammars.regex.ecma import MAX_QUANTIFIERS, translate
 from grammars.regex.writing import escape_slashes, match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-MOST_CHOICES = 10_000
+MAX_CHOICES = 10_000
 """The same limit as for an enum: llguidance's parser has room for 20,000 items in a row."""
 
 
@@ -50,8 +50,8 @@ def write_answer(
                 pattern = intersection(pattern, unlike(rf"\s*{match_any(words)}"))
             return values.builder.terminal(pattern, "ANSWER")
         case ChoiceAnswer(options):
-            if len(options) > MOST_CHOICES:
-                message = f"there are {len(options):,} choices, the limit is {MOST_CHOICES:,}"
+            if len(options) > MAX_CHOICES:
+                message = f"there are {len(options):,} choices, the limit is {MAX_CHOICES:,}"
                 raise PolicyError(message, where="/choice", hint="Offer fewer, or use a regex")
             for number, option in enumerate(options):
                 _check_option(option, openings, number)
@@ -87,7 +87,7 @@ def read_regex(regex: str) -> str:
             f"the expression {reprlib.repr(regex)} cannot be enforced",
             where=_WHERE,
             hint="Leave out look-around, \\b, back references and anchors in the middle, and "
-            f"use {MOST_QUANTIFIERS:,} quantifiers at most",
+            f"use {MAX_QUANTIFIERS:,} quantifiers at most",
         )
     return escape_slashes(translated)
 

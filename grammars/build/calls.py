@@ -311,7 +311,7 @@ class CallRules:
         return self._builder.terminal(Pattern(self._blanks(1)), "SPACE")
 
     def _blanks(self, least: int) -> str:
-        return f"{BLANK}{{{least},{self._format.most_space}}}"
+        return f"{BLANK}{{{least},{self._format.max_space}}}"
 
 
 def find_index(format: Format) -> CallIndex | None:

@@ -127,7 +127,7 @@ class KeywordRules:
             text = before + tool.name + self.around.opener
             head = self.builder.fixed(text)
             if spaced:
-                pattern = Pattern(f"{BLANK}{{0,{self.format.most_space}}}{escape_regex(text)}")
+                pattern = Pattern(f"{BLANK}{{0,{self.format.max_space}}}{escape_regex(text)}")
                 head = self.builder.terminal(pattern, "CALL")
             options.append(sequence(head, self._call(tool)))
         return self.builder.define(choice(options), "calls")

@@ -13,9 +13,9 @@ from grammars.ir.nodes import Literal, Token
 from grammars.regex.characters import Characters
 from grammars.steps import spend
 
-MOST_PRODUCTIONS = 50_000
+MAX_PRODUCTIONS = 50_000
 """Of one grammar, which llama.cpp reads in 0.1 seconds."""
-MOST_SPELLED = 12
+MAX_SPELLED = 12
 """So often at most a repetition is written out; longer ones are put together of halves."""
 
 
@@ -112,9 +112,9 @@ class ProductionBuilder:
         """
         self._size += max(1, len(options))
         spend(1 + len(options))
-        if self._size > MOST_PRODUCTIONS:
+        if self._size > MAX_PRODUCTIONS:
             raise CannotEmitError(
-                f"without counts and conditions the grammar has more than {MOST_PRODUCTIONS:,} "
+                f"without counts and conditions the grammar has more than {MAX_PRODUCTIONS:,} "
                 "productions",
                 where=self.origin,
                 hint="Ask for keys in the order of the schema (`--key-order schema`), offer fewer "
@@ -139,7 +139,7 @@ class ProductionBuilder:
         return self._repeats[key]
 
     def _repeat_exactly(self, body: Symbol, count: int, hint: str) -> Production:
-        if count <= MOST_SPELLED:
+        if count <= MAX_SPELLED:
             return (body,) * count
         half = self.repeat(body, count // 2, count // 2, hint)
         odd = (body,) * (count % 2)
@@ -155,7 +155,7 @@ class ProductionBuilder:
         """None to `count` times: `count // 2` times at most, or one more and then the others."""
         if count == 0:
             return ()
-        if count <= MOST_SPELLED:
+        if count <= MAX_SPELLED:
             rest = self.repeat(body, 0, count - 1, hint)
             return (self._find(((body, *rest), ()), hint),)
         low = count // 2

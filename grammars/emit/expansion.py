@@ -14,7 +14,7 @@ from grammars.emit.context_free import (
     Production,
     ProductionBuilder,
 )
-from grammars.emit.regular import MOST_STATES, RegularProductions, join
+from grammars.emit.regular import MAX_STATES, RegularProductions, join
 from grammars.errors import CannotEmitError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import read_terminal
@@ -40,7 +40,7 @@ from grammars.regex.expressions import Expression as Regex
 from grammars.regex.reader import UnreadableError
 from grammars.steps import StepsError, limit_steps
 
-MOST_STEPS = 5_000_000
+MAX_STEPS = 5_000_000
 """For one grammar: some 10 seconds. Those of real tools take 10,000 to 300,000."""
 _NUMBER = re.compile(r"_\d+$")  # that the names of rules end with
 
@@ -54,7 +54,7 @@ def expand(grammar: Grammar) -> ContextFreeGrammar:
     """
     expansion = _Expansion(grammar)
     try:
-        with limit_steps(MOST_STEPS):
+        with limit_steps(MAX_STEPS):
             return expansion.expand()
     except (RecursionError, StepsError) as error:
         reason = str(error) if isinstance(error, StepsError) else "it nests too deeply"
@@ -186,7 +186,7 @@ class _Expansion:
         """
         language = schema.language
         try:
-            states = None if language is None else language.automaton(MOST_STATES)
+            states = None if language is None else language.automaton(MAX_STATES)
         except TooManyStatesError as error:
             raise self._refuse_schema(schema, f"its automaton has {error}") from error
         if states is None:

@@ -39,9 +39,9 @@ from grammars.regex.expressions import (
     is_nullable,
 )
 
-MOST_STATES = 3_000
+MAX_STATES = 3_000
 """Of the automaton of one terminal."""
-MOST_COUNTED = 25_000
+MAX_COUNTED = 25_000
 """The same where its length is bounded: a state for each length and place in an excluded text."""
 
 
@@ -198,9 +198,9 @@ def _make_automaton(regex: Expression, *, lazy: bool) -> list[DeterministicState
     """
     rest, fewest, most = _take_length(regex)
     if fewest == 0 and most is None:
-        return determinize(regex, MOST_STATES, lazy=lazy)
-    lengths = determinize(Repeat(One(EVERY), fewest, most), MOST_COUNTED)
-    states = intersect(determinize(rest, MOST_STATES), lengths, MOST_COUNTED)
+        return determinize(regex, MAX_STATES, lazy=lazy)
+    lengths = determinize(Repeat(One(EVERY), fewest, most), MAX_COUNTED)
+    states = intersect(determinize(rest, MAX_STATES), lengths, MAX_COUNTED)
     return stop_at_first(states) if lazy else states
 
 

@@ -22,7 +22,7 @@ from grammars.emit.rules_text import Notation, write_rules
 from grammars.ir.nodes import Literal, Token
 from grammars.regex.characters import EVERY
 
-MOST_REPEATED = 2
+MAX_REPEATED = 2
 """So many times as long as one grammar may a tree be."""
 
 _Format: TypeAlias = dict[str, object]
@@ -40,7 +40,7 @@ def write_structural_tag(grammar: ContextFreeGrammar) -> str:
     parts of a tree would repeat the rules that they have in common."""
     tree = _print(_Formats(grammar).choose(grammar.start))
     whole = _print({"type": "grammar", "grammar": write_rules(grammar, _NOTATION)})
-    return tree if len(tree) <= MOST_REPEATED * len(whole) else whole
+    return tree if len(tree) <= MAX_REPEATED * len(whole) else whole
 
 
 def _print(format: _Format) -> str:

@@ -56,7 +56,7 @@ _PAIRED = re.compile(r"<(?P<slash>/?)(?P<name>\w[\w:.-]*)(?:[=\s][^<>]*)?>")
 _CUT_TAG = re.compile(r"</?\w[\w:.-]*(?=<|\s*$)")
 _ANY_TAG = re.compile(r"<[^<>]+>|\[/?[A-Z][A-Z_]+\]")
 _BRACKETS = {"{": "}", "[": "]", "(": ")"}
-_MOST_SLIPS = 2  # words and tags
+_MAX_SLIPS = 2  # words and tags
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ def find_meant(slipped: Format, told: str) -> Format | None:
     text = _CUT_TAG.sub(r"\g<0>>", _write_call(_plain(slipped)))
     written = tokenise("".join(text.split()))
     nearest: list[Format] = []
-    fewest = _MOST_SLIPS
+    fewest = _MAX_SLIPS
     for known in NATIVE:
         tags = [marker for marker in known.markers if marker not in _list_reasoning_tags(known)]
         if not tags or not all(tag in told for tag in tags):
@@ -347,11 +347,11 @@ def _plain(format: Format) -> Format:
     return replace(format, call=tuple(nodes))
 
 
-def _count_edits(a: list[str], b: list[str], most: int) -> int:
+def _count_edits(a: list[str], b: list[str], max_edits: int) -> int:
     """How many words have to be put in, left out or replaced, to make one list the other; more than
-    `most` where it takes more than that."""
-    if abs(len(a) - len(b)) > most:
-        return most + 1
+    `max_edits` where it takes more than that."""
+    if abs(len(a) - len(b)) > max_edits:
+        return max_edits + 1
     row = list(range(len(b) + 1))
     for i, word in enumerate(a, 1):
         above, row = row, [i]

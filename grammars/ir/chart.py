@@ -40,10 +40,10 @@ from grammars.ir.shortest import (
 from grammars.ir.word_choice import WordChoice, WordChoices, WordRange
 from grammars.steps import spend
 
-MOST_ENDINGS = 1_000
+MAX_ENDINGS = 1_000
 """How many endings of a rest are kept: one for each parameter of its rule."""
 START = "start"  # names the rule of the whole turn
-MOST_COSTLY = 4
+MAX_COSTLY = 4
 """Up to this number, nested costly expressions are counted."""
 
 
@@ -374,7 +374,7 @@ class Chart:
                     callers.append(caller.go_on(self._link(body, rest.behind)))
             case Costly(body):
                 body_rest = self._link(body, rest.behind)
-                costly = min(caller.costly + 1, MOST_COSTLY)  # a repeat may enter it often
+                costly = min(caller.costly + 1, MAX_COSTLY)  # a repeat may enter it often
                 callers.append(Caller(body_rest, bits, frame, costly, caller.rule))
             case Repeat() as repeat:
                 for following in self._repeat(repeat, rest.behind):
@@ -524,7 +524,7 @@ def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
     if rest is None:
         return NO_TEXT
     if bits not in rest.endings:
-        if len(rest.endings) >= MOST_ENDINGS:
+        if len(rest.endings) >= MAX_ENDINGS:
             rest.endings.clear()
         assert not isinstance(rest.expression, WordChoice), "its options are ended one by one"
         ending = shortest.find(rest.expression, bits)

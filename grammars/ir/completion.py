@@ -12,17 +12,17 @@ from typing import NamedTuple, TypeVar
 from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
-from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Completion, Shortest, measure
+from grammars.ir.shortest import MAX_SPELLED, NO_TEXT, Completion, Shortest, measure
 from grammars.ir.word_choice import WordChoices
 from grammars.steps import StepsError, limit_steps
 
 Found = TypeVar("Found")
-MOST_TRIED = 16
-MOST_STEPS = 100_000
+MAX_TRIED = 16
+MAX_STEPS = 100_000
 """The limit for work that is done once per grammar: `.*a.{1000}` has too many states to search."""
 PIECE_STEPS = 30_000
 """The limit for one completion. Tools and schemas take 50 to 2,500; other turns wait meanwhile."""
-MOST_TURN_STEPS = 7 * PIECE_STEPS
+MAX_TURN_STEPS = 7 * PIECE_STEPS
 """The limit for all completions of one growing text."""
 LOOK_STEPS = 4_000
 """How many of these steps each completion gives back."""
@@ -75,7 +75,7 @@ class Completer:
 
     def _measure_shortest(self) -> int | None:
         try:
-            with limit_steps(MOST_STEPS):
+            with limit_steps(MAX_STEPS):
                 shortest = self._shortest.find(self.grammar.start)
         except (StepsError, RecursionError):
             return None
@@ -83,14 +83,14 @@ class Completer:
 
     def _prepare_choices(self) -> None:
         """Does work in advance that the first completion of a turn would do otherwise."""
-        with suppress(StepsError, RecursionError), limit_steps(MOST_STEPS):
+        with suppress(StepsError, RecursionError), limit_steps(MAX_STEPS):
             self._choices.prepare(self._shortest)
 
     def _find_first(self) -> _Found | None:
         """Finds the ending of the empty text, which every turn needs first. It may take long, so
         the decode thread should not do it."""
         try:
-            with limit_steps(MOST_STEPS):
+            with limit_steps(MAX_STEPS):
                 return self._find("")
         except (UnknownEndError, StepsError, RecursionError):
             return None
@@ -119,7 +119,7 @@ class Completer:
         Returns:
             None if no completion is known: a grammar that the user wrote, an expression that cannot
             be parsed, a text that the grammar does not accept, a completion of more than
-            `MOST_SPELLED` characters, or one that takes too many steps. Partial results are kept
+            `MAX_SPELLED` characters, or one that takes too many steps. Partial results are kept
             for the next completion, up to a limit.
         """
         found = self._first
@@ -132,7 +132,7 @@ class Completer:
         return found.ending
 
     def find_departure(
-        self, text: str, cycle: str, *, since: Sequence[int] = (), most_left: int | None = None
+        self, text: str, cycle: str, *, since: Sequence[int] = (), max_left: int | None = None
     ) -> str | None:
         """Finds the shortest beginning of the completion that leaves a cycle: after it, the grammar
         does not allow the text to continue as before.
@@ -142,7 +142,7 @@ class Completer:
             cycle: what it has written repeatedly, and would write next.
             since: offsets in the text after earlier departures; the texts from there on must not be
                 possible again either.
-            most_left: a limit for the characters of the completion after the departure.
+            max_left: a limit for the characters of the completion after the departure.
 
         Returns:
             None if no completion is known; "" if the turn may end there.
@@ -150,7 +150,7 @@ class Completer:
         ending = self.complete(text)
         if not isinstance(ending, str):
             return None
-        fewest = 1 if most_left is None else max(1, len(ending) - most_left)
+        fewest = 1 if max_left is None else max(1, len(ending) - max_left)
         stretches = [text[offset:] for offset in since]
 
         def find() -> str:
@@ -160,47 +160,47 @@ class Completer:
                     return ending[:size]
             return ending
 
-        to_try = 2 * MOST_TRIED * (len(cycle) + sum(map(len, stretches)))
+        to_try = 2 * MAX_TRIED * (len(cycle) + sum(map(len, stretches)))
         return self._spend(text, find, to_try)
 
-    def count_cycles(self, text: str, cycle: str, most: int) -> int | None:
+    def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
         """How many times a cycle can follow a text before the grammar forbids it.
 
         Args:
             text: what the model has written so far.
             cycle: what it has written repeatedly, and would write next.
-            most: how many repetitions are tried.
+            max_cycles: how many repetitions are tried.
 
         Returns:
             None if all of them are possible, or if it is not known.
         """
-        to_read = most * len(cycle)
-        return self._spend(text, lambda: self._count_cycles(text, cycle, most), to_read)
+        to_read = max_cycles * len(cycle)
+        return self._spend(text, lambda: self._count_cycles(text, cycle, max_cycles), to_read)
 
     def _spend(self, text: str, work: Callable[[], Found | None], more: int = 0) -> Found | None:
         """Runs work on a text (and `more` further characters); None if it takes too many steps, or
         reaches a grammar that the user wrote."""
-        if self._spent >= MOST_TURN_STEPS:
+        if self._spent >= MAX_TURN_STEPS:
             return None
         known = 0 if self._chart is None else len(self._chart.text)
-        most = PIECE_STEPS + STEPS_PER_CHARACTER * (max(0, len(text) - known) + more)
+        max_steps = PIECE_STEPS + STEPS_PER_CHARACTER * (max(0, len(text) - known) + more)
         try:
-            with limit_steps(most) as account:
+            with limit_steps(max_steps) as account:
                 found = work()
         except UnknownEndError:
             return None
         except StepsError:
-            self._spent += most
+            self._spent += max_steps
             if self._chart is None:  # reading failed; every retry would begin at the start
                 self._spent = sys.maxsize
             return None
         assert account.left is not None
-        self._spent = max(0, self._spent + most - account.left - LOOK_STEPS)
+        self._spent = max(0, self._spent + max_steps - account.left - LOOK_STEPS)
         return found
 
-    def _count_cycles(self, text: str, cycle: str, most: int) -> int | None:
+    def _count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
         chart = self._read(text).fork()
-        for count in range(most):
+        for count in range(max_cycles):
             chart.grow(chart.text + cycle)
             if not chart.goes_on():
                 return count
@@ -210,15 +210,15 @@ class Completer:
         chart = self._read(text)
         endings = sorted(chart.find_endings(self._shortest), key=measure)
         least = min((ending.size for ending in endings), default=0)
-        for ending in islice(endings, MOST_TRIED):
-            if ending.size > MOST_SPELLED:
+        for ending in islice(endings, MAX_TRIED):
+            if ending.size > MAX_SPELLED:
                 continue
             # The lexer does not end a lexeme if the next character can continue it. So it may read
             # a sequence of shortest lexemes differently.
             spelled = ending.spell()
             if self._ends(chart, text + spelled):
                 return _Found(least, spelled)
-        if endings and endings[0].size <= MOST_SPELLED:
+        if endings and endings[0].size <= MAX_SPELLED:
             return _Found(least, self._find_detour(chart, endings[0].spell()))
         return _Found(least, None)
 
@@ -234,7 +234,7 @@ class Completer:
                 break
             written = len(extended.text) - len(chart.text)
             for rest in extended.find_endings(self._shortest):
-                if rest.size <= MOST_SPELLED:
+                if rest.size <= MAX_SPELLED:
                     found.append((written + rest.size, extended, rest))
         tried: set[str] = set()
         for _, extended, rest in sorted(found, key=itemgetter(0)):
@@ -242,7 +242,7 @@ class Completer:
             if whole not in tried and self._ends(extended, whole):
                 return whole.removeprefix(chart.text)
             tried.add(whole)
-            if len(tried) == MOST_TRIED:
+            if len(tried) == MAX_TRIED:
                 break
         return None
 

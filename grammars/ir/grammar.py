@@ -29,7 +29,7 @@ from grammars.regex.writing import escape_regex
 from grammars.steps import spend
 
 _BUILT = 4  # characters of a printed rule per step
-MOST_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
+MAX_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +196,8 @@ class GrammarBuilder:
         printed = print_rule(name + attribute, rule.body)
         spend(1 + len(printed) // _BUILT)
         self._size.characters += len(printed)
-        if self._size.characters > MOST_TEXT:
-            message = f"the grammar is too large: more than {MOST_TEXT:,} characters"
+        if self._size.characters > MAX_TEXT:
+            message = f"the grammar is too large: more than {MAX_TEXT:,} characters"
             raise SchemaError(message, hint="Offer fewer tools, or simpler schemas")
         self._rules[name] = rule
         self._printed[name] = printed

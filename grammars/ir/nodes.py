@@ -146,11 +146,11 @@ class EmbeddedLark:
 class Language:
     """A set of texts that can complete the beginnings of its texts."""
 
-    def automaton(self, most: int) -> Sequences[DeterministicState] | None:
+    def automaton(self, max_states: int) -> Sequences[DeterministicState] | None:
         """An automaton for exactly these texts; None: not known.
 
         Raises:
-            TooManyStatesError: it has more than `most` states.
+            TooManyStatesError: it has more than `max_states` states.
         """
         return None
 

@@ -12,7 +12,7 @@ from grammars.ir.printer import print_rule
 from grammars.ir.word_choice import WordChoices
 from grammars.steps import StepsError, limit_steps
 
-MOST_NAMED = 4
+MAX_NAMED = 4
 """The limit for readings of a piece; with more, rule names say little."""
 STEPS, STEPS_PER_CHARACTER = 200_000, 200
 
@@ -43,8 +43,8 @@ def name_rules(grammar: Grammar, given: str, pieces: Sequence[str]) -> list[Rule
         pieces: consecutive pieces of the text.
     """
     found: list[RuleNames] = []
-    most = STEPS + STEPS_PER_CHARACTER * (len(given) + sum(map(len, pieces)))
-    with suppress(StepsError, RecursionError, UnknownEndError), limit_steps(most):
+    max_steps = STEPS + STEPS_PER_CHARACTER * (len(given) + sum(map(len, pieces)))
+    with suppress(StepsError, RecursionError, UnknownEndError), limit_steps(max_steps):
         for names in _read(grammar, given, pieces):
             found.append(names)
     return found + [UNKNOWN] * (len(pieces) - len(found))
@@ -110,4 +110,4 @@ class _NamedChart(Chart):
             rules |= dict.fromkeys(caller.rule for caller in callers)
             if isinstance(lexeme, RuleReference):
                 terminals[lexeme.name] = None
-        return RuleNames(tuple(rules)[:MOST_NAMED], tuple(terminals)[:MOST_NAMED])
+        return RuleNames(tuple(rules)[:MAX_NAMED], tuple(terminals)[:MAX_NAMED])

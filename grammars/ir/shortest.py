@@ -23,18 +23,18 @@ from grammars.ir.nodes import (
 )
 from grammars.steps import spend
 
-MOST_SPELLED = 32_768
+MAX_SPELLED = 32_768
 """The limit for endings that are written out and tried, in characters; of longer ones only the
 length is known."""
 _SHORT = 256  # characters; shorter texts are joined immediately, not when they are spelled
-MOST_KEPT = 20_000
+MAX_KEPT = 20_000
 """The limit for cached texts of family members: an object with 40 optional keys has 2^40
 members."""
-MOST_TRIED = 2_000
+MAX_TRIED = 2_000
 """The limit for orders of members that are tried; beyond it, the text is not known."""
 MANY = 64
 """In a choice with more options than this, not every option is tried each time."""
-MOST_LIKELY = 64
+MAX_LIKELY = 64
 """How many options of such a choice are tried: those with the smallest lower bounds."""
 NEVER = (10**18, 0)
 """The measure of an expression without an ending."""
@@ -76,8 +76,8 @@ class Completion(NamedTuple):
     pieces: Pieces
 
     def spell(self) -> str:
-        """Writes the text, which must not have more than `MOST_SPELLED` characters."""
-        assert self.size <= MOST_SPELLED
+        """Writes the text, which must not have more than `MAX_SPELLED` characters."""
+        assert self.size <= MAX_SPELLED
         texts: list[str] = []
         stack: list[Pieces] = [self.pieces]
         while stack:
@@ -111,7 +111,7 @@ def repeat(once: Completion, count: int) -> Completion:
     costly, size = once.costly * count, once.size * count
     if not size:
         return Completion(costly, 0, "")
-    if size > MOST_SPELLED:
+    if size > MAX_SPELLED:
         return Completion(costly, size, Unspelled())
     return Completion(costly, size, Repeated(once.pieces, count))
 
@@ -119,7 +119,7 @@ def repeat(once: Completion, count: int) -> Completion:
 def find_end(machine: Machine, at: Position) -> Completion | None:
     """The shortest rest of a lexeme; None: not known."""
     least = machine.measure(at)
-    if least > MOST_SPELLED:
+    if least > MAX_SPELLED:
         return Completion(0, least, Unspelled())
     end = machine.end(at)
     return None if end is None else Completion(0, len(end), end)
@@ -354,7 +354,7 @@ class Shortest:
         seen = set[Member]()
         ended: Completion | None = None
         pushed = 0
-        while queue and len(seen) < MOST_TRIED:
+        while queue and len(seen) < MAX_TRIED:
             cost, _, so_far, member = heappop(queue)
             if ended is not None and cost >= measure(ended):
                 break
@@ -368,7 +368,7 @@ class Shortest:
                 else:
                     pushed += 1
                     heappush(queue, (measure(whole), pushed, whole, way.behind))
-        if len(self._members) >= MOST_KEPT:
+        if len(self._members) >= MAX_KEPT:
             self._members.clear()
         self._members[start] = ended
         return ended
@@ -409,7 +409,7 @@ class Shortest:
                 if wanted:
                     options = self._list_setters(choice, wanted)
                 elif len(options) >= MANY and not self._is_solving:
-                    yield from islice(self._find_likely_ways(choice, bits), MOST_LIKELY)
+                    yield from islice(self._find_likely_ways(choice, bits), MAX_LIKELY)
                     return
                 for option in options:
                     yield from self._find_ways(option, bits, wanted)

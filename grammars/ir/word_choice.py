@@ -20,14 +20,14 @@ from grammars.ir.nodes import (
     RuleReference,
     Sequence,
 )
-from grammars.ir.shortest import MANY, MOST_LIKELY, NEVER, Shortest, find_bit, measure
+from grammars.ir.shortest import MANY, MAX_LIKELY, NEVER, Shortest, find_bit, measure
 from grammars.steps import spend
 
 FEWEST_OPTIONS = MANY
 """With fewer options, each is read separately."""
-MOST_SEPARATE = 16
+MAX_SEPARATE = 16
 """When at most this many options are left, each is read separately."""
-MOST_RANKED = 16
+MAX_RANKED = 16
 """The limit for shortest options that are listed."""
 _DEEPEST = 16  # the limit for rules and sequences around a word
 
@@ -103,7 +103,7 @@ class WordChoice:
         """Splits the options into those that are read separately from now on, in the order of the
         grammar, and the range that stays together, if any."""
         stop = at.high
-        if at.high - at.low > MOST_SEPARATE:
+        if at.high - at.low > MAX_SEPARATE:
             whole = self._words[at.low][: at.size]
             stop = bisect_right(self._words, whole, at.low, at.high)
         rest = WordRange(stop, at.high, at.size) if stop < at.high else None
@@ -138,13 +138,13 @@ class WordChoice:
         tried = 0
         for number in ranks.sort(at):
             least = ranks.least[number]
-            is_settled = len(found) >= MOST_RANKED and found[MOST_RANKED - 1][0] <= least
-            if is_settled or least >= NEVER or (found and tried >= MOST_LIKELY):
+            is_settled = len(found) >= MAX_RANKED and found[MAX_RANKED - 1][0] <= least
+            if is_settled or least >= NEVER or (found and tried >= MAX_LIKELY):
                 break
             if number not in needed:
                 find(number)
                 tried += 1
-        places = [-place for _, place in found[:MOST_RANKED]]
+        places = [-place for _, place in found[:MAX_RANKED]]
         return [self._options[place] for place in sorted(places)]
 
     def _list_needed(self, at: WordRange, bits: int) -> set[int]:

@@ -15,7 +15,7 @@ from grammars.schema.nodes import Json, Schema, escape
 from grammars.schema.subschemas import is_list, is_object, look_up, omit
 from grammars.steps import StepsError, limit_steps, spend
 
-MOST_STEPS = 100_000
+MAX_STEPS = 100_000
 """The limit for finding these arguments; beyond it, the whole call is buffered."""
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _DYNAMIC = {"$dynamicRef", "$recursiveRef"}
@@ -54,7 +54,7 @@ def find_checked(schema: Schema) -> CheckedArguments:
     if len(schema.objects) != 1:
         return CheckedArguments(whole=True)
     try:
-        with limit_steps(MOST_STEPS):
+        with limit_steps(MAX_STEPS):
             return _find_checked(schema, found)
     except StepsError:
         return CheckedArguments(whole=True)

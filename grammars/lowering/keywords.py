@@ -29,7 +29,7 @@ ANNOTATIONS = frozenset(
 CASES = ("if", "then", "else")
 """Keywords that belong together."""
 
-MOST_REMAINDERS = 10_000
+MAX_REMAINDERS = 10_000
 _LARGEST_DIVISOR = 10**7
 _ASSERTING = frozenset(
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength "
@@ -79,7 +79,7 @@ def is_light(divisor: float) -> bool:
         return False
     while remainders % 10 == 0:
         remainders //= 10
-    return remainders <= MOST_REMAINDERS
+    return remainders <= MAX_REMAINDERS
 
 
 _SPEAKS_OF = {

@@ -45,12 +45,12 @@ from grammars.steps import WRITTEN, StepsError, limit_steps, spend
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
 """Keywords that decide whether an object without `additionalProperties` allows undeclared keys."""
-MOST_PARTS = 5_000  # subschemas of a schema, with conjunctions multiplied out
-MOST_STEPS = 60_000
+MAX_PARTS = 5_000  # subschemas of a schema, with conjunctions multiplied out
+MAX_STEPS = 60_000
 """The limit for lowering one schema: about a second. Of 1,700 real schemas, the largest takes
 12,000."""
-MOST_LEAST = 1_000_000  # characters of the shortest value
-MOST_SPLITS = 200
+MAX_SHORTEST_VALUE = 1_000_000  # characters of the shortest value
+MAX_SPLITS = 200
 """The limit for schemas that are split into alternatives; beyond it, the rest is checked."""
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
@@ -70,7 +70,7 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema must be an object, true or false", where="")
     try:
-        with limit_steps(MOST_STEPS):
+        with limit_steps(MAX_STEPS):
             return _lower(source, close=close, only_object=only_object)
     except StepsError as error:
         raise _refuse_size(error.where or "") from error
@@ -109,11 +109,12 @@ def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
             message += f": nothing fits {where}"
         raise SchemaError(message, where=where, hint="Loosen its constraints")
     least = measure_least(node, definitions)
-    if least > MOST_LEAST:
+    if least > MAX_SHORTEST_VALUE:
         message = (
-            f"every valid value has more than {MOST_LEAST:,} characters, which fits no context"
+            f"every valid value has more than {MAX_SHORTEST_VALUE:,} characters, "
+            "which fits no context"
         )
-        where = find_long_part(node, definitions, MOST_LEAST)
+        where = find_long_part(node, definitions, MAX_SHORTEST_VALUE)
         raise SchemaError(message, where=where, hint="Lower the minimum")
     types = set(map(type, flatten(node, definitions)))
     if only_object and not types <= {Object}:
@@ -140,7 +141,7 @@ class _Lowering:
     def lower(self, schema: Json, at: str) -> Node:
         """The node of a subschema; `at` is its JSON pointer in the document."""
         self._parts += 1
-        if self._parts > MOST_PARTS:
+        if self._parts > MAX_PARTS:
             raise _refuse_size(at)
         try:
             return self._lower(schema, at)
@@ -197,7 +198,7 @@ class _Lowering:
             if keyword in flat and keyword not in untouched:
                 return self._lower_branches(flat, keyword, at)
         split = find_split(flat, untouched, self._flattening.resolve(at))
-        if split is not None and self._splits < MOST_SPLITS:
+        if split is not None and self._splits < MAX_SPLITS:
             return self._lower_split(split, at)
         if "not" in flat and is_exclusion(flat):
             return self._flat.lower_exclusion(flat, at)
@@ -214,7 +215,7 @@ class _Lowering:
         if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
             overlaps = find_overlaps(branches, self.definitions)
             divided = divide(parts, overlaps, self._flattening.resolve(at))
-            if divided is None or self._splits >= MOST_SPLITS:
+            if divided is None or self._splits >= MAX_SPLITS:
                 self.findings.check(at, keyword, "the branches may overlap")
             else:
                 self._splits += 1

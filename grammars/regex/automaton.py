@@ -22,14 +22,14 @@ from grammars.regex.expressions import (
 )
 from grammars.regex.reader import UnreadableError, read
 
-MOST_STATES = 20_000
+MAX_STATES = 20_000
 """When there are more, the automaton begins anew: memory is bounded, and the results the same."""
 STATE_BYTES = 2_500
 """Of a state with its expression, about: 600 where it counts, 2,800 where it has alternatives."""
-_MOST_STEPS = 4_000
+_MAX_STEPS = 4_000
 """After so many more than the text has characters, the search for it gives up."""
 
-_MOST_EXPLORED = 200
+_MAX_EXPLORED = 200
 
 
 class AutomatonState:
@@ -80,7 +80,7 @@ class Automaton:
     @property
     def start(self) -> AutomatonState:
         """The state in front of any text."""
-        if len(self._states) > MOST_STATES:
+        if len(self._states) > MAX_STATES:
             self._reset()
         return self._start
 
@@ -120,7 +120,7 @@ class Automaton:
         self._reset()
         queue = [self._start]
         seen = {self._start}
-        while queue and len(seen) <= _MOST_EXPLORED:
+        while queue and len(seen) <= _MAX_EXPLORED:
             state = queue.pop()
             if state.accepts:
                 return False
@@ -146,7 +146,7 @@ class Automaton:
         queue = [(least, 0, "", 0, start)]
         lengths = {(start, 0): 0}  # of the shortest way to a place
         pushed = 0
-        for _ in range(_MOST_STEPS + 2 * min(least, _MOST_STEPS)):
+        for _ in range(_MAX_STEPS + 2 * min(least, _MAX_STEPS)):
             if not queue or queue[0][0] > most:
                 return None
             _, _, text, _, state = heappop(queue)

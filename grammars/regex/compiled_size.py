@@ -10,7 +10,7 @@ back references as Unicode does, and those are a hundred times as large.
 
 import re
 
-MOST = 10**9  # larger sizes are all the same
+MAX_SIZE = 10**9  # larger sizes are all the same
 _LETTERS = 700  # ranges of characters in `\p{L}` or `\w` of Unicode, about; no property has more
 _DIGITS = 80  # and in its `\d`
 _SOME = 10
@@ -40,7 +40,7 @@ _BRACES = re.compile(r"\\[pPuUx]\{[^{}\\]*\}|\\.|\{([^{}]*)", re.DOTALL)
 _NO_DIGITS = re.compile("[^0-9]+")
 _WIDE_CLASS = re.compile(r"\\[pPwWsSdD]")
 _RANGE_END = re.compile(r"-(?:\\[xuU]\{?([0-9A-Fa-f]{1,8})|(.))", re.DOTALL)
-_MOST_FOLDED = 12_000  # ranges that take as long as finding the other case of all characters
+_MAX_FOLDED = 12_000  # ranges that take as long as finding the other case of all characters
 _FOLDED_IN_RANGE = 90  # characters whose other case is found as long as a range takes
 
 
@@ -48,7 +48,7 @@ def estimate_ranges(pattern: str) -> int:
     """The ranges of characters that a pattern has once its counts are written out, or more: at 70
     bytes, and less than a microsecond, for each. What is no pattern has some number, too."""
     if _FOLDING.search(pattern):
-        return min(_estimate_counts(pattern, _FOLDED) + _estimate_folding(pattern), MOST)
+        return min(_estimate_counts(pattern, _FOLDED) + _estimate_folding(pattern), MAX_SIZE)
     return _estimate_counts(pattern, 1)
 
 
@@ -60,7 +60,7 @@ def _estimate_counts(pattern: str, other: int) -> int:
     for token in _TOKEN.finditer(pattern):
         text = token[0]
         if token["unsure"] is not None:
-            return _estimate_most(pattern, known, other)
+            return _estimate_maximum(pattern, known, other)
         if token["flags"] is not None:
             continue
         if token["group"] is not None:
@@ -69,8 +69,8 @@ def _estimate_counts(pattern: str, other: int) -> int:
             continue
         if token["least"] is not None:
             copies = max(_read_count(token["least"]), _read_count(token["most"]), 1)
-            sizes[-1] = min(sizes[-1] + last * (copies - 1), MOST)
-            last = min(last * copies, MOST)
+            sizes[-1] = min(sizes[-1] + last * (copies - 1), MAX_SIZE)
+            last = min(last * copies, MAX_SIZE)
             continue
         if text == ")" and len(sizes) > 1:
             last = sizes.pop()
@@ -80,8 +80,8 @@ def _estimate_counts(pattern: str, other: int) -> int:
             last = len(text) + _SOME * text.startswith("[^") + _add_known(text[1:], known)
         else:
             last = _SOME if text == "." else known.get(text, other)
-        sizes[-1] = min(sizes[-1] + last, MOST)
-    return min(sum(sizes), MOST)
+        sizes[-1] = min(sizes[-1] + last, MAX_SIZE)
+    return min(sum(sizes), MAX_SIZE)
 
 
 def _find_sizes(pattern: str) -> dict[str, int]:
@@ -96,7 +96,7 @@ def _add_known(text: str, known: dict[str, int]) -> int:
     return sum(size * text.count(name) for name, size in known.items())
 
 
-def _estimate_most(pattern: str, known: dict[str, int], other: int) -> int:
+def _estimate_maximum(pattern: str, known: dict[str, int], other: int) -> int:
     """The size if every count is about all else, whatever is a group and what is in brackets.
 
     For a pattern with signs that the engine may read as something else: comments and spaces that
@@ -104,12 +104,12 @@ def _estimate_most(pattern: str, known: dict[str, int], other: int) -> int:
     and an empty class to ECMA 262.
     """
     if "#" in pattern and _VERBOSE.search(pattern):  # a comment may stand inside of a count
-        return MOST
+        return MAX_SIZE
     wide = pattern.count(".") + pattern.count("[")
     size = other * len(pattern) + _SOME * wide + _add_known(pattern, known)
     for braces in _BRACES.findall(pattern):
         copies = [_read_count(_NO_DIGITS.sub("", bound)) for bound in braces.split(",")]
-        size = min(size * max(max(copies), 1), MOST)
+        size = min(size * max(max(copies), 1), MAX_SIZE)
     return size
 
 
@@ -124,13 +124,13 @@ def _estimate_folding(pattern: str) -> int:
     for token in _TOKEN.finditer(pattern):
         if token["unsure"] is not None:
             signs = pattern.count("-") + pattern.count("[") + pattern.count("\\")
-            return size + _MOST_FOLDED * signs
+            return size + _MAX_FOLDED * signs
         if token["property"] is not None or (token["brackets"] and _WIDE_CLASS.search(token[0])):
             classes.add(token[0])
-    return size + _MOST_FOLDED * len(classes)
+    return size + _MAX_FOLDED * len(classes)
 
 
 def _read_count(digits: str) -> int:
-    if len(digits) > len(str(MOST)):
-        return MOST
+    if len(digits) > len(str(MAX_SIZE)):
+        return MAX_SIZE
     return int(digits or "0")

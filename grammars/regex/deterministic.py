@@ -39,14 +39,14 @@ class DeterministicState:
 
 
 def determinize(
-    expression: Expression, most: int, *, lazy: bool = False
+    expression: Expression, max_states: int, *, lazy: bool = False
 ) -> list[DeterministicState]:
     """The states of an automaton that matches just what the expression does; the first one is the
     start. From each of them the end can be reached; of an expression that matches nothing, none.
 
     Args:
         expression: what is matched.
-        most: the states that it may have.
+        max_states: the states that it may have.
         lazy: a text ends where it matches first: no text goes on behind a whole one.
 
     Raises:
@@ -66,8 +66,8 @@ def determinize(
             if behind not in numbers:
                 numbers[behind] = len(queue)
                 queue.append(behind)
-                if len(queue) > most:
-                    raise TooManyStatesError(f"more than {most:,} states")
+                if len(queue) > max_states:
+                    raise TooManyStatesError(f"more than {max_states:,} states")
             ranges.setdefault(numbers[behind], []).extend(cell.ranges)
         edges = [Edge(Characters.collect(found), target) for target, found in ranges.items()]
         states.append(DeterministicState(accepts, tuple(edges)))
@@ -75,7 +75,7 @@ def determinize(
 
 
 def intersect(
-    first: Sequence[DeterministicState], second: Sequence[DeterministicState], most: int
+    first: Sequence[DeterministicState], second: Sequence[DeterministicState], max_states: int
 ) -> list[DeterministicState]:
     """The states of an automaton for the texts that two automata match; see `determinize`. There
     may be equal ones.
@@ -104,8 +104,8 @@ def intersect(
                 if target not in numbers:
                     numbers[target] = len(queue)
                     queue.append(target)
-                    if len(queue) > most:
-                        raise TooManyStatesError(f"more than {most:,} states")
+                    if len(queue) > max_states:
+                        raise TooManyStatesError(f"more than {max_states:,} states")
                 edges.append(Edge(common, numbers[target]))
         accepts = first[one].accepts and second[other].accepts
         states.append(DeterministicState(accepts, tuple(edges)))

@@ -22,8 +22,8 @@ from grammars.errors import SchemaError
 from grammars.regex.writing import escape_regex
 from grammars.steps import spend
 
-MOST_DEFINITION = 50_000  # characters; lark reads some 100,000 a second
-MOST_TEXT = 200_000
+MAX_DEFINITION = 50_000  # characters; lark reads some 100,000 a second
+MAX_TEXT = 200_000
 """Characters of the expression: rules are written out wherever they are named."""
 _RULE_TREE = 2  # of (name, parameters of a template, tree, options)
 
@@ -37,10 +37,8 @@ def express_lark(definition: str) -> str:
     Raises:
         SchemaError: it is not valid, too large, or describes no regular language.
     """
-    if len(definition) > MOST_DEFINITION:
-        message = (
-            f"the grammar has {len(definition):,} characters, the limit is {MOST_DEFINITION:,}"
-        )
+    if len(definition) > MAX_DEFINITION:
+        message = f"the grammar has {len(definition):,} characters, the limit is {MAX_DEFINITION:,}"
         raise SchemaError(message, where="", hint="Simplify it")
     try:
         loaded: tuple[Any, Any] = load_grammar(definition, "<grammar>", [_refuse_files], False)
@@ -128,8 +126,8 @@ class _Writer:
     def _write(self, node: Any) -> str:
         spend()
         text = self._write_node(node)
-        if len(text) > MOST_TEXT:
-            message = f"the grammar is too large: it comes to more than {MOST_TEXT:,} characters"
+        if len(text) > MAX_TEXT:
+            message = f"the grammar is too large: it comes to more than {MAX_TEXT:,} characters"
             raise SchemaError(message, where="", hint="Simplify it")
         return text
 

@@ -9,7 +9,7 @@ from grammars.regex.deterministic import (
 )
 
 
-def divide(divisor: int, places: int, most: int) -> list[DeterministicState]:
+def divide(divisor: int, places: int, max_states: int) -> list[DeterministicState]:
     """Decimals that are multiples of `divisor / 10**places`: whole numbers, and those with that
     many decimal places; no superfluous zero in front, and any sign.
 
@@ -17,8 +17,8 @@ def divide(divisor: int, places: int, most: int) -> list[DeterministicState]:
         TooManyStatesError: it has more states than that.
     """
     rows = places + 1  # of remainders: in front of the point, and behind it by how many digits
-    if divisor * rows > most:
-        raise TooManyStatesError(f"more than {most:,} states")
+    if divisor * rows > max_states:
+        raise TooManyStatesError(f"more than {max_states:,} states")
     sign, zero, first = 1, 2, 3  # behind the start: the states of the digits come last
 
     def number_of(row: int, remainder: int) -> int:

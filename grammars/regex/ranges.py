@@ -381,11 +381,11 @@ def _join(options: Iterable[str | None]) -> str | None:
     return "|".join(found) if found else None
 
 
-def _up_to(most: int, before: str) -> str:
-    """At most so many digits, behind a text that stands only before some."""
-    if most <= 0:
+def _up_to(max_digits: int, before: str) -> str:
+    """Up to `max_digits` digits, behind a text that stands only before some."""
+    if max_digits <= 0:
         return ""
-    return f"({before}[0-9]{{1,{most}}})?"
+    return f"({before}[0-9]{{1,{max_digits}}})?"
 
 
 def _express_fixed(
@@ -422,9 +422,9 @@ def _integer(
     return _join(_branch(low, high, go_on, least=least))
 
 
-def _fraction(low: _Rest | None, high: _Rest | None, most: int) -> str | None:
+def _fraction(low: _Rest | None, high: _Rest | None, max_digits: int) -> str | None:
     """A point and digits, or nothing where the number may end."""
-    digits = _digits(low, high, most, is_open=False)
+    digits = _digits(low, high, max_digits, is_open=False)
     if digits is not None:
         digits = rf"\.({digits})"
     return _or_end(digits, may_end=_may_end(low, high))
@@ -444,20 +444,20 @@ def _may_end(low: _Rest | None, high: _Rest | None) -> bool:
 
 
 def _digits(
-    low: _Rest | None, high: _Rest | None, most: int, *, is_open: bool = True
+    low: _Rest | None, high: _Rest | None, max_digits: int, *, is_open: bool = True
 ) -> str | None:
     """One digit of a fraction or more; `is_open`: or none, where the number may end."""
     may_end = is_open and _may_end(low, high)
-    if most == 0:
+    if max_digits == 0:
         return _or_end(None, may_end=may_end)
     fewest = 0 if is_open else 1
     if low is None and high is None:
-        return f"[0-9]{{{fewest},{most}}}"
+        return f"[0-9]{{{fewest},{max_digits}}}"
     if low is None and high is not None and high.is_zero and not high.strict:
-        return f"0{{{fewest},{most}}}"
+        return f"0{{{fewest},{max_digits}}}"
 
     def go_on(low: _Rest | None, high: _Rest | None) -> str | None:
-        return _digits(low, high, most - 1)
+        return _digits(low, high, max_digits - 1)
 
     return _or_end(_join(_branch(low, high, go_on)), may_end=may_end)
 

@@ -20,7 +20,7 @@ _NUMBERED = Characters.collect(
 and all beyond ASCII (Python). Nobody writes letters and digits so."""
 _ASCII = Characters(((0, 0x7F),))
 _ASTRAL = 0x10000
-_MOST_RANGES = 2_000
+_MAX_RANGES = 2_000
 """Of characters in a pattern whose numbers are written out: three times those of all letters."""
 
 
@@ -101,7 +101,7 @@ def is_fully_spelled(pattern: str) -> bool:
 
 def _is_small(expression: Expression) -> bool:
     ones = [part for part in list_parts(expression) if isinstance(part, One)]
-    return sum(len(one.characters.ranges) for one in ones) <= _MOST_RANGES
+    return sum(len(one.characters.ranges) for one in ones) <= _MAX_RANGES
 
 
 def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:

@@ -43,16 +43,16 @@ def _spell_addresses(atom: str, letters: str = "") -> str:
     whose labels are then shorter, as Punycode makes them longer."""
     local = rf"([{atom}]{{1,64}}|[{atom}]{{1,15}}(\.[{atom}]{{1,15}}){{1,3}})"
     inner = rf"[A-Za-z0-9{letters}]"
-    most, labels = (8, 3) if letters else (20, 5)
-    label = rf"{inner}([A-Za-z0-9\-{letters}]{{0,{most}}}{inner})?"
+    max_length, labels = (8, 3) if letters else (20, 5)
+    label = rf"{inner}([A-Za-z0-9\-{letters}]{{0,{max_length}}}{inner})?"
     return rf"{local}@{label}(\.{label}){{0,{labels}}}"
 
 
-def _spell_hosts(most: int, labels: int) -> str:
+def _spell_hosts(max_length: int, labels: int) -> str:
     """Names of so many labels, of so many characters at most; no label has hyphens for its third
     and fourth character, which would make it Punycode."""
     a, x = "[A-Za-z0-9]", r"[A-Za-z0-9\-]"
-    rest = f"({a}{x}{{0,{most - 4}}}{a}|-{a}({x}{{0,{most - 5}}}{a})?)"
+    rest = f"({a}{x}{{0,{max_length - 4}}}{a}|-{a}({x}{{0,{max_length - 5}}}{a})?)"
     label = f"{a}(({x})?{a}|{x}{rest})?"
     return rf"{label}(\.{label}){{0,{labels - 1}}}"
 
@@ -69,8 +69,8 @@ def _spell_ipv6() -> str:
         options.append(f"({_GROUP}:){{{8 - width}}}{tail}")
         for before in range(8 - width):
             head = f"{_GROUP}(:{_GROUP}){{{before - 1}}}" if before else ""
-            most = 7 - width - before
-            options.append(f"{head}::({_GROUP}:){{0,{most}}}{tail}")
+            max_groups = 7 - width - before
+            options.append(f"{head}::({_GROUP}:){{0,{max_groups}}}{tail}")
     for before in range(8):
         head = f"{_GROUP}(:{_GROUP}){{{before - 1}}}" if before else ""
         options.append(f"{head}::")

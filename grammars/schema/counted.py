@@ -12,7 +12,7 @@ State: TypeAlias = tuple[int, int]
 """`Counted`: the number of items and of matching items, as far as they matter. `Distinct`: the
 written items as bits, and 0."""
 
-MOST_STATES = 300
+MAX_STATES = 300
 """Lists of more states than these are not enforced."""
 
 

@@ -155,10 +155,10 @@ def measure_least(node: Node, definitions: Mapping[str, Node]) -> int:
     return _Sizes(definitions).measure(node)
 
 
-def find_long_part(node: Node, definitions: Mapping[str, Node], most: int) -> str:
-    """The JSON pointer of the innermost schema, or keyword, whose values all have more than `most`
-    characters; "" if it is the whole schema."""
-    return _Sizes(definitions).find_cause(node, most)
+def find_long_part(node: Node, definitions: Mapping[str, Node], max_length: int) -> str:
+    """The JSON pointer of the innermost schema or keyword whose values all have more than
+    `max_length` characters; "" if it is the whole schema."""
+    return _Sizes(definitions).find_cause(node, max_length)
 
 
 class _Sizes:
@@ -186,7 +186,7 @@ class _Sizes:
         while queue:
             name = queue.pop()
             size = self.measure(self._definitions[name])
-            if size > self._known[name] and rounds[name] < _MOST_ROUNDS:
+            if size > self._known[name] and rounds[name] < _MAX_ROUNDS:
                 rounds[name] += 1
                 self._known[name] = size
                 queue += named_by[name]
@@ -225,7 +225,7 @@ class _Sizes:
             size = max(size, node.contains.least)
         return size
 
-    def find_cause(self, node: Node, most: int) -> str:
+    def find_cause(self, node: Node, max_length: int) -> str:
         """The pointer of the innermost part that is too long by itself."""
         pointer = ""
         seen = set[str]()
@@ -241,22 +241,22 @@ class _Sizes:
                     longest = max(required, key=lambda one: self.measure(one.node), default=None)
                     if longest is None:
                         return f"{pointer}/minProperties"
-                    if self.measure(longest.node) <= most:
+                    if self.measure(longest.node) <= max_length:
                         return pointer
                     pointer += f"/properties/{escape(longest.key)}"
                     node = longest.node
                 case Array(_, items):
-                    if items is None or self.measure(items) <= most:
+                    if items is None or self.measure(items) <= max_length:
                         return f"{pointer}/minItems"
                     pointer += "/items"
                     node = items
-                case String(least) if least > most:
+                case String(least) if least > max_length:
                     return f"{pointer}/minLength"
                 case _:
                     return pointer
 
 
-_MOST_ROUNDS = 8
+_MAX_ROUNDS = 8
 
 
 def _count_characters(value: Json) -> int:

@@ -26,9 +26,9 @@ from grammars.schema.bits import (
 from grammars.schema.nodes import Property
 from grammars.schema.presence import FREE, Presence, find_keys, translate
 
-MOST_BITS = 64  # of a parameter of llguidance's rules
-MOST_KEYS = 60
-"""If an object declares more properties, the presence of keys is not enforced: `MOST_BITS`, minus
+MAX_BITS = 64  # of a parameter of llguidance's rules
+MAX_KEYS = 60
+"""If an object declares more properties, the presence of keys is not enforced: `MAX_BITS`, minus
 some bits to count undeclared members."""
 
 
@@ -67,8 +67,8 @@ class Unordered:
 
     def __init__(self, properties: Sequence[Property], extra: bool, presence: Presence = FREE):
         required_first = sorted(range(len(properties)), key=lambda i: not properties[i].required)
-        self._bits = {index: bit for bit, index in enumerate(required_first[:MOST_BITS])}
-        self._untold = frozenset(required_first[MOST_BITS:])
+        self._bits = {index: bit for bit, index in enumerate(required_first[:MAX_BITS])}
+        self._untold = frozenset(required_first[MAX_BITS:])
         self._needed = sum(p.required for p in properties)
         self._declared = len(self._bits)
         self._extra = extra
@@ -202,7 +202,7 @@ Members: TypeAlias = Ordered | Unordered
 
 def can_be_unordered(properties: Sequence[Property]) -> bool:
     """True if a state has enough bits for the required members."""
-    return sum(declared.required for declared in properties) <= MOST_BITS
+    return sum(declared.required for declared in properties) <= MAX_BITS
 
 
 def arrange(

@@ -21,7 +21,7 @@ from grammars.schema.validator import Validator
 
 LARGEST_MULTIPLE = 10**15
 """The bound for multiples (`multipleOf`) if the schema sets none."""
-MOST_UNFIT = 8  # reported validation errors of one value
+MAX_UNFIT = 8  # reported validation errors of one value
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ class Schema:
             if error is not None:
                 path, message = error
                 return (Unfit(point_to(path), message),)
-            return tuple(islice(self._find_undeclared(self.node, value, ""), MOST_UNFIT))
+            return tuple(islice(self._find_undeclared(self.node, value, ""), MAX_UNFIT))
         except (RecursionError, ValueError):  # jsonschema-rs refuses values of 256 levels
             return (Unfit("", "the value is nested too deeply to be checked"),)
 

@@ -19,10 +19,10 @@ from grammars.steps import StepsError, limit_steps, spend
 
 PREFIX = "pattern "
 """The prefix of the name of a format that replaces a pattern."""
-MOST_STEPS = 20_000
+MAX_STEPS = 20_000
 """The limit for matching one text, in steps of up to 30 us. Longer texts count as not matching,
 since they cannot be checked."""
-MOST_NATIVE = 10_000
+MAX_NATIVE = 10_000
 """The largest pattern that jsonschema-rs compiles itself, in ranges of characters; it takes 10
 ms."""
 LEAST_GROWTH = 10
@@ -53,7 +53,7 @@ def _replace(schema: Json, formats: Formats) -> Json:
     if not isinstance(pattern, str) or not is_list(parts):
         return replaced
     ranges = estimate_ranges(pattern)
-    if ranges <= MOST_NATIVE or ranges < LEAST_GROWTH * len(pattern):
+    if ranges <= MAX_NATIVE or ranges < LEAST_GROWTH * len(pattern):
         return replaced
     regex = translate(pattern)
     automaton = None if regex is None else compile_regexes((regex,))
@@ -67,7 +67,7 @@ def _replace(schema: Json, formats: Formats) -> Json:
 
 def _accepts(automaton: Automaton, text: str) -> bool:
     try:
-        with limit_steps(MOST_STEPS):
+        with limit_steps(MAX_STEPS):
             return automaton.accepts(text)
     except (StepsError, RecursionError):
         return False

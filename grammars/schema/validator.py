@@ -23,16 +23,16 @@ from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_pa
 from grammars.steps import StepsError, limit_steps, spend
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
-MOST_WAYS = 1_000_000
+MAX_WAYS = 1_000_000
 """The limit for comparisons of a value with a subschema, including repeated ones: 0.1 s."""
 NATIVE_BYTES = 13
 """The approximate memory of jsonschema-rs per character of a schema."""
 _RANGES = 8  # ranges of characters of a pattern that one step compiles
-_MOST_EXPLAINED = 2_000
+_MAX_EXPLAINED = 2_000
 """With more comparisons, an error gets no reason: it would contain the errors of all branches, at
 100 us each."""
-_MOST_IN_PLACE = 50_000  # of which there is one for each part of a value
-_MOST_COUNTED = 100_000  # steps
+_MAX_IN_PLACE = 50_000  # of which there is one for each part of a value
+_MAX_COUNTED = 100_000  # steps
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
 _MULTIPLIERS = re.compile(r'"(\$(ref|dynamicRef|recursiveRef)|unevaluated(Properties|Items))"')
 """Keywords without which a value is compared with each subschema at most once."""
@@ -74,7 +74,7 @@ class Validator:
 
     def admits(self, value: Json) -> bool:
         """True if the value fits; False also if the check would take too many steps."""
-        return self._count_ways(value) <= MOST_WAYS and self._inner.is_valid(value)
+        return self._count_ways(value) <= MAX_WAYS and self._inner.is_valid(value)
 
     def find_error(self, value: Json) -> tuple[list[str | int], str] | None:
         """The first error: the path to the value that does not fit, and a message; None: the value
@@ -84,11 +84,11 @@ class Validator:
             RecursionError, ValueError: the value is nested too deeply to be checked.
         """
         ways = self._count_ways(value)
-        if ways > MOST_WAYS:
-            return [], f"it takes more than {MOST_WAYS:,} steps to check the value by this schema"
+        if ways > MAX_WAYS:
+            return [], f"it takes more than {MAX_WAYS:,} steps to check the value by this schema"
         if self._inner.is_valid(value):
             return None
-        if ways > _MOST_EXPLAINED:
+        if ways > _MAX_EXPLAINED:
             return [], "the value does not fit the schema"
         try:
             self._inner.validate(value)
@@ -98,13 +98,13 @@ class Validator:
 
     def _count_ways(self, value: Json) -> int:
         is_simple = _MULTIPLIERS.search(self._text) is None
-        if is_simple and len(self._text) * count_parts(value) <= MOST_WAYS:
+        if is_simple and len(self._text) * count_parts(value) <= MAX_WAYS:
             return 1
         try:
-            with limit_steps(_MOST_COUNTED):
+            with limit_steps(_MAX_COUNTED):
                 return _Ways(self._root).count(value, self._source)
         except (StepsError, RecursionError):
-            return MOST_WAYS + 1
+            return MAX_WAYS + 1
 
 
 def find_multiplied(document: Json) -> str | None:
@@ -123,8 +123,8 @@ def find_multiplied(document: Json) -> str | None:
         if not is_object(schema):
             continue
         try:
-            with limit_steps(_MOST_COUNTED):
-                if ways.count(None, schema) > _MOST_IN_PLACE:
+            with limit_steps(_MAX_COUNTED):
+                if ways.count(None, schema) > _MAX_IN_PLACE:
                     return pointer
         except StepsError:
             return pointer

@@ -44,7 +44,7 @@ from grammars.wire.format import JsonStyle
 from grammars.wire.nodes import PYTHON
 
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None, "none": None}
-_MOST_DIGITS = 308
+_MAX_DIGITS = 308
 _KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
     ("null", lambda v: v is None),
     ("boolean", lambda v: isinstance(v, bool)),
@@ -243,5 +243,5 @@ def _read_whole(raw: str) -> Iterator[int]:
         value = Decimal(raw.strip())
     except InvalidOperation:  # the exponent is too large
         return
-    if value.adjusted() < _MOST_DIGITS and value == value.to_integral_value():
+    if value.adjusted() < _MAX_DIGITS and value == value.to_integral_value():
         yield int(value)

@@ -39,7 +39,7 @@ class Multiples(Language):
 
     node: Number
 
-    def automaton(self, most: int) -> list[DeterministicState]:
+    def automaton(self, max_states: int) -> list[DeterministicState]:
         bounds = {key: bound for key, bound in self.node.bounds.items() if key != "multipleOf"}
         spoken = " ".join(bounds).lower()
         if "minimum" not in spoken:
@@ -52,8 +52,8 @@ class Multiples(Language):
         numbers = read(within)
         if not self.node.integer:
             numbers = both((numbers, other(read(r"-0(\.0*)?"))))
-        multiples = divide(int(self._divisor * 10**self.places), self.places, most)
-        return minimize(intersect(multiples, determinize(numbers, most), most))
+        multiples = divide(int(self._divisor * 10**self.places), self.places, max_states)
+        return minimize(intersect(multiples, determinize(numbers, max_states), max_states))
 
     def begins(self, text: str) -> bool:
         return _DECIMAL.fullmatch(text) is not None

@@ -20,7 +20,7 @@ _UNPRINTED = Characters.collect([(0, 0x1F), (0x7F, 0x10FFFF)])
 """Characters that `repr` may write as numbers; it writes printable characters beyond ASCII
 directly."""
 _NONE = Characters(())
-_MOST_RANGES = 16
+_MAX_RANGES = 16
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _BARE = (
     r"[^\x00-\x20\x7f-\xa0\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}"
@@ -100,7 +100,7 @@ def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
     letters = [escape_regex(_LETTERS[c]) for c in _LETTERS if c in characters]
     escapes = [f"({'|'.join(letters)})"] if letters else []
     unprinted = characters.both(numbered)
-    if len(unprinted.ranges) <= _MOST_RANGES:
+    if len(unprinted.ranges) <= _MAX_RANGES:
         escapes += _spell_numbers(unprinted)
     return write_spellings(raw, escapes)
 

@@ -255,7 +255,7 @@ class Format:
         return text
 
     @property
-    def most_space(self) -> int:
+    def max_space(self) -> int:
         """The maximum number of white space characters before a block. Few, since small models
         would write more and more; as many as the template writes, if these are more."""
         written = "" if self.reasoning is None else self.reasoning.after

@@ -27,7 +27,7 @@ from server.errors import HttpError
 
 LOG = logging.getLogger("constrained.server")
 M = TypeVar("M", bound=BaseModel)
-MOST_RECORD = 1 << 20  # bytes
+MAX_RECORD = 1 << 20  # bytes
 LOCK = ".lock"
 FILE_RECORD = re.compile(r"file-[0-9a-f]{24}\.json")
 BATCH_RECORD = re.compile(r"batch_[0-9a-f]{24}\.json")
@@ -80,15 +80,15 @@ class BatchFolder:
 
     Args:
         path: is made if need be.
-        most: bytes of a file.
+        max_bytes: bytes of a file.
 
     Raises:
         RequestError: the folder cannot be used, or another server does so.
     """
 
-    def __init__(self, path: Path, most: int):
+    def __init__(self, path: Path, max_bytes: int):
         self._path = path
-        self._most = most
+        self._max_bytes = max_bytes
         try:
             if not make_private(path, OWN):
                 message = f"other users can access {path}, and it has files that are not of batches"
@@ -131,7 +131,7 @@ class BatchFolder:
 
     def _read_file(self, path: Path) -> StoredFile:
         record = _read_record(path, _FileRecord)
-        with open_private(path.with_suffix(".data"), self._most) as file:
+        with open_private(path.with_suffix(".data"), self._max_bytes) as file:
             content = file.read()
         if record.purpose == "batch_output":
             # A line that the server was just writing when it ended is carried out once more.
@@ -225,7 +225,7 @@ def _leaving_out(path: Path) -> Iterator[None]:
 
 
 def _read_record(path: Path, kind: type[M]) -> M:
-    with open_private(path, MOST_RECORD) as file:
+    with open_private(path, MAX_RECORD) as file:
         value: Any = json.loads(file.read())
     record = kind.model_validate(value)
     if value["id"] != path.stem:

@@ -25,9 +25,9 @@ ENDPOINTS = (
     "/v1/messages",
 )
 """Paths that a line may name; the last one is Anthropic's, an extension."""
-MOST_LINES = 50_000  # as OpenAI has it
-MOST_FAULTS = 100  # that are told
-MOST_OF_FAULT = 500  # characters of what is told of each
+MAX_LINES = 50_000  # as OpenAI has it
+MAX_FAULTS = 100  # that are told
+MAX_FAULT_LENGTH = 500  # characters of what is told of each
 LONGEST_ID = 512  # characters of a custom_id
 
 
@@ -110,18 +110,18 @@ def read_lines(
     lines: Iterable[bytes],
     endpoint: str | None = None,
     *,
-    most: int = MOST_LINES,
-    most_values: int = Settings.max_values,
-    most_bytes: int = Settings.max_line,
+    max_lines: int = MAX_LINES,
+    max_values: int = Settings.max_values,
+    max_bytes: int = Settings.max_line,
 ) -> BatchInput:
-    """Reads the lines of a batch; blank ones are skipped. Reading ends behind `MOST_FAULTS` faults.
+    """Reads the lines of a batch; blank ones are skipped. Reading ends behind `MAX_FAULTS` faults.
 
     Args:
         lines: of the file.
         endpoint: that all lines have to name; None: each may name one of `ENDPOINTS`.
-        most: requests.
-        most_values: of JSON, in a line.
-        most_bytes: of a line.
+        max_lines: requests.
+        max_values: of JSON, in a line.
+        max_bytes: of a line.
     """
     read: list[BatchLine] = []
     faults: list[LineFault] = []
@@ -130,20 +130,20 @@ def read_lines(
         if not text.strip():
             continue
         try:
-            if len(text) > most_bytes:
-                message = f"the line has more than {most_bytes:,} bytes: raise --max-line"
+            if len(text) > max_bytes:
+                message = f"the line has more than {max_bytes:,} bytes: raise --max-line"
                 raise _BadLineError("line_too_long", message)
-            value = _read_object(text, most_values)
+            value = _read_object(text, max_values)
             line = _read_line(value, number, endpoint)
             _check_new(line, seen)
         except _BadLineError as fault:
-            message = cut_middle(str(fault), MOST_OF_FAULT)
+            message = cut_middle(str(fault), MAX_FAULT_LENGTH)
             faults.append(LineFault(fault.code, message, line=number, param=fault.param))
-            if len(faults) == MOST_FAULTS:
+            if len(faults) == MAX_FAULTS:
                 break
             continue
-        if len(read) == most:
-            message = f"the file has more than {most:,} requests: split it"
+        if len(read) == max_lines:
+            message = f"the file has more than {max_lines:,} requests: split it"
             faults.append(LineFault("too_many_requests", message, line=number))
             break
         read.append(line)
@@ -152,9 +152,9 @@ def read_lines(
     return BatchInput(tuple(read), tuple(faults))
 
 
-def _read_object(text: bytes, most_values: int) -> Json:
+def _read_object(text: bytes, max_values: int) -> Json:
     try:
-        value = read_json(text, most_values=most_values, name="the line")
+        value = read_json(text, max_values=max_values, name="the line")
     except HttpError as error:
         raise _BadLineError("invalid_json_line", error.message) from None
     if not isinstance(value, dict):

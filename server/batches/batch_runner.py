@@ -62,8 +62,8 @@ class BatchRunner:
         self._folder: BatchFolder | None = None
         if settings.batch_dir is not None:
             self._folder = BatchFolder(settings.batch_dir, settings.max_files_bytes)
-        most_bytes = settings.max_files_bytes
-        self.files = FileStore(settings.max_files, most_bytes, folder=self._folder)
+        max_bytes = settings.max_files_bytes
+        self.files = FileStore(settings.max_files, max_bytes, folder=self._folder)
         self._keys = {"": b""} if not settings.api_keys else _name_owners(settings.api_keys)
         self._app = app
         self._models = models
@@ -245,8 +245,8 @@ class BatchRunner:
             return read_lines(
                 _split_lines(content, self._settings.max_line + 1),
                 endpoint,
-                most_values=self._settings.max_values,
-                most_bytes=self._settings.max_line,
+                max_values=self._settings.max_values,
+                max_bytes=self._settings.max_line,
             )
 
         read = await asyncio.to_thread(read_content)
@@ -398,14 +398,14 @@ def _list_answered(file: StoredFile | None) -> set[str]:
     return {json.loads(line)["custom_id"] for line in file.content.splitlines()}
 
 
-def _split_lines(content: bytearray, most: int) -> Iterator[bytes]:
+def _split_lines(content: bytearray, max_bytes: int) -> Iterator[bytes]:
     """The lines of a file, each without its end, and up to so many bytes of it."""
     begin = 0
     while begin < len(content):
         end = content.find(b"\n", begin)
         if end < 0:
             end = len(content)
-        yield bytes(content[begin : min(end, begin + most)])
+        yield bytes(content[begin : min(end, begin + max_bytes)])
         begin = end + 1
 
 

@@ -86,22 +86,22 @@ class FileStore:
     Nothing is forgotten to make room: a file that finds none is refused.
 
     Args:
-        most: files of one owner.
-        most_bytes: of all files of one owner.
+        max_files: files of one owner.
+        max_bytes: of all files of one owner.
         clock: seconds since 1970.
         folder: that they are in as well; None: they are in memory alone.
     """
 
     def __init__(
         self,
-        most: int,
-        most_bytes: int,
+        max_files: int,
+        max_bytes: int,
         clock: Callable[[], float] = time.time,
         folder: FileFolder | None = None,
     ):
         self._folder = folder
-        self._most = most
-        self._most_bytes = most_bytes
+        self._max_files = max_files
+        self._max_bytes = max_bytes
         self._clock = clock
         self._files: dict[str, StoredFile] = {}
 
@@ -134,7 +134,7 @@ class FileStore:
 
     def _check_new(self, file: StoredFile) -> None:
         own = [*self.list_files(file.owner)]
-        if len(own) >= self._most:
+        if len(own) >= self._max_files:
             message = f"there are {len(own):,} files already: delete some"
             raise HttpError(400, message, "too_many_files")
         self._check_room(file.owner, len(file.content))
@@ -153,9 +153,9 @@ class FileStore:
 
     def _check_room(self, owner: str, size: int) -> None:
         used = sum(len(file.content) for file in self.list_files(owner))
-        if used + size > self._most_bytes:
+        if used + size > self._max_bytes:
             message = (
-                f"the files together may have {self._most_bytes:,} bytes, {used:,} are taken and "
+                f"the files together may have {self._max_bytes:,} bytes, {used:,} are taken and "
                 f"{size:,} more are needed: delete files, or start the server with --max-files"
             )
             raise HttpError(400, message, "storage_full")

@@ -24,7 +24,7 @@ Json = dict[str, Any]
 KEPT = describe_errors(400, 401, 404)
 MADE = describe_errors(400, 401, 404, 413, 503)
 BEGUN = MADE | describe_errors(415, 501, 504)
-MOST_FIELDS = 10  # of the form with a file
+MAX_FIELDS = 10  # of the form with a file
 LONGEST_FIELD = 4096  # bytes
 LONGEST_NAME = 255  # characters
 PIECE = 1 << 18  # bytes of a file that are copied at a time; others are answered in between
@@ -85,7 +85,7 @@ async def create_file(request: Request) -> DescribedFile:
     """Takes a file: the requests of a batch, one JSON object a line."""
     settings = request.app.state.settings
     async with request.form(
-        max_files=1, max_fields=MOST_FIELDS, max_part_size=LONGEST_FIELD
+        max_files=1, max_fields=MAX_FIELDS, max_part_size=LONGEST_FIELD
     ) as form:
         purpose = form.get("purpose")
         if purpose != "batch":

@@ -60,5 +60,5 @@ def choose_replicas(context: Any, target: float = 0.8) -> tuple[int, dict[str, A
     if loads:
         wanted = count_wanted(loads, waiting=context.total_queued_requests or 0, target=target)
     least = context.capacity_adjusted_min_replicas
-    most = context.capacity_adjusted_max_replicas
-    return min(max(wanted, least), most), {}
+    max_replicas = context.capacity_adjusted_max_replicas
+    return min(max(wanted, least), max_replicas), {}

@@ -171,11 +171,11 @@ def _read_model(offer: OfferedModel) -> ClusterModel:
         raise RequestError(f"{options.model} is no file of a model", hint=hint)
     shared.choose_sequences(options, SEQUENCES)
     engine = read_options(shared.read_engine_options(options))
-    most = options.replicas if options.max_replicas is None else options.max_replicas
+    max_replicas = options.replicas if options.max_replicas is None else options.max_replicas
     if options.replicas < 1:
         raise RequestError(f"--replicas is {options.replicas}, must be 1 or more")
-    if most < options.replicas:
-        message = f"--max-replicas is {most}, --replicas is {options.replicas}"
+    if max_replicas < options.replicas:
+        message = f"--max-replicas is {max_replicas}, --replicas is {options.replicas}"
         raise RequestError(message, hint="Raise --max-replicas, or leave it out")
     for name in ("replica_cpus", "replica_gpus"):
         given: float | None = getattr(options, name)
@@ -187,7 +187,7 @@ def _read_model(offer: OfferedModel) -> ClusterModel:
         replace(offer, options=_without_process(options)),
         slots=engine.sequences,
         replicas=options.replicas,
-        max_replicas=most,
+        max_replicas=max_replicas,
         cpus=cpus,
         gpus=options.replica_gpus,
     )

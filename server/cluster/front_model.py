@@ -36,7 +36,7 @@ from server.cluster.turn_order import (
 )
 from server.time_left import TimeLeft
 
-MOST_REPLICAS = 4
+MAX_REPLICAS = 4
 """That take one turn and are too busy, or end without a further token: a turn that ends its
 replicas ends no more."""
 REACH_SECONDS = 180.0
@@ -181,7 +181,7 @@ class FollowedTurn:
         """
         order, reason = self.order, "there is none"
         taken, self.sought_since = 0, self._clock()
-        while taken < MOST_REPLICAS:
+        while taken < MAX_REPLICAS:
             self.replica = None
             try:
                 generation = await self._follow(order)

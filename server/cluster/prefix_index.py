@@ -14,7 +14,7 @@ DEFAULT_ROOM = 256 * MIB
 ENTRY_BYTES = 240
 """Of one name with one holder: the place in the dictionary, the number, the tuple."""
 HOLDER_BYTES = 8
-MOST_HOLDERS = 64
+MAX_HOLDERS = 64
 """Replicas that are known for one prefix: tools that everybody has would have thousands."""
 STRIDE = 4
 """Of the blocks of a chain, one in so many is kept, and the last one."""
@@ -67,7 +67,7 @@ class PrefixIndex:
             self._bytes -= _measure(holders)
         if not holders or holders[-1] != replica:
             others = tuple(holder for holder in holders if holder != replica)
-            holders = (*others, replica)[-MOST_HOLDERS:]
+            holders = (*others, replica)[-MAX_HOLDERS:]
         self._holders[name] = holders
         self._bytes += _measure(holders)
 

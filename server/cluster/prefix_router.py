@@ -142,15 +142,15 @@ class PrefixRouter:
 
     def add_all(self, slots: Mapping[str, int]) -> None:
         """There are replicas of these names, with so many slots each; see `add`."""
-        for name, most in slots.items():
-            if most < 1:
-                raise ValueError(f"{name} has {most} slots, must be 1 or more")
+        for name, number_of_slots in slots.items():
+            if number_of_slots < 1:
+                raise ValueError(f"{name} has {number_of_slots} slots, must be 1 or more")
             if name in self._numbers:
-                self._replicas[self._numbers[name]].slots = most
+                self._replicas[self._numbers[name]].slots = number_of_slots
             else:
                 number = next(self._next_number)
                 self._numbers[name] = number
-                self._replicas[number] = _Replica(name, number, most)
+                self._replicas[number] = _Replica(name, number, number_of_slots)
         self._arrange()
 
     def remove(self, name: str) -> None:

@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         hint = f"Run: {install_command('server')}"
         raise RequestError(f"a batch needs {error.name}", hint=hint) from error
-    read = batch_input.read_lines(read_lines(options.file, "FILE"), most=sys.maxsize)
+    read = batch_input.read_lines(read_lines(options.file, "FILE"), max_lines=sys.maxsize)
     if read.faults:
         for fault in read.faults:
             print_error(str(fault))

@@ -8,8 +8,8 @@ from typing import Any
 
 from constrained.commands import options as shared
 from constrained.commands.mcp import connection as mcp_options
-from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
-from constrained.engine.options import MOST_WAITING
+from constrained.commands.options import LOCAL_HOST, MAX_MODELS, PORT
+from constrained.engine.options import MAX_WAITING
 from constrained.errors import RequestError
 from constrained.terminal.input import read_text
 from server.logs import FORMATTERS
@@ -101,9 +101,9 @@ def _add_time_limits(add: Callable[..., Any]) -> None:
 def _add_load_limits(add: Callable[..., Any]) -> None:
     """Limits of what all requests take together."""
     help = (
-        f"maximum number of waiting requests; further ones get status 503; default: {MOST_WAITING}"
+        f"maximum number of waiting requests; further ones get status 503; default: {MAX_WAITING}"
     )
-    add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
+    add("--max-waiting", type=int, default=MAX_WAITING, metavar="N", help=help)
     help = "maximum memory of all other caches together; default: as in docs/server.md; 0: none"
     add("--cache-memory", type=int, metavar="MIB", help=help)
 
@@ -177,7 +177,7 @@ def _add_models(add: Callable[..., Any]) -> None:
     add("--models-dir", metavar="FOLDER", help=help)
     help = "offer models with options of their own, as in docs/server.md (LLAMA_ARG_MODELS_PRESET)"
     add("--models-preset", metavar="FILE", help=help)
-    help = f"maximum number of models loaded at once; default: {MOST_MODELS} (LLAMA_ARG_MODELS_MAX)"
+    help = f"maximum number of models loaded at once; default: {MAX_MODELS} (LLAMA_ARG_MODELS_MAX)"
     add("--models-max", type=int, metavar="N", help=help)
     help = "maximum memory of all loaded models; default: what is free when the server starts"
     add("--models-memory", type=int, metavar="MIB", help=help)

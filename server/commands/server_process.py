@@ -28,7 +28,7 @@ from server.app import make_app
 from server.listening import (
     DELIVERY_SECONDS,
     DrainingServer,
-    find_most_connections,
+    find_max_connections,
     make_protocol,
     open_socket,
     prepare_socket,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from server.mcp.hosted_tools import McpServerPool
     from server.store.shared_store import SharedStore
 
-MOST_NAMED = 5  # models of the cache
+MAX_NAMED = 5  # models of the cache
 SWITCH_SECONDS = 0.0005
 COLLECTED = (2_000, 10, 100)
 """Objects, then collections of the generation below, until Python's collector looks at one. A full
@@ -101,7 +101,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
         port=options.port,
         log_level=options.log_level,
         log_config=None,  # its records go where ours go, see `set_up_log`
-        http=make_protocol(settings.idle_seconds, find_most_connections()),
+        http=make_protocol(settings.idle_seconds, find_max_connections()),
         timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
         ws="none",  # whatever packages are there
         server_header=False,
@@ -204,7 +204,7 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
 
 def describe_cached(models: Sequence[CachedModel]) -> str:
     """The models on this machine that could be served in place of the demo model, in one line."""
-    options = [f"-hf {model.name}" for model in models[:MOST_NAMED]]
+    options = [f"-hf {model.name}" for model in models[:MAX_NAMED]]
     rest = len(models) - len(options)
     if rest:
         options.append(f"{rest} more (constrained models)")

@@ -59,7 +59,7 @@ def read_object(body: bytes, settings: Settings) -> Json:
     Raises:
         HttpError: it is not a JSON object, or exceeds a limit.
     """
-    value = read_json(body, most_values=settings.max_values)
+    value = read_json(body, max_values=settings.max_values)
     if not isinstance(value, dict):
         raise HttpError(400, "the body has to be a JSON object", "invalid_value", where="")
     return value

@@ -92,7 +92,7 @@ class Gate:
             return
         key = find_key(headers.items()) if self._keys else None
         set_caller(key, request_id=request_id)
-        body = _Limited(receive, self._find_most(scope["path"]), self._body_seconds)
+        body = _Limited(receive, self._find_max_body(scope["path"]), self._body_seconds)
         try:
             await self._app(scope, body, send)
         except Exception as error:  # the application answers errors of clients itself
@@ -148,12 +148,12 @@ class Gate:
             message = f"the body is encoded as {encoding[:100]!r}: send it without Content-Encoding"
             return HttpError(415, message, UNSUPPORTED_ENCODING)
         size = headers.get(b"content-length", b"0")
-        most = self._find_most(path)
-        if size.isdigit() and int(size) > most:
-            return make_too_large(most)
+        max_bytes = self._find_max_body(path)
+        if size.isdigit() and int(size) > max_bytes:
+            return make_too_large(max_bytes)
         return None
 
-    def _find_most(self, path: str) -> int:
+    def _find_max_body(self, path: str) -> int:
         """The limit for the body, in bytes."""
         return self._max_file + FORM_BYTES if path in FILES else self._max_body
 
@@ -165,9 +165,9 @@ class Gate:
         return any(matches)
 
 
-def make_too_large(most: int) -> HttpError:
-    """The error for a body of more than `most` bytes."""
-    message = f"the request is larger than {most:,} bytes: send less, or raise --max-body"
+def make_too_large(max_bytes: int) -> HttpError:
+    """The error for a body of more than `max_bytes` bytes."""
+    message = f"the request is larger than {max_bytes:,} bytes: send less, or raise --max-body"
     return HttpError(413, message, "request_too_large", where="")
 
 
@@ -223,14 +223,14 @@ class _Limited:
 
     Args:
         receive: the ASGI callable.
-        most: the limit in bytes.
+        max_bytes: the limit in bytes.
         seconds: the limit for the time until the next part arrives. For all parts together, it is
             this plus the time that their bytes may take at `LEAST_RATE`.
     """
 
-    def __init__(self, receive: Receive, most: int, seconds: float):
+    def __init__(self, receive: Receive, max_bytes: int, seconds: float):
         self._receive = receive
-        self._most = most
+        self._max_bytes = max_bytes
         self._seconds: float | None = seconds
         self._size = 0
         self._began = time.monotonic()
@@ -253,8 +253,8 @@ class _Limited:
         if not message.get("more_body"):
             self._seconds = None  # the only further message is the disconnect, at any time
         self._size += len(message.get("body", b""))
-        if self._size > self._most:
-            raise make_too_large(self._most)
+        if self._size > self._max_bytes:
+            raise make_too_large(self._max_bytes)
         return message
 
 

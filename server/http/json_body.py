@@ -16,13 +16,13 @@ from server.errors import HttpError
 from server.http.json_pieces import PIECE, NotJsonError, read_in_pieces
 from server.http.json_shape import find_excess
 
-MOST_DEPTH = 512
+MAX_DEPTH = 512
 """The limit for nested objects and lists; half of what Python's stack allows."""
-MOST_DIGITS = 4300
+MAX_DIGITS = 4300
 """The limit for digits of an integer; Python reads no more."""
 _BOM = b"\xef\xbb\xbf"
 _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)', re.DOTALL)
-_LONG = re.compile(rf'"(?:[^"\\]|\\.)*+"|(-?\d{{{MOST_DIGITS + 1},}})', re.DOTALL)
+_LONG = re.compile(rf'"(?:[^"\\]|\\.)*+"|(-?\d{{{MAX_DIGITS + 1},}})', re.DOTALL)
 
 
 class _NoNumberError(ValueError):
@@ -36,12 +36,12 @@ def _refuse_constant(name: str) -> Any:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def read_json(body: bytes, *, most_values: int, name: str = "the body") -> Any:
+def read_json(body: bytes, *, max_values: int, name: str = "the body") -> Any:
     """Reads a JSON text.
 
     Args:
         body: the text in UTF-8.
-        most_values: the limit for values at all depths.
+        max_values: the limit for values at all depths.
         name: names the text in messages.
 
     Raises:
@@ -50,7 +50,7 @@ def read_json(body: bytes, *, most_values: int, name: str = "the body") -> Any:
     body = body.removeprefix(_BOM)
     if not body.strip():
         raise HttpError(400, f"{name} is empty: send a JSON object", "invalid_json")
-    _check_shape(body, most_values, name)
+    _check_shape(body, max_values, name)
 
     def read(piece: bytes, offset: int) -> Any:
         return _read_piece(piece, offset, name)
@@ -79,18 +79,18 @@ def _read_piece(piece: bytes, offset: int, name: str) -> Any:
         message = f"{error} is not a JSON number: write null or leave the field out"
         raise _refuse(name, message, place) from error
     except ValueError as error:  # from Python's int
-        message = f"an integer has more than {MOST_DIGITS:,} digits"
+        message = f"an integer has more than {MAX_DIGITS:,} digits"
         raise _refuse(name, message, offset + _find(_LONG, text)) from error
 
 
-def _check_shape(body: bytes, most_values: int, name: str) -> None:
-    excess = find_excess(body, most_values=most_values, most_depth=MOST_DEPTH)
+def _check_shape(body: bytes, max_values: int, name: str) -> None:
+    excess = find_excess(body, max_values=max_values, max_depth=MAX_DEPTH)
     if excess is None:
         return
     where = point(excess.field) if excess.field else ""
-    message = f"{name} has more than {most_values:,} values: send less, or raise --max-values"
+    message = f"{name} has more than {max_values:,} values: send less, or raise --max-values"
     if excess.is_depth:
-        message = f"{name} is nested more than {MOST_DEPTH} deep"
+        message = f"{name} is nested more than {MAX_DEPTH} deep"
     raise HttpError(400, f"{message} (at byte {excess.offset})", "too_large", where=where)
 
 

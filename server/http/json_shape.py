@@ -34,21 +34,21 @@ class Excess:
     field: str
 
 
-def find_excess(text: bytes, *, most_values: int, most_depth: int) -> Excess | None:
+def find_excess(text: bytes, *, max_values: int, max_depth: int) -> Excess | None:
     """Finds the first limit that a JSON text exceeds; None: none.
 
     A text that is not JSON is measured like JSON, also after the mistake.
 
     Args:
         text: in UTF-8.
-        most_values: the limit for objects, lists, strings, numbers and so on; names of members do
+        max_values: the limit for objects, lists, strings, numbers and so on; names of members do
             not count.
-        most_depth: the limit for nested objects and lists.
+        max_depth: the limit for nested objects and lists.
     """
     opened = _count(text, b"[") + _count(text, b"{")  # also counts brackets in strings
-    if opened <= most_depth and opened + _count(text, b",") < most_values:
+    if opened <= max_depth and opened + _count(text, b",") < max_values:
         return None
-    return _Measurement(text, most_values, most_depth).find()
+    return _Measurement(text, max_values, max_depth).find()
 
 
 def _count(text: bytes, byte: bytes) -> int:
@@ -59,10 +59,10 @@ def _count(text: bytes, byte: bytes) -> int:
 class _Measurement:
     """Measures the text, piece by piece."""
 
-    def __init__(self, text: bytes, most_values: int, most_depth: int):
+    def __init__(self, text: bytes, max_values: int, max_depth: int):
         self._text = text
-        self._most_values = most_values
-        self._most_depth = most_depth
+        self._max_values = max_values
+        self._max_depth = max_depth
         self._quotes = 0
         self._depth = 0
         self._values = 1
@@ -102,8 +102,8 @@ class _Measurement:
         # There is a value after each comma and in each list or object (unless it is empty).
         values = self._values + np.cumsum(marks != _CLOSES, dtype=np.int64)
         for is_depth, is_over in (
-            (True, depths > self._most_depth),
-            (False, values > self._most_values),
+            (True, depths > self._max_depth),
+            (False, values > self._max_values),
         ):
             if is_over.any():
                 first = int(is_over.argmax())

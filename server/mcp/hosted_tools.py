@@ -138,19 +138,19 @@ class HostedOffer:
     deferred: frozenset[str] = frozenset()
     listed: tuple[ListedServer, ...] = ()
 
-    def join(self, offered: OfferedTools, most: int) -> OfferedTools:
+    def join(self, offered: OfferedTools, max_tools: int) -> OfferedTools:
         """The tools of the client, followed by these tools. Calls of tools that need approval go to
         the client.
 
         Args:
-            most: the limit for the number of all tools.
+            max_tools: the limit for the number of all tools.
 
         Raises:
             HttpError: there are more.
         """
         if self.places:
             where, _, _ = next(iter(self.places.values())).rpartition("/")
-            check_tool_count(len(offered.functions) + len(self.functions), most, where=where)
+            check_tool_count(len(offered.functions) + len(self.functions), max_tools, where=where)
         functions: list[FunctionTool] = []
         for name, function in self.functions.items():
             runs = self.forms[name].runs_here
@@ -174,14 +174,14 @@ NO_HOSTED = HostedOffer()
 
 
 def offer_tools(
-    wishes: Iterable[ServerWish], servers: Mapping[str, ListedServer], most_output: int
+    wishes: Iterable[ServerWish], servers: Mapping[str, ListedServer], max_output: int
 ) -> HostedOffer:
     """The MCP tools of a request.
 
     Args:
         wishes: how the request uses the servers.
         servers: the servers, by label.
-        most_output: how many characters of a result the model reads, at most.
+        max_output: how many characters of a result the model reads, at most.
 
     Raises:
         HttpError: a call needs approval, and the dialect does not support it.
@@ -204,7 +204,7 @@ def offer_tools(
                 raise HttpError(400, message, "approval_needed", where=wish.where)
             waits = tool.needs_approval or wish.asks(tool)
             name = tool.function.name
-            functions[name] = bound_output(tool.function, most_output)
+            functions[name] = bound_output(tool.function, max_output)
             forms[name] = ToolForm(tool.name, server=wish.label, runs_here=not waits)
             places[name] = wish.where
             if wish.defers(tool):
@@ -212,16 +212,17 @@ def offer_tools(
     return HostedOffer(functions, forms, places, frozenset(deferred), tuple(listed))
 
 
-def bound_output(tool: FunctionTool, most: int) -> FunctionTool:
-    """The tool, with results of at most `most` characters; a note says how much is missing."""
+def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:
+    """The tool, with results of at most `max_length` characters; a note says how much is
+    missing."""
     call = tool.function
     assert call is not None
 
     async def call_within(**arguments: Any) -> str:
         text = str(await call(**arguments))
-        if len(text) <= most:
+        if len(text) <= max_length:
             return text
-        return f"{text[:most]}\n[cut here: {most:,} of {len(text):,} characters]"
+        return f"{text[:max_length]}\n[cut here: {max_length:,} of {len(text):,} characters]"
 
     return replace(tool, function=call_within)
 

@@ -18,7 +18,7 @@ from server.mcp.forced_approval import ForcedApproval
 from server.mcp.hosted_tools import BorrowedServer, HostedTool, ListedServer
 
 LOG = logging.getLogger("constrained.server")
-MOST_OPEN = 64
+MAX_OPEN_SESSIONS = 64
 IDLE_SECONDS = 600.0
 NOBODY = ""
 """The owner if there are no keys."""
@@ -64,7 +64,7 @@ class McpPool:
         servers: the configured servers; one without a name gets the name that it reports.
         timeout: the time limit of a call, in seconds.
         approval: which calls need approval, whatever a request says.
-        most: the limit for open connections.
+        max_sessions: the limit for open connections.
         idle_seconds: connections are closed when unused for this time.
     """
 
@@ -74,13 +74,13 @@ class McpPool:
         timeout: float,
         *,
         approval: ForcedApproval = ForcedApproval.NONE,
-        most: int = MOST_OPEN,
+        max_sessions: int = MAX_OPEN_SESSIONS,
         idle_seconds: float = IDLE_SECONDS,
     ):
         self._given = servers
         self._timeout = timeout
         self._approval = approval
-        self._most = most
+        self._max_sessions = max_sessions
         self._idle_seconds = idle_seconds
         self._servers: dict[str, McpServer] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
@@ -203,11 +203,11 @@ class McpPool:
         Raises:
             BusyError: all are in use.
         """
-        if len(self._sessions) < self._most:
+        if len(self._sessions) < self._max_sessions:
             return
         idle = [session for session in self._sessions.values() if not session.users]
         if not idle:
-            raise BusyError(f"all {self._most} connections to MCP servers are in use")
+            raise BusyError(f"all {self._max_sessions} connections to MCP servers are in use")
         self._end(min(idle, key=lambda session: session.used_at))
 
     def _end(self, session: _Session) -> None:

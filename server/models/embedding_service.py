@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from constrained.deadline import Deadline, set_deadline
-from constrained.embedding.embedding_model import MOST_TOGETHER, EmbeddingModel
+from constrained.embedding.embedding_model import MAX_BATCH_TEXTS, EmbeddingModel
 from constrained.engine.model_facts import NO_FACTS, ModelFacts, read_facts
 from constrained.errors import Error, RequestError
 from constrained.schedule.worker import Wanted, arun, check_demand
@@ -22,7 +22,7 @@ from server.settings import Settings
 from server.time_left import find_time_left
 
 T = TypeVar("T")
-MOST_TEXTS = 2048
+MAX_TEXTS = 2048
 """Of a request, as OpenAI has it."""
 Text = str | Sequence[int]
 """A text, or its token ids."""
@@ -132,14 +132,14 @@ class EmbeddingService:
                 too much waits, or the time of the request is over.
         """
         model = self.find_model()
-        if len(wish.texts) > MOST_TEXTS:
-            message = f"there are {len(wish.texts):,} texts, a request has {MOST_TEXTS:,} at most"
-            raise RequestError(message, where=f"{wish.where}/{MOST_TEXTS}", hint="Send several")
+        if len(wish.texts) > MAX_TEXTS:
+            message = f"there are {len(wish.texts):,} texts, a request has {MAX_TEXTS:,} at most"
+            raise RequestError(message, where=f"{wish.where}/{MAX_TEXTS}", hint="Send several")
         model.check_dimensions(wish.dimensions)
         deadline = set_deadline(find_time_left(self._settings.timeout).measure(), time.monotonic)
         queue = _PieceQueue(self._workers, deadline)
         tokens: list[Sequence[int]] = []
-        for start in range(0, len(wish.texts), MOST_TOGETHER):
+        for start in range(0, len(wish.texts), MAX_BATCH_TEXTS):
             tokens += await queue.do(partial(_read, model, wish, start))
         return ReadTexts(model, wish, tokens, queue)
 
@@ -208,7 +208,7 @@ class ReadTexts:
 
 def _read(model: EmbeddingModel, wish: EmbeddingWish, start: int) -> Sequence[Sequence[int]]:
     """The tokens of some of the texts; errors have the place in the request."""
-    some = wish.texts[start : start + MOST_TOGETHER]
+    some = wish.texts[start : start + MAX_BATCH_TEXTS]
     try:
         return model.read(some, truncate=wish.truncate)
     except Error as error:

@@ -350,11 +350,11 @@ class ServedModels:
         Raises:
             HttpError: there is never room for it.
         """
-        most = self._bounds.memory
-        if most is not None and model.memory_bytes > most:
+        max_memory = self._bounds.memory
+        if max_memory is not None and model.memory_bytes > max_memory:
             message = (
                 f"the model {model.name!r} takes {model.memory_bytes >> 20:,} MiB, all models "
-                f"together may take {most >> 20:,}: raise --models-memory"
+                f"together may take {max_memory >> 20:,}: raise --models-memory"
             )
             raise HttpError(503, message, "model_unavailable", retry_after=None)
         while not self._has_room(model):

@@ -11,14 +11,14 @@ from enum import IntEnum
 
 from server.observe.prompt_parts import PromptParts, count_same
 
-MOST_CHANGED = 4
+MAX_CHANGED = 4
 """Two parts are nearly the same if fewer than one in this many characters differ."""
 LEAST_SAME = 100
 """The fewest characters of system message and tools that must be equal: short ones may be equal by
 chance."""
 
 
-MOST_TRIED = 16
+MAX_TRIED = 16
 """The limit for messages that are tried as the first one that was kept."""
 
 
@@ -108,7 +108,7 @@ def find_dropped(earlier: PromptParts, later: PromptParts) -> range | None:
             if after[same : same + len(rest)] == rest:
                 return range(same, start)
             tried += 1
-            if tried == MOST_TRIED:  # a conversation that repeats one message
+            if tried == MAX_TRIED:  # a conversation that repeats one message
                 break
     return None
 
@@ -146,12 +146,12 @@ def are_alike(earlier: PromptParts, later: PromptParts) -> bool:
     total = max(earlier.head_size, later.head_size)
     same_system = _count_kept(earlier.system, later.system)
     longest = max(len(earlier.system), len(later.system))
-    if (longest - same_system) * MOST_CHANGED > longest:
+    if (longest - same_system) * MAX_CHANGED > longest:
         return False
     if earlier.system != later.system and same_system < LEAST_SAME:
         return False
     same = same_system + _count_kept_tools(earlier, later)
-    return same >= LEAST_SAME and (total - same) * MOST_CHANGED <= total
+    return same >= LEAST_SAME and (total - same) * MAX_CHANGED <= total
 
 
 def _count_kept_tools(earlier: PromptParts, later: PromptParts) -> int:

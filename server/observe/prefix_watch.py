@@ -9,15 +9,15 @@ from server.observe.kinship import find_kin
 from server.observe.lost_prefix import LostPrefix, find_lost_prefix
 from server.observe.prompt_parts import PromptParts, read_parts
 
-MOST_KEPT = 64  # requests
-MOST_CHARACTERS = 4_000_000  # of all remembered requests
+MAX_KEPT = 64  # requests
+MAX_CHARACTERS = 4_000_000  # of all remembered requests
 
 
 class PrefixWatch:
     """The last requests of a model. Thread-safe."""
 
-    def __init__(self, most: int = MOST_KEPT, characters: int = MOST_CHARACTERS):
-        self._most = most
+    def __init__(self, max_requests: int = MAX_KEPT, characters: int = MAX_CHARACTERS):
+        self._max_requests = max_requests
         self._characters = characters
         self._kept: OrderedDict[int, tuple[str | None, PromptParts]] = OrderedDict()
         self._count = 0
@@ -50,6 +50,8 @@ class PrefixWatch:
         self._count += 1
         self._kept[self._count] = (salt, parts)
         self._size += parts.size
-        while self._kept and (len(self._kept) > self._most or self._size > self._characters):
+        while self._kept and (
+            len(self._kept) > self._max_requests or self._size > self._characters
+        ):
             _, (_, dropped) = self._kept.popitem(last=False)
             self._size -= dropped.size

@@ -88,6 +88,6 @@ def _read_name(tool: Any) -> str:
 
 def count_same(earlier: str, later: str) -> int:
     """How many characters are the same, from the first one on."""
-    most = min(len(earlier), len(later))
+    shorter = min(len(earlier), len(later))
     # Compares slices: a loop over the characters of long texts would take milliseconds.
-    return bisect_left(range(1, most + 1), True, key=lambda n: earlier[:n] != later[:n])
+    return bisect_left(range(1, shorter + 1), True, key=lambda n: earlier[:n] != later[:n])

@@ -20,7 +20,7 @@ from constrained.trace.turn_trace import TurnTrace
 from grammars.schema.nodes import Json
 
 LOG = logging.getLogger("constrained.server")
-MOST_WAITING = 64  # traces in the queue
+MAX_WAITING = 64  # traces in the queue
 KEY_DIGITS = 12
 # Do not follow symbolic links, and do not wait for the reader of a pipe.
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -73,17 +73,17 @@ class TraceFile:
 
     Args:
         path: the file; other users lose the permission to read it.
-        most: the limit for its size in bytes, and for one line.
+        max_bytes: the limit for its size in bytes, and for one line.
 
     Raises:
         RequestError: the file cannot be written.
     """
 
-    def __init__(self, path: Path, most: int):
+    def __init__(self, path: Path, max_bytes: int):
         self._path = path
-        self._most = most
+        self._max_bytes = max_bytes
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="traces")
-        self._room = threading.BoundedSemaphore(MOST_WAITING)
+        self._room = threading.BoundedSemaphore(MAX_WAITING)
         try:
             os.close(self._open())
         except (OSError, ValueError) as error:
@@ -95,7 +95,7 @@ class TraceFile:
         """Queues a trace. If the queue is full, or the disk fails, the trace is dropped and the log
         says so: replies never wait for traces."""
         if not self._room.acquire(blocking=False):
-            LOG.warning("the trace of %s is left out: %d wait already", request.id, MOST_WAITING)
+            LOG.warning("the trace of %s is left out: %d wait already", request.id, MAX_WAITING)
             return
         self._writer.submit(self._write, request, trace, datetime.now(UTC))
 
@@ -115,14 +115,14 @@ class TraceFile:
         text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
         # Clients may send invalid Unicode: a lone surrogate stays an escape.
         line = text.encode("utf-8", "backslashreplace") + b"\n"
-        if len(line) > self._most:
+        if len(line) > self._max_bytes:
             message = "the trace of %s is left out: %d bytes, --trace-size allows %d"
-            LOG.warning(message, request.id, len(line), self._most)
+            LOG.warning(message, request.id, len(line), self._max_bytes)
             return
         handle = self._open()
         try:
             size = os.fstat(handle).st_size
-            if size and size + len(line) > self._most:
+            if size and size + len(line) > self._max_bytes:
                 os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
                 os.close(handle)
                 handle, size = self._open(), 0

@@ -20,9 +20,9 @@ UNFRAMED = {"X-Frame-Options": "DENY"}
 """No page of somebody else shows these pages in itself, where its own clicks would be made on them:
 the playground knows an API key."""
 Json = dict[str, Any]
-MOST_TEXT = 200_000
+MAX_TEXT = 200_000
 """Characters of a text that the workbench looks at."""
-MOST_TEMPLATE = 65_536
+MAX_TEMPLATE = 65_536
 """Characters of a template; the longest that is known has 20,000."""
 EXAMPLE: Json = {
     "format": "hermes",
@@ -38,7 +38,7 @@ class InspectRequest(BaseModel):
 
     id: str | int | None = None
     """Comes back in the answer."""
-    template: str | None = Field(None, max_length=MOST_TEMPLATE)
+    template: str | None = Field(None, max_length=MAX_TEMPLATE)
     """The chat template itself."""
     format: str | None = None
     """The name of a known format, in place of a template."""
@@ -64,7 +64,7 @@ class InspectRequest(BaseModel):
     """What the template has as `bos_token`."""
     eos_token: str | None = None
     """What the template has as `eos_token`."""
-    text: str | None = Field(None, max_length=MOST_TEXT)
+    text: str | None = Field(None, max_length=MAX_TEXT)
     """What the model wrote behind the prompt."""
 
 

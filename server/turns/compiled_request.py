@@ -23,7 +23,7 @@ from server.turns.turn_request import TurnRequest
 LOG = logging.getLogger("constrained.server")
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
-MOST_OF_NAME = 1_000  # characters of a name that a client has made up, in notes and in the log
+MAX_NAME_LENGTH = 1_000  # characters of a name that a client has made up, in notes and in the log
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class CompiledRequest:
     @cached_property
     def ignored_fields(self) -> list[str]:
         """The names of the fields that were ignored; long names are shortened."""
-        return [cut_middle(name, MOST_OF_NAME) for name in self.request.ignored_fields]
+        return [cut_middle(name, MAX_NAME_LENGTH) for name in self.request.ignored_fields]
 
     @cached_property
     def grammar_hash(self) -> str | None:
@@ -218,7 +218,7 @@ async def compile_instead(
 
 def _name_type(tool: SkippedTool) -> str:
     """The type of a tool that was left out; a long one is shortened."""
-    return cut_middle(tool.type, MOST_OF_NAME)
+    return cut_middle(tool.type, MAX_NAME_LENGTH)
 
 
 def _hash_text(text: str) -> str:

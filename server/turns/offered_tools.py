@@ -23,7 +23,7 @@ from server.turns.request_checks import check_size
 Json = dict[str, Any]
 INPUT = "input"
 """The argument with the text of a custom tool."""
-MOST_FOUND = 5
+MAX_FOUND_TOOLS = 5
 """How many tools a search of this server finds, at most."""
 JOINT = "__"  # between a namespace and the name of a tool
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
@@ -308,14 +308,14 @@ def read_offered_tools(
     )
 
 
-def check_tool_count(count: int, most: int, *, where: str) -> None:
+def check_tool_count(count: int, max_tools: int, *, where: str) -> None:
     """Refuses more tools than the server takes.
 
     Raises:
         HttpError: there are more; has `where`.
     """
-    if count > most:
-        message = f"there are {count:,} tools, this server takes {most:,}"
+    if count > max_tools:
+        message = f"there are {count:,} tools, this server takes {max_tools:,}"
         raise HttpError(400, message, "too_many_tools", where=where)
 
 

@@ -4,14 +4,14 @@ the items of a list one by one would take long, and remember each mistake."""
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from constrained.decode.filters.stop_texts import MOST_STOPS
+from constrained.decode.filters.stop_texts import MAX_STOPS
 from grammars.long_json import measure_json
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.request_checks import measure
 
 Json = Mapping[str, Any]
-MOST_FIELDS = 200
+MAX_FIELDS = 200
 """Of a request: the reply names those that the server does not know."""
 CONVERSATIONS = ("messages", "input")
 STOPS = ("stop", "stop_sequences")
@@ -21,10 +21,10 @@ TEXTS = frozenset(
     "input_prefix input_suffix".split()
 )
 """Fields of a request whose texts are as long as the body."""
-MOST_OF_NAME = 16_384
+MAX_NAME_LENGTH = 16_384
 """Characters of any other text of a request, and of what messages, parts and tools are called."""
 NAMES = ("role", "type", "name", "id", "tool_call_id", "tool_use_id", "call_id", "tool_name")
-MOST_OF_CHOICE = 1 << 20
+MAX_TOOL_CHOICE_LENGTH = 1 << 20
 """Characters of a tool choice, which may list the tools."""
 PARTS = ("content", "tool_calls", "summary", "output")
 """Lists in messages, in items of Responses, and in parts of these."""
@@ -37,34 +37,34 @@ def check_lengths(body: Json, settings: Settings) -> None:
     Raises:
         HttpError: names the field, the limit, and the option that raises it.
     """
-    if len(body) > MOST_FIELDS:
-        raise _refuse(f"the request has {len(body):,} fields, the limit is {MOST_FIELDS}", "")
+    if len(body) > MAX_FIELDS:
+        raise _refuse(f"the request has {len(body):,} fields, the limit is {MAX_FIELDS}", "")
     _check_names(body)
     for name in CONVERSATIONS:
         hint = "send fewer, or raise --max-messages"
-        _check_list(body, name, "messages", most=settings.max_messages, hint=hint)
+        _check_list(body, name, "messages", limit=settings.max_messages, hint=hint)
     hint = "send fewer, or raise --max-tools"
-    _check_list(body, "tools", "tools", most=settings.max_tools, hint=hint)
+    _check_list(body, "tools", "tools", limit=settings.max_tools, hint=hint)
     for name in STOPS:
-        _check_list(body, name, "stop texts", most=MOST_STOPS, hint="send fewer")
+        _check_list(body, name, "stop texts", limit=MAX_STOPS, hint="send fewer")
     _check_parts(body, settings.max_parts)
     kwargs = body.get(KWARGS)
     size = 0 if kwargs is None else measure(kwargs, f"/{KWARGS}")
     if size > settings.max_template_kwargs:
-        most = settings.max_template_kwargs
-        message = f"it has {size:,} bytes, the limit is {most:,}: raise --max-template-kwargs"
+        limit = settings.max_template_kwargs
+        message = f"it has {size:,} bytes, the limit is {limit:,}: raise --max-template-kwargs"
         raise _refuse(message, f"/{KWARGS}")
 
 
 def _check_names(body: Json) -> None:
     """Refuses what is called by a long text: errors, notes and the log quote it."""
     for name, value in body.items():
-        if len(name) > MOST_OF_NAME:
+        if len(name) > MAX_NAME_LENGTH:
             raise _refuse(f"a field is called by {len(name):,} characters", "")
         if name not in TEXTS:
             _check_name(value, f"/{name}")
-    if measure_json(body.get("tool_choice"), MOST_OF_CHOICE) > MOST_OF_CHOICE:
-        message = f"it has more than {MOST_OF_CHOICE:,} characters, which is the limit"
+    if measure_json(body.get("tool_choice"), MAX_TOOL_CHOICE_LENGTH) > MAX_TOOL_CHOICE_LENGTH:
+        message = f"it has more than {MAX_TOOL_CHOICE_LENGTH:,} characters, which is the limit"
         raise _refuse(message, "/tool_choice")
     tools = body.get("tools")
     for number, tool in enumerate(tools if isinstance(tools, list) else ()):
@@ -88,25 +88,27 @@ def _check_names_of(value: Any, where: str) -> None:
 
 
 def _check_name(value: Any, where: str) -> None:
-    if isinstance(value, str) and len(value) > MOST_OF_NAME:
-        message = f"it has {len(value):,} characters, the limit is {MOST_OF_NAME:,}"
+    if isinstance(value, str) and len(value) > MAX_NAME_LENGTH:
+        message = f"it has {len(value):,} characters, the limit is {MAX_NAME_LENGTH:,}"
         raise _refuse(message, where)
 
 
-def _check_list(body: Json, name: str, what: str, *, most: int, hint: str) -> None:
+def _check_list(body: Json, name: str, what: str, *, limit: int, hint: str) -> None:
     items = body.get(name)
-    if isinstance(items, list) and len(items) > most:
-        message = f"there are {len(items):,} {what}, the limit is {most:,}: {hint}"
+    if isinstance(items, list) and len(items) > limit:
+        message = f"there are {len(items):,} {what}, the limit is {limit:,}: {hint}"
         raise _refuse(message, f"/{name}", f"too_many_{what.replace(' ', '_')}")
 
 
-def _check_parts(body: Json, most: int) -> None:
+def _check_parts(body: Json, limit: int) -> None:
     """Refuses content of too many parts, those of all messages together."""
     count = 0
     for where, parts in _list_parts(body):
         count += len(parts)
-        if count > most:
-            message = f"there are more than {most:,} parts of content and calls of tools up to here"
+        if count > limit:
+            message = (
+                f"there are more than {limit:,} parts of content and calls of tools up to here"
+            )
             raise _refuse(f"{message}: send fewer, or raise --max-parts", where, "too_many_parts")
 
 

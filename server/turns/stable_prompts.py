@@ -94,19 +94,19 @@ class ConversationDates:
 
     Args:
         fixed: the date of all of them; None: that of their first request.
-        most: how many.
+        max_dates: how many.
         shared: where those are, too, that this process may not have seen begin; None: nowhere.
     """
 
     def __init__(
         self,
         fixed: datetime | None = None,
-        most: int = MAX_CONVERSATIONS,
+        max_dates: int = MAX_CONVERSATIONS,
         shared: SharedDates | None = None,
     ):
         self._shared = shared
         self._fixed = fixed
-        self._most = most
+        self._max_dates = max_dates
         self._dates: OrderedDict[bytes, datetime] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -130,6 +130,6 @@ class ConversationDates:
                 self._dates[key] = now
             moment = self._dates.setdefault(key, now)
             self._dates.move_to_end(key)
-            while len(self._dates) > self._most:
+            while len(self._dates) > self._max_dates:
                 self._dates.popitem(last=False)
         return moment

@@ -7,7 +7,7 @@ from grammars.turn import Choice, Policy, Start, State, Think
 from grammars.wire.format import Format, Marker
 
 BLANK = " \t\r\n"
-MOST_BLANK = 4  # characters of white space that may stand in front of a block
+MAX_BLANK = 4  # characters of white space that may stand in front of a block
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Place:
         return Next(frozenset(self.call[:1] if again else ()), True, exact=False)
 
     def _is_blank(self) -> bool:
-        return len(self.text) <= MOST_BLANK and not self.text.decode(errors="replace").strip(BLANK)
+        return len(self.text) <= MAX_BLANK and not self.text.decode(errors="replace").strip(BLANK)
 
     def _begins_call(self) -> bool:
         """Does the text open a call without a marker?"""

@@ -12,7 +12,7 @@ from server.settings import Settings
 from tests.scripted_model import scripted
 
 MEMORY = 4 << 30  # bytes of addresses; stacks of threads are among them
-MOST_CONNECTIONS = 100
+MAX_CONNECTIONS = 100
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     config = uvicorn.Config(
         make_app(lambda: scripted(options.text), settings),
         log_level="critical",
-        http=make_protocol(settings.idle_seconds, MOST_CONNECTIONS),
+        http=make_protocol(settings.idle_seconds, MAX_CONNECTIONS),
         ws="none",
     )
     uvicorn.Server(config).run([listening])

@@ -18,7 +18,7 @@ from benchmarks.attacks.ways import WAYS
 from benchmarks.processes.served import Served, serve
 
 HANG = 30  # seconds: a bound against hangs, no measure of speed; it was a minute and more
-MOST_MEGABYTES = 400
+MAX_MEGABYTES = 400
 TRIED = [attack for attack in (*BODIES, *WAYS, *ECHOES) if not attack.is_variant]
 SHORT = [attack for attack in (*FIELDS, *GRAMMARS) if not attack.is_variant]
 
@@ -73,7 +73,7 @@ def test_it_ends_beside_others(served: Served, attack: Attack) -> None:
         response = httpx.post(url, content=content, headers=headers, timeout=HANG)
     assert response.status_code in attack.statuses, response.text[:500]
     assert visitor.failures == []
-    assert measure_peak(served) - before < MOST_MEGABYTES
+    assert measure_peak(served) - before < MAX_MEGABYTES
 
 
 @pytest.mark.parametrize("attack", SHORT, ids=lambda attack: attack.name)

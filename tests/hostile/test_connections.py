@@ -15,7 +15,7 @@ READERS = 8
 TOKENS = 1_200  # of a byte: a stream of 2 MB
 KEPT = 65_536  # bytes of it that the system keeps for a client
 PATIENCE = 60  # seconds: a bound against hangs, no measure of speed
-MOST_MEGABYTES = 200
+MAX_MEGABYTES = 200
 PLAIN = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 3}
 
 
@@ -58,5 +58,5 @@ def test_readers_that_take_hardly_anything_keep_nothing(served: Served) -> None:
     for reader in readers:
         reader.close()
     assert visitor.failures == []
-    assert measure_peak(served) - before < MOST_MEGABYTES
+    assert measure_peak(served) - before < MAX_MEGABYTES
     assert max(taken) < 10 * KEPT, "the whole stream was kept for it"

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from constrained.mcp.connection import (
-    MOST_ENTRIES,
+    MAX_ENTRIES,
     ConnectionSettings,
     McpConnection,
     McpError,
@@ -106,7 +106,7 @@ def test_a_server_that_refuses_each_list_is_one_warning(
 
 @pytest.mark.parametrize(
     ("entries", "next_cursor", "fault"),
-    [(MOST_ENTRIES + 1, None, "10,000 entries"), (3, "again", "100 pages")],
+    [(MAX_ENTRIES + 1, None, "10,000 entries"), (3, "again", "100 pages")],
 )
 def test_a_list_that_is_too_long_is_refused(
     entries: int, next_cursor: str | None, fault: str

@@ -13,7 +13,7 @@ from grammars.errors import SchemaError
 from tests.hostile.children import Outcome
 from tests.scripted_model import wishing
 
-MOST_MEGABYTES = 300
+MAX_MEGABYTES = 300
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_it_ends(number: int, children: "subprocess.Popen[str]") -> None:
     print(number, file=children.stdin, flush=True)
     outcome = Outcome(**json.loads(children.stdout.readline()))
     assert outcome.status in attack.statuses, outcome
-    assert outcome.megabytes < MOST_MEGABYTES, outcome
+    assert outcome.megabytes < MAX_MEGABYTES, outcome
 
 
 def test_a_long_name_beside_patterns_is_refused() -> None:

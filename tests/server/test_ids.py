@@ -33,7 +33,7 @@ def test_what_has_no_prefix_stays() -> None:
 
 
 def test_what_the_model_wrote_comes_back() -> None:
-    ids = CallIds(most=2)
+    ids = CallIds(max_ids=2)
     ids.note("abcdefghi", "functions.a:0")
     assert ids.read("call_abcdefghi") == "functions.a:0"
     call = {"id": "call_abcdefghi", "type": "function", "function": {"name": "a"}}
@@ -57,7 +57,7 @@ def test_made_ids_differ() -> None:
 
 
 def test_a_conversation_keeps_the_date_of_its_first_request() -> None:
-    dates = ConversationDates(most=2)
+    dates = ConversationDates(max_dates=2)
     system = {"role": "system", "content": "Be brief."}
     first = [system, {"role": "user", "content": "Hi"}]
     begun = dates.find(first)

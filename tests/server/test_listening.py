@@ -25,7 +25,7 @@ from constrained.errors import RequestError
 from server.listening import (
     FREE_CHUNKS,
     LEAST_CHUNK,
-    find_most_connections,
+    find_max_connections,
     make_protocol,
     open_socket,
     prepare_socket,
@@ -177,7 +177,7 @@ def test_small_writes_are_sent_at_once() -> None:
     with socket.socket() as listening:
         prepare_socket(listening, 1)
         assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-    assert find_most_connections() > 100
+    assert find_max_connections() > 100
 
 
 LARGE = 1 << 24  # bytes: more than the system keeps of what is sent

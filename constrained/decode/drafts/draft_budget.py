@@ -5,7 +5,7 @@
 START, COST = 0.2, 0.3
 # The decodes that drafts of one kind may lose: in the beginning, with each decode, and at most,
 # however many they have saved.
-CREDIT, ALLOWANCE, MOST_CREDIT = 1.5, 0.007, 8.0
+CREDIT, ALLOWANCE, MAX_CREDIT = 1.5, 0.007, 8.0
 
 
 def find_cost(drafted: int) -> float:
@@ -34,4 +34,4 @@ class DraftBudget:
         """A decode is over that had so many drafted tokens, which saved so many decodes."""
         cost = find_cost(drafted) + self.token_cost * drafted
         credit = self._credit + ALLOWANCE + saved - cost
-        self._credit = min(credit, MOST_CREDIT)
+        self._credit = min(credit, MAX_CREDIT)

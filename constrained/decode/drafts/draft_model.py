@@ -23,7 +23,7 @@ STEP = 512  # tokens of a prompt that the draft model reads at once
 NEWEST = 0.2  # the weight of the last decode in the mean time of decodes
 # Of a drafted token, in decodes of the model that verifies it: beyond, it costs more than the one
 # decode that it saves if it is right.
-MOST_COST = 1 - COST
+MAX_COST = 1 - COST
 
 
 class DraftModel:
@@ -175,13 +175,13 @@ class ModelDrafter:
         if self._decode_seconds > 0:
             self.budget.token_cost = self._model.token_seconds / self._decode_seconds
 
-    def propose(self, tokens: Sequence[int], matcher: Matcher | None, most: int) -> list[int]:
+    def propose(self, tokens: Sequence[int], matcher: Matcher | None, max_tokens: int) -> list[int]:
         """Tokens that may come next, at most so many; none if that is not worth it.
 
         Args:
             tokens: of the prompt and of the turn.
             matcher: of the turn; it stays as it is.
-            most: tokens of the draft.
+            max_tokens: tokens of the draft.
 
         Raises:
             GrammarError: the matcher fails.
@@ -189,14 +189,14 @@ class ModelDrafter:
         """
         # Not before it is known what a decode takes: it may be that no draft can pay, and then the
         # prompt need not be read a second time.
-        if self._decode_seconds is None or self.budget.token_cost >= MOST_COST:
+        if self._decode_seconds is None or self.budget.token_cost >= MAX_COST:
             return []
-        most = min(most, self._model.options.most, self.budget.affords)
-        if most < 1:
+        max_tokens = min(max_tokens, self._model.options.most, self.budget.affords)
+        if max_tokens < 1:
             return []
         fork = None if matcher is None else matcher.fork()
         draft = list[int]()
-        while len(draft) < most:
+        while len(draft) < max_tokens:
             logits = self._model.read(self._sequence, [*tokens, *draft])
             token = None if logits is None else self._choose(logits, fork)
             if token is None:
@@ -205,7 +205,7 @@ class ModelDrafter:
             if fork is not None:
                 fork.commit(token)
                 draft += _take_forced(fork)
-        return draft[:most]
+        return draft[:max_tokens]
 
     def _choose(self, logits: np.ndarray, fork: Matcher | None) -> int | None:
         """The likeliest token that may come; None: it is not likely enough, or ends the turn."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from constrained.errors import RequestError
 
-MOST = 12  # tokens; an engine has room for the logits of so many
+MAX_DRAFT_TOKENS = 12  # tokens; an engine has room for the logits of so many
 SURE = 0.75  # llama-server began with it; it takes 0 now
 
 
@@ -25,7 +25,7 @@ class DraftOptions:
     """
 
     path: str | os.PathLike[str]
-    most: int = MOST
+    most: int = MAX_DRAFT_TOKENS
     least_probability: float = SURE
     gpu_layers: int = -1
 

@@ -18,7 +18,7 @@ FEWEST_BYTES = 4  # shorter texts are found everywhere
 LONGEST = 48  # bytes of a text that are compared
 BYTES_A_TOKEN = 4  # so much has to agree for each token that is drafted
 SURE = 16  # bytes that agree: the text goes on as it did
-MOST_TRIES = 4  # finds of a text inside longer words, which do not count
+MAX_TRIES = 4  # finds of a text inside longer words, which do not count
 
 
 class PromptLookup:
@@ -72,18 +72,18 @@ class PromptLookup:
             else:
                 budget.charge(0, 0.0)
 
-    def propose(self, matcher: Matcher | None, most: int) -> list[int]:
+    def propose(self, matcher: Matcher | None, max_tokens: int) -> list[int]:
         """Tokens that may come next, at most so many; none if that is not worth it."""
-        copied = self._copy(most)
+        copied = self._copy(max_tokens)
         if matcher is None:
             return copied
-        draft = extend_draft(matcher, copied, most=most, vocabulary=self._vocabulary)
+        draft = extend_draft(matcher, copied, max_tokens=max_tokens, vocabulary=self._vocabulary)
         if copied and draft[:1] == copied[:1]:
             return draft[: min(self._budget.affords, 2 * len(copied) + 1)]
         self._budget = self._spellings
         return draft[: self._budget.affords]
 
-    def _copy(self, most: int) -> list[int]:
+    def _copy(self, max_tokens: int) -> list[int]:
         if not (self._guesses.affords or self._copies.affords):
             return []  # looking for a text takes time, too
         position = self._find()
@@ -91,7 +91,7 @@ class PromptLookup:
             return []
         same = self._compare(position)
         self._budget = self._guesses if same < SURE else self._copies
-        return self._read(position, min(most, same // BYTES_A_TOKEN, self._budget.affords))
+        return self._read(position, min(max_tokens, same // BYTES_A_TOKEN, self._budget.affords))
 
     def _find(self) -> int | None:
         """The position behind an earlier text that the turn repeats; None: it repeats none."""
@@ -115,7 +115,7 @@ class PromptLookup:
         text = bytes(self._text[start:])
         position = len(self._text) - 1
         is_word = _is_letter(text[:1]) and not _is_letter(self._text[start - 1 : start])
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             position = self._text.rfind(text, 0, position)
             if position < 0:
                 return None
@@ -127,20 +127,20 @@ class PromptLookup:
     def _compare(self, position: int) -> int:
         """The number of bytes in front of the position that are the last ones of the turn."""
         begin, end = self._starts[self._run], len(self._text)
-        most = min(LONGEST, end - begin, position)
-        for same in range(most):
+        longest = min(LONGEST, end - begin, position)
+        for same in range(longest):
             if self._text[position - 1 - same] != self._text[end - 1 - same]:
                 return same
-        return most
+        return longest
 
-    def _read(self, position: int, most: int) -> list[int]:
-        """At most so many tokens of the text from this position on."""
+    def _read(self, position: int, max_tokens: int) -> list[int]:
+        """Up to `max_tokens` tokens of the text, from this position on."""
         first = bisect_left(self._starts, position)
         rest = bytes(self._text[position : self._starts[first]])  # of a token that begins before it
         head = spell_text(rest, self._vocabulary)
         if rest and not head:
             return []
-        tokens = (head + self._tokens[first : first + most])[:most]
+        tokens = (head + self._tokens[first : first + max_tokens])[:max_tokens]
         return [*takewhile(lambda token: token not in self._stops, tokens)]
 
 
@@ -149,14 +149,14 @@ def _is_letter(byte: bytes | bytearray) -> bool:
 
 
 def extend_draft(
-    matcher: Matcher, copied: Sequence[int], *, most: int, vocabulary: Vocabulary
+    matcher: Matcher, copied: Sequence[int], *, max_tokens: int, vocabulary: Vocabulary
 ) -> list[int]:
     """The copied tokens that the grammar allows, and those that have to follow then.
 
     Args:
         matcher: of the turn; it stays as it is.
         copied: tokens that are likely to come next; none: only what is forced.
-        most: tokens of the draft, at most.
+        max_tokens: tokens of the draft, at most.
         vocabulary: that of the matcher.
     """
     tokens: Sequence[int] = ()
@@ -168,7 +168,7 @@ def extend_draft(
         return []
     draft: list[int] = []
     fork = matcher.fork()
-    while len(draft) < most:
+    while len(draft) < max_tokens:
         legal = tokens[: fork.accepts(tokens)]
         if not legal:
             break
@@ -178,7 +178,7 @@ def extend_draft(
         # llguidance gives forced tokens only where their cut is certain, their text always.
         tokens = fork.forced() or spell_text(fork.forced_text(), vocabulary)
         tokens = [*takewhile(lambda token: not fork.ends(token), tokens)]
-    return draft[:most]
+    return draft[:max_tokens]
 
 
 def spell_text(text: bytes, vocabulary: Vocabulary) -> list[int]:

@@ -51,15 +51,15 @@ class Speculation(TurnPart):
         self._clock = clock
         self._proposed = clock()
 
-    def propose(self, matcher: Matcher | None, most: int) -> list[int]:
+    def propose(self, matcher: Matcher | None, max_tokens: int) -> list[int]:
         """Tokens that may come next, at most so many."""
         if self._lookup is None:
             return []
         self._is_of_model = False
         try:
-            draft = self._lookup.propose(matcher, most)
+            draft = self._lookup.propose(matcher, max_tokens)
             if not draft and self._drafter is not None:
-                draft = self._ask_model(self._drafter, self._lookup.tokens, matcher, most)
+                draft = self._ask_model(self._drafter, self._lookup.tokens, matcher, max_tokens)
         except GrammarError:  # if the matcher itself has failed, it says so when it is needed
             self._lookup = None
             return []
@@ -67,10 +67,10 @@ class Speculation(TurnPart):
         return draft
 
     def _ask_model(
-        self, drafter: ModelDrafter, tokens: Sequence[int], matcher: Matcher | None, most: int
+        self, drafter: ModelDrafter, tokens: Sequence[int], matcher: Matcher | None, max_tokens: int
     ) -> list[int]:
         try:
-            draft = drafter.propose(tokens, matcher, most)
+            draft = drafter.propose(tokens, matcher, max_tokens)
         except GrammarError:
             raise
         except Error as error:  # the turn does not need drafts

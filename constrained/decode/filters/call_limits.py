@@ -118,13 +118,13 @@ class CallLimiter:
     def _count(self, call: ToolCall, index: int) -> None:
         text = _identify(call)
         self._counts[text] += 1
-        count, most = self._counts[text], self._limits.identical
+        count, limit = self._counts[text], self._limits.identical
         is_excluded = text in self._excluded
-        if count == most:
+        if count == limit:
             self._exhaust(call)
         if is_excluded and index == 0:
             self.barred = call
-        elif is_excluded or (most is not None and count > most):
+        elif is_excluded or (limit is not None and count > limit):
             self.last = index - 1
         elif index + 1 == self._limits.calls:
             self.last = index

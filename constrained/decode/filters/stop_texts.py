@@ -12,8 +12,8 @@ from constrained.errors import RequestError
 from constrained.logits import TokenDrawn
 from grammars.turn import ContentDelta
 
-MOST_STOPS = 16
-MOST_CHARACTERS = 1_000  # of a stop text: what looks for it is built while others wait
+MAX_STOPS = 16
+MAX_CHARACTERS = 1_000  # of a stop text: what looks for it is built while others wait
 
 
 def read_stops(given: Any) -> tuple[str, ...]:
@@ -28,14 +28,14 @@ def read_stops(given: Any) -> tuple[str, ...]:
     if not isinstance(stops, Sequence) or not all(isinstance(stop, str) for stop in stops):
         hint = "Use a text, or a list of texts"
         raise RequestError(f"stop is {given!r}", where="/stop", hint=hint)
-    if len(stops) > MOST_STOPS:
-        message = f"there are {len(stops)} stop texts, the limit is {MOST_STOPS}"
+    if len(stops) > MAX_STOPS:
+        message = f"there are {len(stops)} stop texts, the limit is {MAX_STOPS}"
         raise RequestError(message, where="/stop")
     if "" in stops:
         raise RequestError("a stop text is empty", where="/stop", hint="Leave it out")
     longest = max(map(len, stops), default=0)
-    if longest > MOST_CHARACTERS:
-        message = f"a stop text has {longest:,} characters, the limit is {MOST_CHARACTERS:,}"
+    if longest > MAX_CHARACTERS:
+        message = f"a stop text has {longest:,} characters, the limit is {MAX_CHARACTERS:,}"
         raise RequestError(message, where="/stop", hint="Shorten it")
     return tuple(stops)
 

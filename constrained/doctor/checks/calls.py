@@ -26,7 +26,7 @@ _ORIGINS = {
 }
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _TYPES |= {list: "array", dict: "object", type(None): "null"}
-_MOST_SHOWN = 6
+_MAX_SHOWN = 6
 
 
 def check_calls(subject: Subject) -> Iterator[Verdict]:
@@ -57,9 +57,9 @@ def _judge_lossy(subject: Subject, format: Format) -> Iterator[Verdict]:
         text = "every kind of value in the history is read back as it was"
         yield Verdict(Level.OK, text, is_detail=True)
         return
-    shown = ", ".join(list(lossy)[:_MOST_SHOWN])
-    if len(lossy) > _MOST_SHOWN:
-        shown += f" and {len(lossy) - _MOST_SHOWN} more"
+    shown = ", ".join(list(lossy)[:_MAX_SHOWN])
+    if len(lossy) > _MAX_SHOWN:
+        shown += f" and {len(lossy) - _MAX_SHOWN} more"
     yield Verdict(
         Level.NOTE,
         f"the template changes arguments in the history that are {shown}",

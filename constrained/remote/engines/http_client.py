@@ -20,9 +20,9 @@ STALL_SECONDS = 300.0
 BUSY = (429, 503)
 FIELDS = (b"", b"event", b"id", b"retry")
 """Of lines that tell nothing; without a name it is a comment, which keeps the connection."""
-MOST_LINE = 4 << 20  # bytes of an event
-MOST_BODY = 64 << 20  # bytes of an answer that is no stream
-MOST_FAULT = 64 << 10  # bytes that are read of an error
+MAX_LINE = 4 << 20  # bytes of an event
+MAX_BODY = 64 << 20  # bytes of an answer that is no stream
+MAX_FAULT = 64 << 10  # bytes that are read of an error
 LONGEST_SHOWN = 300  # characters of what an engine says of an error
 DONE = b"[DONE]"
 HINTS = {
@@ -84,7 +84,7 @@ class HttpClient:
         """The text at a path; None: there is none. Raises RemoteError."""
         try:
             async with self._send("GET", path, None) as response:
-                body = await self._read(response, MOST_BODY)
+                body = await self._read(response, MAX_BODY)
         except RemoteError as error:
             if error.status in (401, 403, 404):
                 return None
@@ -99,7 +99,7 @@ class HttpClient:
         async with self._send(method, path, body) as response:
             try:
                 async with asyncio.timeout(self._stall_seconds):
-                    return self._read_object(await self._read(response, MOST_BODY), path)
+                    return self._read_object(await self._read(response, MAX_BODY), path)
             except TimeoutError as error:
                 raise self._fail_stalled() from error
 
@@ -113,7 +113,7 @@ class HttpClient:
         async with self._send("POST", path, body) as response:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):
-                text = (await self._read(response, MOST_FAULT)).decode("utf-8", "replace")
+                text = (await self._read(response, MAX_FAULT)).decode("utf-8", "replace")
                 message = f"it answers {path} with {kind or 'no type'}, not with a stream"
                 raise self._fail(f"{message}: {_shorten(text)}")
             has_begun = False
@@ -149,7 +149,7 @@ class HttpClient:
 
     async def _describe_status(self, response: httpx.Response, path: str) -> RemoteError:
         status = response.status_code
-        text = (await self._read(response, MOST_FAULT, cut=True)).decode("utf-8", "replace")
+        text = (await self._read(response, MAX_FAULT, cut=True)).decode("utf-8", "replace")
         try:
             fault = json.loads(text)
         except ValueError:
@@ -203,15 +203,15 @@ class HttpClient:
             status=status,
         )
 
-    async def _read(self, response: httpx.Response, most: int, *, cut: bool = False) -> bytes:
+    async def _read(self, response: httpx.Response, max_bytes: int, *, cut: bool = False) -> bytes:
         body = bytearray()
         async for part in response.aiter_bytes():
             body += part
-            if len(body) > most:
+            if len(body) > max_bytes:
                 if cut:
                     break
-                raise self._fail(f"its answer has more than {most} bytes")
-        return bytes(body[:most])
+                raise self._fail(f"its answer has more than {max_bytes} bytes")
+        return bytes(body[:max_bytes])
 
     async def _read_data(self, response: httpx.Response) -> AsyncIterator[bytes]:
         """What stands behind `data:` in each event; of other lines only errors count."""
@@ -224,8 +224,8 @@ class HttpClient:
             lines = list[bytearray]()
             if b"\n" in part:  # else a long line in small parts would be split again and again
                 *lines, rest = rest.split(b"\n")
-            if len(rest) > MOST_LINE:
-                raise self._fail(f"a line of its stream has more than {MOST_LINE} bytes")
+            if len(rest) > MAX_LINE:
+                raise self._fail(f"a line of its stream has more than {MAX_LINE} bytes")
             for line in lines:
                 field, _, value = line.rstrip(b"\r").partition(b":")
                 if field == b"error":

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
 
-MOST_BYTES = 256  # of an untold part; a character has 4, a few may come together
+MAX_BYTES = 256  # of an untold part; a character has 4, a few may come together
 
 
 class LostTokens:
@@ -33,7 +33,7 @@ class LostTokens:
     def find(self, data: bytes, count: int) -> list[int] | None:
         """So many tokens that spell these bytes, each ending inside a character; None if there are
         none."""
-        if len(data) > MOST_BYTES or count > len(data):
+        if len(data) > MAX_BYTES or count > len(data):
             return None
         # For each place: the tokens that lead there, by their number.
         paths: list[dict[int, list[int]]] = [{} for _ in range(len(data) + 1)]

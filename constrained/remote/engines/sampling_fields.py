@@ -9,7 +9,7 @@ from constrained.errors import RequestError
 from constrained.remote.engines.http_sampler import list_unwritten
 from constrained.vocabulary.vocabulary import Vocabulary
 
-MOST_BIAS = 100
+MAX_BIAS = 100
 """Theirs goes from -100 to 100, as OpenAI's; both ends are as good as never and always."""
 
 
@@ -46,8 +46,8 @@ def check_sampling(sampling: Sampling, engine: str, bounds: SamplingBounds) -> N
         message = f"the penalties of {engine} look at all tokens"
         raise RequestError(message, where="/penalty_last_n", hint="Leave it out")
     for token, bias in sampling.biases:
-        if bias != -math.inf and abs(bias) > MOST_BIAS:
-            message = f"the bias is {bias:g}, {engine} takes -{MOST_BIAS} to {MOST_BIAS}"
+        if bias != -math.inf and abs(bias) > MAX_BIAS:
+            message = f"the bias is {bias:g}, {engine} takes -{MAX_BIAS} to {MAX_BIAS}"
             raise RequestError(message, where=f"/logit_bias/{token}")
 
 
@@ -70,9 +70,9 @@ def write_sampling(
         "presence_penalty": sampling.presence_penalty,
         "frequency_penalty": sampling.frequency_penalty,
     }
-    biases = {str(token): max(-MOST_BIAS, bias) for token, bias in sampling.biases}
+    biases = {str(token): max(-MAX_BIAS, bias) for token, bias in sampling.biases}
     if grammar is not None:
-        biases |= {str(token): -MOST_BIAS for token in _list_text(vocabulary, grammar)}
+        biases |= {str(token): -MAX_BIAS for token in _list_text(vocabulary, grammar)}
     if biases:
         fields["logit_bias"] = biases
     return fields

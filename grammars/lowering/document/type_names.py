@@ -27,7 +27,7 @@ _FORMATS = {
 """Names that mean a string in a `format`."""
 _ANY = frozenset(["any", "unknown"])
 _TOKEN = re.compile(r"\s*(?:<class '([\w.]+)'>|([A-Za-z_][\w.-]*)|(\[\]|[\[\]<>|,?]))")
-_MOST_CHARACTERS = 200
+_MAX_CHARACTERS = 200
 _PAIRS = {"[": "]", "<": ">"}
 
 Read: TypeAlias = dict[str, Json]
@@ -48,7 +48,7 @@ def read_type(text: str) -> Read | None:
     Args:
         text: a name, or an expression of names.
     """
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > _MAX_CHARACTERS:
         return None
     try:
         return _TypeReader(text).read()

@@ -32,8 +32,8 @@ from grammars.regex.ecma import translate
 from grammars.regex.reader import counts_words
 from grammars.regex.spelled import is_fully_spelled
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
-from grammars.schema.counted import MOST_STATES, Counted
-from grammars.schema.members import MOST_BITS, can_be_unordered
+from grammars.schema.counted import MAX_STATES, Counted
+from grammars.schema.members import MAX_BITS, can_be_unordered
 from grammars.schema.nodes import (
     LARGEST_MULTIPLE,
     AnyValue,
@@ -67,12 +67,12 @@ _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
 _LONGEST_PATTERN = 10_000  # characters
-_MOST_COUNTED = 2**31 - 1
+_MAX_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
 _REPORTED_LATER = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
 """Keywords that are reported when they are lowered."""
-MOST_VALUES = 10_000  # of an enum that the mask enforces
+MAX_VALUES = 10_000  # of an enum that the mask enforces
 
 Lower = Callable[[Json, str], Node]
 """Lowers a subschema, given its JSON pointer."""
@@ -99,8 +99,8 @@ class FlatLowering:
         """The values of `enum` or `const` that all other keywords allow."""
         values = list_values(flat)
         rest = omit(flat, "enum")
-        if len(values) > MOST_VALUES or count_parts(values) > 2 * MOST_VALUES:
-            self._findings.check(at, "enum", f"it has more than {MOST_VALUES:,} values")
+        if len(values) > MAX_VALUES or count_parts(values) > 2 * MAX_VALUES:
+            self._findings.check(at, "enum", f"it has more than {MAX_VALUES:,} values")
             return self._lower({"type": find_types(values), **rest}, at)
         admits = self._make_test(rest, at)
         self._findings.enforce(at, "enum" if "enum" in flat else "const")
@@ -210,7 +210,7 @@ class FlatLowering:
         presence = simplify(present.presence, required, number)
         if not can_be_unordered(properties):
             reason = "so all keys come in the order of the schema, then undeclared ones"
-            self._findings.narrow(at, "required", f"more than {MOST_BITS} required keys, {reason}")
+            self._findings.narrow(at, "required", f"more than {MAX_BITS} required keys, {reason}")
         return Object(tuple(properties), None, presence=presence, patterned=tuple(extras))
 
     def _lower_array(self, flat: Mapping[str, Json], at: str) -> Node:
@@ -234,7 +234,7 @@ class FlatLowering:
             return array
         contains = self._lower_contains(flat, [*prefix, items], at)
         counted = replace(array, contains=contains)
-        is_enforced = contains is not None and Counted(counted).size <= MOST_STATES
+        is_enforced = contains is not None and Counted(counted).size <= MAX_STATES
         self._findings.note(at, _COUNTING & flat.keys(), enforced=is_enforced)
         if is_enforced:
             return counted
@@ -342,11 +342,11 @@ class FlatLowering:
         value = flat.get(keyword)
         if value is None:
             return None
-        if value <= _MOST_COUNTED:
+        if value <= _MAX_COUNTED:
             return int(value)
         self._findings.check(at, keyword, "too large for a mask")
         if keyword.startswith("min"):
-            return _MOST_COUNTED
+            return _MAX_COUNTED
         return None
 
 

@@ -17,10 +17,10 @@ from grammars.regex.texts import FREE, Texts, match_words
 from grammars.schema.nodes import Json
 from grammars.steps import spend
 
-MOST_NAMES = 200
+MAX_NAMES = 200
 """The limit for names in `propertyNames` that become properties."""
 
-MOST_SETS = 16
+MAX_SETS = 16
 """The limit for sets of undeclared keys."""
 
 Validate = Callable[[Json], Callable[[Json], bool]]
@@ -79,7 +79,7 @@ def read_keys(
     for key, schema in flat.get("properties", {}).items():
         declared[key] = reduce(conjoin, find_matching(key), schema)
     listed = list_names(flat)
-    if listed is not None and len(listed) > MOST_NAMES:
+    if listed is not None and len(listed) > MAX_NAMES:
         listed = None
     named: list[str] = [*flat.get("required", [])]  # a required key counts as declared
     if rest is False and not patterns:
@@ -133,7 +133,7 @@ def _divide(patterns: Mapping[str, Json], rest: KeySet, undeclared: Texts) -> li
     sets = [rest]
     for pattern, value in patterns.items():
         regex = translate(pattern)
-        if regex is None or Texts((regex,)).automaton is None or len(sets) > MOST_SETS:
+        if regex is None or Texts((regex,)).automaton is None or len(sets) > MAX_SETS:
             return None
         matching = KeySet(value, Texts((regex,)), (pattern,))
         parts = [_cut(some, matching, undeclared) for some in sets]

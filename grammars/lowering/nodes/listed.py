@@ -25,13 +25,13 @@ from grammars.schema.nodes import (
 )
 from grammars.schema.numbers import is_number
 
-MOST_LISTS = 400
+MAX_LISTS = 400
 """The limit for lists that are written out."""
-MOST_VALUES = 60
+MAX_VALUES = 60
 """The limit for constants in a list without repetitions: the parameter of a rule has 64 bits."""
-MOST_WORDS = 1_000  # excluded strings that the mask enforces
+MAX_WORDS = 1_000  # excluded strings that the mask enforces
 _EVERY_TYPE = Union((Object(), Array(), String(), Number(), Boolean(), Null()))
-_MOST_NUMBERS = 8
+_MAX_NUMBERS = 8
 _LONGEST = 60  # characters; regular expressions for longer words are nested too deeply
 
 
@@ -40,13 +40,13 @@ def list_choices(node: Array) -> Node | None:
     if node.prefix or node.items is None:
         return None
     values = _list_values(node.items)
-    if values is None or len(values) > MOST_VALUES:
+    if values is None or len(values) > MAX_VALUES:
         return None
     longest = len(values)
     if node.max_items is not None:
         longest = min(longest, node.max_items)
     lengths = range(node.min_items, longest + 1)
-    if sum(perm(len(values), length) for length in lengths) > MOST_LISTS:
+    if sum(perm(len(values), length) for length in lengths) > MAX_LISTS:
         return replace(node, items=Constant(tuple(values)), max_items=longest, distinct=True)
     lists: list[Json] = []
     for length in lengths:
@@ -119,7 +119,7 @@ def _exclude_words(node: String, words: list[str]) -> Node | None:
     words = [word for word in words if node.min_length <= len(word) <= longest]
     if not words:
         return node
-    if len(words) > MOST_WORDS:
+    if len(words) > MAX_WORDS:
         return None
     if node.pattern is None:
         if max(map(len, words)) > _LONGEST:
@@ -157,7 +157,7 @@ def _exclude_numbers(node: Number, numbers: list[float]) -> Node | None:
     if not numbers:
         return node
     points = sorted(set(numbers))
-    if "multipleOf" in node.bounds or len(points) > _MOST_NUMBERS:
+    if "multipleOf" in node.bounds or len(points) > _MAX_NUMBERS:
         return None
     gaps: list[Node] = []
     for low, high in pairwise([None, *points, None]):

@@ -7,7 +7,7 @@ from itertools import product
 
 from grammars.lowering.keywords import CASES, as_list, drop_annotations, list_values
 from grammars.lowering.rewrite.merging import is_listing, merge
-from grammars.lowering.rewrite.negation import MOST, Resolve, is_expressible, negate
+from grammars.lowering.rewrite.negation import MAX_ALTERNATIVES, Resolve, is_expressible, negate
 from grammars.schema.nodes import Json, identify
 from grammars.schema.subschemas import is_object, omit
 from grammars.steps import spend
@@ -42,12 +42,12 @@ def find_split(
     """
     if "not" in flat and "not" not in untouched and not is_exclusion(flat):
         parts = negate(flat["not"], resolve)
-        if len(parts) <= MOST and parts != [{"not": flat["not"]}]:
+        if len(parts) <= MAX_ALTERNATIVES and parts != [{"not": flat["not"]}]:
             return _split(flat, ("not",), parts)
     if "if" in flat and "if" not in untouched:
         cases = tuple(k for k in CASES if k in flat)
         otherwise = negate(flat["if"], resolve)
-        if len(cases) > 1 and len(otherwise) < MOST:
+        if len(cases) > 1 and len(otherwise) < MAX_ALTERNATIVES:
             parts: list[Json] = [{"allOf": [flat["if"], flat.get("then", True)]}]
             parts += [{"allOf": [option, flat.get("else", True)]} for option in otherwise]
             return _split(flat, cases, parts)
@@ -85,11 +85,11 @@ def divide(parts: list[Json], overlaps: list[list[int]], resolve: Resolve) -> li
                 if not is_expressible(pair[1]):
                     return None
                 pairs.append(both)
-            if len(pairs) > MOST:
+            if len(pairs) > MAX_ALTERNATIVES:
                 return None
             combined = pairs
         alternatives += combined
-    if not 0 < len(alternatives) <= MOST:
+    if not 0 < len(alternatives) <= MAX_ALTERNATIVES:
         return None
     return alternatives
 

@@ -10,7 +10,7 @@ from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_list, is_object, omit
 from grammars.steps import spend
 
-MOST = 16
+MAX_ALTERNATIVES = 16
 """The limit for alternatives."""
 
 _OPPOSITES = {  # keyword: the type it speaks of, the opposite keyword, and what its bound is more
@@ -114,7 +114,7 @@ def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
     """The conjunction of the negated parts: each has alternatives, so the result has one for each
     combination."""
     negated = [negate(part, resolve) for part in parts]
-    if prod(map(len, negated)) > MOST:
+    if prod(map(len, negated)) > MAX_ALTERNATIVES:
         return [{"not": {"anyOf": parts}}]
     if all(map(_is_negation, negated)):
         return [{"not": {"anyOf": [option["not"] for (option,) in negated]}}]

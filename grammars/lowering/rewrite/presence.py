@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grammars.lowering.keywords import ANNOTATIONS, list_values
-from grammars.schema.members import MOST_BITS, MOST_KEYS
+from grammars.schema.members import MAX_BITS, MAX_KEYS
 from grammars.schema.nodes import Json
 from grammars.schema.presence import (
     FALSE,
@@ -26,9 +26,9 @@ from grammars.schema.presence import (
 from grammars.schema.subschemas import is_list, is_object
 from grammars.steps import StepsError, limit_steps, spend
 
-MOST_SPOKEN = 8
+MAX_SPOKEN = 8
 """A formula over more optional keys is not enforced."""
-MOST_FORMULA = 2_000  # the limit for parts of an enforced formula
+MAX_FORMULA = 2_000  # the limit for parts of an enforced formula
 
 _CASES = ("then", "else")
 _FORMULAS = (
@@ -101,7 +101,7 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
     spoken = set(find_keys(formula))
     required = set(flat.get("required", ()))
     declared = required.union(flat.get("properties", ()), spoken, list_names(flat) or ())
-    if len(declared) > MOST_KEYS or len(spoken - required) > MOST_SPOKEN:
+    if len(declared) > MAX_KEYS or len(spoken - required) > MAX_SPOKEN:
         return PresenceKeywords()
     keywords = set(claims)
     if "if" in claims:
@@ -110,7 +110,7 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
     counts = [k for k in _COUNTS if k in flat and (k, flat[k]) != ("minProperties", 0)]
     if counts and not spoken:
         least, most = int(flat.get("minProperties", 0)), flat.get("maxProperties")
-        if len(declared) + int(most or least) <= MOST_BITS:
+        if len(declared) + int(most or least) <= MAX_BITS:
             keywords.update(counts)
             presence = Presence(formula, least, None if most is None else int(most))
     others = all(claim.others for claim in claims.values())
@@ -129,7 +129,7 @@ def _speaks_of_keys(formula: Formula) -> bool:
     """True if the formula has keys and is short enough for a rule. `oneOf` repeats each part for
     every other part, at every level."""
     try:
-        with limit_steps(MOST_FORMULA):
+        with limit_steps(MAX_FORMULA):
             return bool(find_keys(formula))
     except StepsError:
         return False

@@ -16,7 +16,7 @@ from grammars.lowering.rewrite.negation import Resolve
 from grammars.schema.subschemas import Json, omit
 from grammars.steps import spend
 
-MOST = 16
+MAX_ALTERNATIVES = 16
 """The limit for choices."""
 _DEEPEST = 8
 _DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])
@@ -152,7 +152,7 @@ def _list_alternatives(
         return found
 
     branches: list[Json] = flat.get("anyOf", [])
-    if 1 << len(branches) > MOST:
+    if 1 << len(branches) > MAX_ALTERNATIVES:
         raise _UnknownError
     any_of: list[Evaluated] = []
     for number in range(1, len(branches) + 1):
@@ -173,6 +173,6 @@ def _list_alternatives(
 
 def _cross(some: list[Evaluated], others: list[Evaluated]) -> list[Evaluated]:
     """Joins each of the first with each of the others."""
-    if len(some) * len(others) > MOST:
+    if len(some) * len(others) > MAX_ALTERNATIVES:
         raise _UnknownError
     return [a.join(b) for a, b in product(some, others)]

@@ -125,7 +125,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             tool_choice=choice,
             parallel=self.parallel_tool_calls is not False and not self.has_functions,
             max_calls=self.max_calls,
-            max_identical_calls=self._read_most_identical(),
+            max_identical_calls=self._read_max_identical_calls(),
             max_repetition=self.read_max_repetition(service.settings),
             template_kwargs=self.chat_template_kwargs or {},
             answer=self.read_answer(),
@@ -209,7 +209,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             return (*ignored, "add_generation_prompt")  # a turn begins with the generation prompt
         return ignored
 
-    def _read_most_identical(self) -> int | None:
+    def _read_max_identical_calls(self) -> int | None:
         if "max_identical_calls" in self.model_fields_set:
             return self.max_identical_calls  # null: any number
         return limit_identical(self.parallel_tool_calls)

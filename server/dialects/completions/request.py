@@ -104,9 +104,9 @@ def check_choices(prompts: int, choices: int, settings: Settings) -> None:
     """
     if not prompts:
         raise _refuse("/prompt", "there is no prompt")
-    count, most = prompts * choices, settings.max_choices
-    if count > most:
-        message = f"these are {count} choices, the limit is {most}: raise --max-choices"
+    count, max_choices = prompts * choices, settings.max_choices
+    if count > max_choices:
+        message = f"these are {count} choices, the limit is {max_choices}: raise --max-choices"
         raise _refuse("/n", message)
 
 

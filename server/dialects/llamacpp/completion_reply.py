@@ -155,11 +155,11 @@ def _name_stop(reply: Reply) -> str:
 def show_settings(compiled: CompiledRequest, *, is_streamed: bool) -> NativeSettings:
     """llama-server's `generation_settings`, as far as there is such a setting."""
     generation = compiled.request.generation
-    most = -1 if generation.max_tokens is None else generation.max_tokens
+    max_tokens = -1 if generation.max_tokens is None else generation.max_tokens
     return {
         "n_ctx": compiled.service.model.engine.context_length,
-        "n_predict": most,
-        "max_tokens": most,
+        "n_predict": max_tokens,
+        "max_tokens": max_tokens,
         "stop": list(generation.stop),
         "stream": is_streamed,
         "n_probs": generation.logprobs or 0,

@@ -212,8 +212,8 @@ class MessagesWriter(ReplyWriter):
             return "stop_sequence"
         last = self._last  # of a run, each turn has what the turns before it have left
         room = last.service.model.engine.context_length - len(last.turn.tokens)
-        most = last.request.generation.max_tokens or room
-        if reply.finish_reason == "length" and most > room:
+        max_tokens = last.request.generation.max_tokens or room
+        if reply.finish_reason == "length" and max_tokens > room:
             return "model_context_window_exceeded"
         return REASONS.get(reply.finish_reason, "end_turn")
 

@@ -26,7 +26,7 @@ from server.turns.fields.common_fields import CacheFields, RepetitionFields, Rep
 from server.turns.fields.openai_fields import find_ignored, replace_given
 from server.turns.fields.request_lists import Objects, Texts
 from server.turns.offered_tools import (
-    MOST_FOUND,
+    MAX_FOUND_TOOLS,
     OfferedTools,
     list_hidden,
     list_shown,
@@ -219,8 +219,8 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             marks.append(count)
         if any(map(is_marked, self.tools or ())):
             marks.append(conversation.leading)
-        most = count - conversation.prefill
-        return tuple(sorted({min(mark, most) for mark in marks}))
+        message_count = count - conversation.prefill
+        return tuple(sorted({min(mark, message_count) for mark in marks}))
 
     def _read_choice(self) -> Json | None:
         choice = self.tool_choice
@@ -333,7 +333,7 @@ def _defer(offered: OfferedTools, deferred: DeferredTools, hosted: HostedOffer) 
     if not searched:
         return offered
     skipped = tuple(tool for tool in offered.skipped if not tool.type.startswith(SEARCHES))
-    return replace(offered.take_out(searched, deferred.search, MOST_FOUND), skipped=skipped)
+    return replace(offered.take_out(searched, deferred.search, MAX_FOUND_TOOLS), skipped=skipped)
 
 
 def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:

@@ -28,7 +28,7 @@ from server.mcp.hosted_tools import BorrowedServer, HostedOffer
 from server.store.shared_work import SharedWork
 
 Json = dict[str, Any]
-MOST_AT_ONCE = 16  # calls of one request
+MAX_CONCURRENT_CALLS = 16  # calls of one request
 UNKNOWN = "{}; the outcome is not known"
 CALLS = "approved"
 """The space of a shared store that has them."""
@@ -124,15 +124,15 @@ class ExecutedCalls:
     loop.
 
     Args:
-        most: how many; those under way are kept beyond.
-        most_bytes: of the items of all together.
+        max_calls: how many; those under way are kept beyond.
+        max_bytes: of the items of all together.
         shared: where all servers have them; None: this one alone.
     """
 
-    def __init__(self, most: int, most_bytes: int, shared: SharedWork | None = None):
+    def __init__(self, max_calls: int, max_bytes: int, shared: SharedWork | None = None):
         self._shared = shared
-        self._most = most
-        self._most_bytes = most_bytes
+        self._max_calls = max_calls
+        self._max_bytes = max_bytes
         self._size = 0
         self._kept: OrderedDict[_ApprovedCallKey, asyncio.Task[Json]] = OrderedDict()
         self._sizes: dict[_ApprovedCallKey, int] = {}  # of those that are over
@@ -151,7 +151,7 @@ class ExecutedCalls:
             borrow: connects to their servers.
         """
         end = asyncio.get_running_loop().time() + seconds
-        places = asyncio.Semaphore(MOST_AT_ONCE)
+        places = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
         async def take(call: ApprovedCall) -> Json:
             if call.tool is None or call.call.errors:  # its server is not asked
@@ -203,7 +203,7 @@ class ExecutedCalls:
             return
         self._sizes[key] = len(pack(task.result())) + ITEM_BYTES
         self._size += self._sizes[key]
-        while len(self._sizes) > self._most or self._size > self._most_bytes:
+        while len(self._sizes) > self._max_calls or self._size > self._max_bytes:
             oldest = next(iter(self._sizes))
             self._size -= self._sizes.pop(oldest)
             del self._kept[oldest]

@@ -173,14 +173,14 @@ async def _read_request(
     )
 
 
-def _check_calls(approved: int, most: int | None) -> None:
+def _check_calls(approved: int, max_calls: int | None) -> None:
     """Refuses approvals of more calls than the request allows.
 
     Raises:
         HttpError: there are more.
     """
-    if most is not None and approved > most:
-        message = f"it allows {most} calls, and {approved} are approved: none was carried out"
+    if max_calls is not None and approved > max_calls:
+        message = f"it allows {max_calls} calls, and {approved} are approved: none was carried out"
         raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
 
 
@@ -205,8 +205,8 @@ def _find_executed(request: Request) -> ExecutedCalls:
     if not hasattr(state, "executed_calls"):
         settings = state.settings
         shared = None if state.store is None else SharedWork(state.store, CALLS)
-        most_bytes = settings.max_stored_bytes
-        state.executed_calls = ExecutedCalls(settings.max_stored, most_bytes, shared)
+        max_bytes = settings.max_stored_bytes
+        state.executed_calls = ExecutedCalls(settings.max_stored, max_bytes, shared)
     return state.executed_calls
 
 

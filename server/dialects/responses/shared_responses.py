@@ -27,16 +27,16 @@ class SharedResponses(ResponseStore):
 
     Args:
         store: where they are.
-        most_bytes: of one response.
+        max_bytes: of one response.
     """
 
-    def __init__(self, store: SharedStore, most_bytes: int):
-        super().__init__(most=1, most_bytes=most_bytes)
+    def __init__(self, store: SharedStore, max_bytes: int):
+        super().__init__(max_responses=1, max_bytes=max_bytes)
         self._store = store
-        self._most_of_one = most_bytes
+        self._max_bytes_of_one = max_bytes
 
     def put(self, stored: StoredResponse, packed: tuple[bytes, bytes] | None = None) -> None:
-        if stored.size > self._most_of_one:
+        if stored.size > self._max_bytes_of_one:
             return
         id = stored.response["id"]
         value = {"response": stored.response, "context": stored.context, "size": stored.size}

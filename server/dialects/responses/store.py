@@ -83,13 +83,13 @@ class ResponseStore:
     threads.
 
     Args:
-        most: how many.
-        most_bytes: of all together; a response that is larger alone is not kept.
+        max_responses: how many.
+        max_bytes: of all together; a response that is larger alone is not kept.
     """
 
-    def __init__(self, most: int, most_bytes: int):
-        self._most = most
-        self._most_bytes = most_bytes
+    def __init__(self, max_responses: int, max_bytes: int):
+        self._max_responses = max_responses
+        self._max_bytes = max_bytes
         self._size = 0
         self._kept: OrderedDict[Key, _PackedResponse] = OrderedDict()
         self._items: dict[Key, dict[str, None]] = {}
@@ -124,7 +124,7 @@ class ResponseStore:
             packed: what it repeats of its request, with the context; and the rest of it.
         """
         id = stored.response["id"]
-        if stored.size > self._most_bytes:
+        if stored.size > self._max_bytes:
             self.delete(stored.owner, id)
             return
         request, rest = packed or (pack([{}, stored.context]), pack(stored.response))
@@ -136,7 +136,7 @@ class ResponseStore:
             self._kept[kept.owner, id] = kept
             for item in items:
                 self._items.setdefault((kept.owner, item), {})[id] = None
-            while len(self._kept) > self._most or self._size > self._most_bytes:
+            while len(self._kept) > self._max_responses or self._size > self._max_bytes:
                 self._forget(next(iter(self._kept)))
 
     def _forget(self, key: Key) -> bool:

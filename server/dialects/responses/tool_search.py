@@ -22,7 +22,7 @@ from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
 from server.settings import Settings
 from server.turns.offered_tools import (
-    MOST_FOUND,
+    MAX_FOUND_TOOLS,
     OfferedTools,
     ToolForm,
     find_function_name,
@@ -63,7 +63,7 @@ def read_tools(
         if not searches or not deferred:
             return offered
         skipped = tuple(tool for tool in offered.skipped if tool.type != SEARCH)
-        return replace(offered.take_out(deferred, SEARCH, MOST_FOUND), skipped=skipped)
+        return replace(offered.take_out(deferred, SEARCH, MAX_FOUND_TOOLS), skipped=skipped)
     if hosted.deferred:
         message = 'defer_loading of an MCP server needs a tool_search with execution "server"'
         raise HttpError(400, message, "unsupported_field", where="/tools")

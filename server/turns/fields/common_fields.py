@@ -4,7 +4,7 @@ how long a value may repeat itself, and which turn becomes the reply."""
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.agent.doubt import Doubt, Unsure
-from constrained.model.call_options import MOST_BRANCHES
+from constrained.model.call_options import MAX_BRANCHES
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.turn_request import ReplyChoice
@@ -58,7 +58,7 @@ class ReplyChoiceFields(BaseModel):
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
-    best_of: int | None = Field(None, ge=1, le=MOST_BRANCHES)
+    best_of: int | None = Field(None, ge=1, le=MAX_BRANCHES)
     """Turns that are written where there are calls; the likeliest is the reply. They differ in a
     name or a listed value. A stream has its events once the turn is chosen. Not with several
     replies, nor with log probabilities."""

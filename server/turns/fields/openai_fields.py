@@ -24,7 +24,7 @@ from server.turns.request_checks import check_size
 
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
-MOST_BIASED = 100_000  # characters of all texts whose tokens get a bias: 0.2 s to find these
+MAX_BIASED = 100_000  # characters of all texts whose tokens get a bias: 0.2 s to find these
 ANSWERS = (
     "response_format", "json_schema", "grammar", "regex", "choice", "guided_json", "guided_regex",
     "guided_choice", "guided_grammar",
@@ -310,8 +310,8 @@ def _read_biases(
         for number, pair in enumerate(given):
             pairs.append((str(number), *_read_pair(pair, f"/logit_bias/{number}")))
     length = sum(len(token) for _, token, _ in pairs if isinstance(token, str))
-    if length > MOST_BIASED:
-        message = f"its texts have {length:,} characters, the limit is {MOST_BIASED:,}: name fewer"
+    if length > MAX_BIASED:
+        message = f"its texts have {length:,} characters, the limit is {MAX_BIASED:,}: name fewer"
         raise HttpError(400, message, "too_large", where="/logit_bias")
     biases: list[tuple[int, float]] = []  # not a map: `Sampling` refuses two biases of a token
     for place, token, value in pairs:

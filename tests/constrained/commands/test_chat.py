@@ -56,7 +56,9 @@ def talk(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         data = b"".join((x if isinstance(x, bytes) else x.encode()) + b"\n" for x in lines)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         start = replace(Job(()), **job)
-        ChatSession(model, start, most_tokens=max_tokens, sampling=Sampling(temperature=0)).run()
+        ChatSession(
+            model, start, max_reply_tokens=max_tokens, sampling=Sampling(temperature=0)
+        ).run()
         printed = capsys.readouterr()
         return printed.out.splitlines(), printed.err
 

@@ -36,7 +36,7 @@ def faulty(fault: str) -> str:
 
 def find_fault(fault: str) -> SuiteFinding:
     report = check_parser(
-        faulty(fault), HERMES, checks=[invents_nothing], examples=12, timeout=0.2, most_lost=0.3
+        faulty(fault), HERMES, checks=[invents_nothing], examples=12, timeout=0.2, max_lost=0.3
     )
     (finding,) = report.findings
     return finding

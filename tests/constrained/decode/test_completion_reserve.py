@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.decode.completion_reserve import MOST_UNREAD
+from constrained.decode.completion_reserve import MAX_UNREAD
 from constrained.engine.protocol import Sampling
 from grammars.ir.completion import Completer
 from tests.scripted_model import scripted
@@ -46,7 +46,7 @@ def test_with_plenty_of_tokens_one_is_seldom_looked_for(looks: list[str]) -> Non
     looks.clear()  # those that its format was inferred with
     reply = model.call("Go.", [TOOL], max_tokens=5_000, **OPTIONS)
     assert reply.calls[0].arguments == {"text": "x" * 500, "kind": "kind 7"}
-    assert len(looks) == 1 + reply.usage.completion_tokens // MOST_UNREAD == 2
+    assert len(looks) == 1 + reply.usage.completion_tokens // MAX_UNREAD == 2
 
 
 @pytest.mark.parametrize("max_tokens", [200, 500, 999, 1_500])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from constrained.engine import llamacpp
 from constrained.engine.llama_params import (
     LEAST_LENGTH,
-    MOST_MEMORY,
+    MAX_MEMORY,
     UNASKED_LENGTH,
     UNASKED_MEMORY,
     ContextNeeds,
@@ -68,7 +68,7 @@ def test_what_is_asked_for_is_given(needs: ContextNeeds, asked: int):
     if needs.sequences == 1:
         assert not size.is_shared
     elif not size.is_shared and needs.memory is not None:
-        assert needs.measure(size) <= MOST_MEMORY * needs.memory
+        assert needs.measure(size) <= MAX_MEMORY * needs.memory
     assert size.cells == size.length * (1 if size.is_shared else needs.sequences)
 
 

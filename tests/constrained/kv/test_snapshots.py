@@ -359,7 +359,7 @@ def test_measure_is_the_longest_that_can_be_had(
         found = count_reusable(
             past,
             ScopedTokens(wanted, "a"),
-            most=len(wanted),
+            max_tokens=len(wanted),
             block=block,
             can_cut=lambda _, cut=is_cut_anywhere: cut,
         )

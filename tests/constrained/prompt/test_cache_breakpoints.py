@@ -14,7 +14,7 @@ from constrained.errors import RequestError
 from constrained.job import Job
 from constrained.kv.snapshots import Cache
 from constrained.model.model import Model
-from constrained.prompt.cache_breakpoints import MOST, TokenizedPrompt
+from constrained.prompt.cache_breakpoints import MAX_BREAKPOINTS, TokenizedPrompt
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import Prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
@@ -51,7 +51,7 @@ def test_boundaries_spell_the_prompt_up_to_there(
     assert list(found.places) == sorted({*found.places})
     assert all(0 < at <= len(turn.tokens) for at in found.places)
     assert not found.shared or found.shared in found.places
-    assert len(found.places) <= MOST + 1
+    assert len(found.places) <= MAX_BREAKPOINTS + 1
     for at in found.places:
         assert turn.prompt.text.startswith(spelled(turn, at))
     closed = ChatTemplate(source).render(messages, add_generation_prompt=False)

@@ -254,7 +254,7 @@ def test_old_turns_go_first(most: int):
     message = {"content": "a"}
     whole = CachedTurn(None, array("i", [1] * 4), array("i", [0] * 6), message)
     assert whole.size > 4 + 6 + OVERHEAD  # the message counts
-    cache = TurnCache(most=most * whole.size)
+    cache = TurnCache(max_tokens=most * whole.size)
     for number in range(5):
         history = cache.recall(b"", [{"role": "user", "content": str(number)}])
         data = array("i", [1] * 4), array("i", [number] * 6)

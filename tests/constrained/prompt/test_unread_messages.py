@@ -6,7 +6,7 @@ import pytest
 
 from constrained.errors import TemplateError
 from constrained.messages import normalise
-from constrained.prompt.unread_messages import MOST_OTHER_ROLES, check_roles_are_read
+from constrained.prompt.unread_messages import MAX_OTHER_ROLES, check_roles_are_read
 from constrained.template.chat_template import ChatTemplate
 
 STRICT = (
@@ -58,8 +58,8 @@ def test_a_text_that_stands_elsewhere_does_not_hide_the_loss() -> None:
 
 
 def test_many_roles_cost_few_renderings() -> None:
-    roles = [say(f"critic {n}", "x") for n in range(MOST_OTHER_ROLES)]
-    assert len(check(OPEN, [say("user", "Hi"), *roles])) == MOST_OTHER_ROLES
+    roles = [say(f"critic {n}", "x") for n in range(MAX_OTHER_ROLES)]
+    assert len(check(OPEN, [say("user", "Hi"), *roles])) == MAX_OTHER_ROLES
     with pytest.raises(TemplateError, match="too many roles") as info:
         check(OPEN, [say("user", "Hi"), *roles, say("another", "x")])
-    assert info.value.where == f"/messages/{1 + MOST_OTHER_ROLES}/role"
+    assert info.value.where == f"/messages/{1 + MAX_OTHER_ROLES}/role"

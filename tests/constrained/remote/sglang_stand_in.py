@@ -40,16 +40,16 @@ class SglangRefusalError(ValueError):
     """A request that SGLang refuses, in an event of the stream."""
 
 
-def check_body(body: Json, vocabulary: Vocabulary, most_input: int) -> None:
+def check_body(body: Json, vocabulary: Vocabulary, max_input: int) -> None:
     """Raises SglangRefusalError where SGLang does."""
     parameters = body["sampling_params"]
     for name, least, most in RANGES:
         value = parameters.get(name)
         if value is not None and not least <= value <= most:
             raise SglangRefusalError(f"{name} must be in [{least}, {most}], got {value}.")
-    if len(body["input_ids"]) >= most_input:
+    if len(body["input_ids"]) >= max_input:
         raise SglangRefusalError(
-            f"Input length exceeds the maximum allowed length ({most_input} tokens)."
+            f"Input length exceeds the maximum allowed length ({max_input} tokens)."
         )
     if max(body["input_ids"]) >= len(vocabulary.tokens):
         raise SglangRefusalError("input_ids contain out-of-vocab token ids")
@@ -79,7 +79,7 @@ def add_sglang(
 ) -> None:
     """Adds the routes."""
     context_length = sampler.limits.context_length
-    most_input = context_length - facts.reserved
+    max_input = context_length - facts.reserved
     tokenizer = build_tokenizer(sampler.vocabulary, ())
 
     @app.get("/server_info")
@@ -87,7 +87,7 @@ def add_sglang(
         return {
             "grammar_backend": "llguidance",
             "enable_deterministic_inference": facts.has_seeds,
-            "max_req_input_len": most_input,
+            "max_req_input_len": max_input,
             "startup_time": {"total": facts.started},
             "version": facts.version,
         }
@@ -142,7 +142,7 @@ def add_sglang(
         meta: Json = {"id": body["rid"], "prompt_tokens": len(request.prompt)}
         meta |= {"weight_version": facts.weights, "num_retractions": 0, "reasoning_tokens": 0}
         try:
-            check_body(body, vocabulary, most_input)
+            check_body(body, vocabulary, max_input)
         except SglangRefusalError as refusal:
             seen.refused.append(str(refusal))
             raise

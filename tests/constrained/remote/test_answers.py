@@ -18,7 +18,7 @@ from constrained.errors import RemoteError, RequestError
 from constrained.remote.address import EngineKind, read_address
 from constrained.remote.circuit_breaker import FAILURES, PAUSE, CircuitBreaker
 from constrained.remote.engines import llama_server, sglang, vllm
-from constrained.remote.engines.http_client import MOST_LINE, HttpClient
+from constrained.remote.engines.http_client import MAX_LINE, HttpClient
 from constrained.remote.engines.http_sampler import list_unwritten
 from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.event_loop import EventLoopThread
@@ -312,7 +312,7 @@ async def read_all(client: HttpClient) -> list[Any]:
         (Response('error: "x"\n\n', media_type="text/event-stream"), "it says"),
         (
             StreamingResponse(
-                (b"x" * 65536 for _ in range(MOST_LINE // 65536 + 2)),
+                (b"x" * 65536 for _ in range(MAX_LINE // 65536 + 2)),
                 media_type="text/event-stream",
             ),
             "a line of its stream has more than",

@@ -25,8 +25,8 @@ from tests.constrained.remote.stand_in_parts import (
 )
 
 MODEL = "served"
-MOST_LOGPROBS = 20
-MOST_SALT = 1024
+MAX_LOGPROBS = 20
+MAX_SALT = 1024
 RANGES = (
     ("temperature", 0.0, 2.0),
     ("top_p", 1e-9, 1.0),
@@ -71,14 +71,14 @@ def check_body(body: Json, vocabulary: Vocabulary, context_length: int) -> None:
         value = body.get(name)
         if value is not None and not least <= value <= most:
             raise VllmRefusalError(f"{name} must be in [{least}, {most}], got {value}.", name)
-    if (body.get("logprobs") or 0) > MOST_LOGPROBS:
-        raise VllmRefusalError(f"greater than max allowed: {MOST_LOGPROBS}", "logprobs")
+    if (body.get("logprobs") or 0) > MAX_LOGPROBS:
+        raise VllmRefusalError(f"greater than max allowed: {MAX_LOGPROBS}", "logprobs")
     if body.get("stream_options") and not body.get("stream"):
         raise VllmRefusalError(
             "Stream options can only be defined when `stream=True`.", "stream_options"
         )
     salt = body.get("cache_salt")
-    if salt is not None and not 1 <= len(salt) <= MOST_SALT:
+    if salt is not None and not 1 <= len(salt) <= MAX_SALT:
         raise VllmRefusalError("cache_salt has to be a text of 1 to 1024 characters", "cache_salt")
     if len(prompt) + body.get("max_tokens", 16) > context_length:
         raise VllmRefusalError(f"This model's maximum context length is {context_length} tokens.")

@@ -130,7 +130,7 @@ def test_rows_that_nest_deeply(depth: int):
 def test_an_object_of_many_properties_does_not_overrun_the_stack(monkeypatch: pytest.MonkeyPatch):
     many = tool("many", {f"k{i}": {"type": "string"} for i in range(3_000)})
     assert judged(answer_to(CALL, (many, PING))) == "acv"
-    monkeypatch.setattr(mask, "MOST_RULES", 100)
+    monkeypatch.setattr(mask, "MAX_RULES", 100)
     more = tool("more", {f"k{i}": {"type": "string"} for i in range(200)})
     assert "rules, the limit is 100. Offer fewer tools" in answer_to(CALL, (more, PING))["error"]
 

@@ -105,7 +105,7 @@ def test_all_work_of_a_template_together_is_bounded() -> None:
 
 
 def test_all_schemas_of_a_row_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workbench, "MOST_STEPS", 100)
+    monkeypatch.setattr(workbench, "MAX_STEPS", 100)
     with pytest.raises(GrammarError, match="too many steps") as failure:
         inspect_row({"format": "hermes", "tools": [PING], "text": ""})
     assert failure.value.where == "/tools"

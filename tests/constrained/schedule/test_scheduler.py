@@ -390,7 +390,7 @@ def test_the_failure_of_one_is_not_that_of_others() -> None:
 
 
 def test_a_queue_that_is_full_says_so() -> None:
-    runner = Runner(Schedule(Watched(max_sequences=1)), "test", most_waiting=2)
+    runner = Runner(Schedule(Watched(max_sequences=1)), "test", max_waiting=2)
     wanted = [True]
     held = list[Future[Generation]]()
 

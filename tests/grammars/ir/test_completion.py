@@ -13,7 +13,7 @@ from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.errors import SchemaError
 from grammars.ir import grammar as grammar_module
-from grammars.ir.completion import MOST_TURN_STEPS, PIECE_STEPS, Completer
+from grammars.ir.completion import MAX_TURN_STEPS, PIECE_STEPS, Completer
 from grammars.ir.grammar import Grammar, GrammarBuilder
 from grammars.ir.nodes import (
     EMPTY,
@@ -265,7 +265,7 @@ def test_special_tokens_have_no_half() -> None:
 
 
 def test_a_grammar_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grammar_module, "MOST_TEXT", 100)
+    monkeypatch.setattr(grammar_module, "MAX_TEXT", 100)
     rules = GrammarBuilder()
     with pytest.raises(SchemaError, match="too large"):
         rules.define(Literal("a" * 100))
@@ -282,7 +282,7 @@ def test_a_search_that_takes_too_long_goes_on_in_pieces_and_ends() -> None:
         assert account.left is not None
         spent.append(1_000_000 - account.left)
     assert max(spent) < 2 * PIECE_STEPS
-    assert sum(spent) < 2 * MOST_TURN_STEPS
+    assert sum(spent) < 2 * MAX_TURN_STEPS
     assert spent[-1] == 0, "it is given up"
 
 
@@ -322,9 +322,9 @@ def test_a_departure_leaves_what_was_left_before() -> None:
 def test_a_departure_leaves_at_most_so_much() -> None:
     completer = Completer(write_lists())
     text = "([a,a],[a,a"
-    assert completer.find_departure(text, ",a", most_left=len(END)) == "])"
-    assert completer.find_departure(text, ",a", most_left=0) == f"]){END}"
-    assert completer.find_departure(text, ",a", most_left=99) == "]"
+    assert completer.find_departure(text, ",a", max_left=len(END)) == "])"
+    assert completer.find_departure(text, ",a", max_left=0) == f"]){END}"
+    assert completer.find_departure(text, ",a", max_left=99) == "]"
 
 
 def test_cycles_that_the_grammar_ends_are_counted() -> None:

@@ -51,7 +51,7 @@ def test_an_index_changes_no_completion(separate: int, data: st.DataObject) -> N
     plain = Completer(grammar)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(word_choice, "FEWEST_OPTIONS", 2)
-        patch.setattr(word_choice, "MOST_SEPARATE", separate)
+        patch.setattr(word_choice, "MAX_SEPARATE", separate)
         indexed = Completer(grammar)
         text = ""
         for _ in range(12):

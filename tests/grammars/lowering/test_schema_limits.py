@@ -10,17 +10,17 @@ from constrained.compile import grammar_compiler
 from constrained.compile.compiler import Compiler
 from constrained.errors import GrammarError
 from constrained.job import Job
-from constrained.mask import MOST_BRANCHES, MOST_RULES, Matcher
+from constrained.mask import MAX_BRANCHES, MAX_RULES, Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.template.chat_template import ChatTemplate
-from constrained.tools.shapes import MOST_TOOLS, read_tools
+from constrained.tools.shapes import MAX_TOOLS, read_tools
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.build.turn import build_grammar
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS
-from grammars.lowering.keywords import MOST_REMAINDERS
+from grammars.lowering.keywords import MAX_REMAINDERS
 from grammars.lowering.lower import lower
-from grammars.lowering.nodes.flat import MOST_VALUES
+from grammars.lowering.nodes.flat import MAX_VALUES
 from grammars.schema.nodes import Number, Schema, String, Union
 from grammars.turn import ChoiceAnswer, Policy, State, Tool
 from grammars.wire.format import find_format
@@ -43,7 +43,7 @@ def test_conjunctions_that_multiply() -> None:
 
 
 def test_long_enums_are_checked() -> None:
-    words = [f"word {i}" for i in range(MOST_VALUES + 1)]
+    words = [f"word {i}" for i in range(MAX_VALUES + 1)]
     schema = one({"enum": words})
     assert checked(schema) == [("/properties/x", "enum")]
     assert schema.objects[0].properties[0].node == String()
@@ -74,7 +74,7 @@ def test_long_enums_are_compared_in_no_time() -> None:
     assert time.perf_counter() - start < 2
 
 
-@pytest.mark.parametrize("step", [MOST_REMAINDERS + 1, 2**31 - 1, 1.00003])
+@pytest.mark.parametrize("step", [MAX_REMAINDERS + 1, 2**31 - 1, 1.00003])
 def test_multiples_of_many_residues_are_checked(step: float) -> None:
     schema = one({"type": "number", "multipleOf": step})
     assert checked(schema) == [("/properties/x", "multipleOf")]
@@ -88,7 +88,7 @@ def test_multiples_of_many_residues_are_checked(step: float) -> None:
 def test_a_grammar_that_is_too_large(name: str) -> None:
     format = find_format(name, FORMATS)
     assert format
-    words = ["x" * 500 + str(i) for i in range(MOST_VALUES)]
+    words = ["x" * 500 + str(i) for i in range(MAX_VALUES)]
     tools = [Tool("many", one({"enum": words}))]
     with pytest.raises(SchemaError, match="the grammar is too large: more than 4,000,000"):
         build_grammar(format, tools, Policy(), State())
@@ -97,8 +97,8 @@ def test_a_grammar_that_is_too_large(name: str) -> None:
 @pytest.mark.parametrize(
     ("grammar", "what"),
     [
-        ("start: r0\n" + "".join(f'r{i}: "a"\n' for i in range(MOST_RULES)), "rules"),
-        ("start: " + " | ".join(f'"{i}"' for i in range(MOST_BRANCHES + 2)), "branches"),
+        ("start: r0\n" + "".join(f'r{i}: "a"\n' for i in range(MAX_RULES)), "rules"),
+        ("start: " + " | ".join(f'"{i}"' for i in range(MAX_BRANCHES + 2)), "branches"),
     ],
 )
 def test_a_grammar_of_too_many(grammar: str, what: str) -> None:
@@ -124,7 +124,7 @@ def test_an_answer_of_too_many_branches_is_to_blame(tools: tuple[Any, ...]) -> N
 def test_tools_that_are_too_many_together_are_to_blame(
     answer: ChoiceAnswer | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mask, "MOST_BRANCHES", 100)
+    monkeypatch.setattr(mask, "MAX_BRANCHES", 100)
     tools = [
         tool(f"t{i}", {f"a{i}": {"enum": [f"v{i} {value}" for value in range(30)]}})
         for i in range(5)
@@ -151,7 +151,7 @@ def test_a_vocabulary_that_no_grammar_can_use_is_not_the_fault_of_tools(
 
 
 def test_too_many_tools() -> None:
-    many = [{"name": f"t{i}", "inputSchema": {"type": "object"}} for i in range(MOST_TOOLS + 1)]
+    many = [{"name": f"t{i}", "inputSchema": {"type": "object"}} for i in range(MAX_TOOLS + 1)]
     with pytest.raises(ToolError, match="there are 1,001 tools, the limit is 1,000"):
         read_tools(many)
-    assert len(read_tools(many[:-1])) == MOST_TOOLS
+    assert len(read_tools(many[:-1])) == MAX_TOOLS

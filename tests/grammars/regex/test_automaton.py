@@ -134,7 +134,7 @@ def test_long_counts_and_many_states_cost_little() -> None:
 
 
 def test_it_forgets_its_states_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grammars.regex.automaton.MOST_STATES", 50)
+    monkeypatch.setattr("grammars.regex.automaton.MAX_STATES", 50)
     automaton = Automaton(read("[a-z]{200}x"))
     for length in (100, 200, 3):
         assert automaton.extend("b" * length) == "a" * (200 - length) + "x"

@@ -15,7 +15,7 @@ from grammars.ir.completion import Completer
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.render import render
-from grammars.schema.members import MOST_BITS
+from grammars.schema.members import MAX_BITS
 from grammars.turn import Choice, ChoiceAnswer, KeyOrder, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format
 from tests.agreement.matching import Masked
@@ -141,7 +141,7 @@ def make_many(keys: int, required: int, **keywords: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("format", [HERMES, QWEN3_CODER], ids=lambda f: f.name)
-@pytest.mark.parametrize("keys", [MOST_BITS + 1, 500])
+@pytest.mark.parametrize("keys", [MAX_BITS + 1, 500])
 @pytest.mark.parametrize(
     "others", [{}, {"additionalProperties": True}, {"patternProperties": {"^x-": {}}}], ids=str
 )
@@ -161,7 +161,7 @@ def test_objects_of_many_keys_take_any_order(
 
 
 def test_objects_of_many_required_keys_keep_the_order_of_the_schema() -> None:
-    for required, taken in ((MOST_BITS, True), (MOST_BITS + 1, False)):
+    for required, taken in ((MAX_BITS, True), (MAX_BITS + 1, False)):
         offered, grammar = make(HERMES, make_many(required + 1, required))
         arguments = dict.fromkeys([f"k{i}" for i in range(required + 1)], True)
         assert grammar.accepts(write(HERMES, arguments, offered))

@@ -78,12 +78,12 @@ def test_a_file_without_requests() -> None:
 
 def test_too_many_requests() -> None:
     lines = [write_line(custom_id=str(number)) for number in range(3)]
-    read = read_lines(lines, most=2)
+    read = read_lines(lines, max_lines=2)
     assert [(fault.code, fault.line) for fault in read.faults] == [("too_many_requests", 3)]
 
 
 def test_faults_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_input, "MOST_FAULTS", 2)
+    monkeypatch.setattr(batch_input, "MAX_FAULTS", 2)
     assert [fault.line for fault in read_lines([b"x"] * 5).faults] == [1, 2]
 
 
@@ -121,5 +121,5 @@ def test_lines_are_bounded_and_faults_are_short() -> None:
     (fault,) = read_lines([text]).faults
     assert fault.code == "invalid_url"
     assert len(fault.message) < 600
-    (fault,) = read_lines([text], most_bytes=1_000).faults
+    (fault,) = read_lines([text], max_bytes=1_000).faults
     assert (fault.code, "--max-line" in fault.message) == ("line_too_long", True)

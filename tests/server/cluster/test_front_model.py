@@ -20,7 +20,7 @@ from constrained.job import Job
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
 from server.cluster import engine_replica, front_model
-from server.cluster.front_model import MOST_REPLICAS, FrontModel
+from server.cluster.front_model import MAX_REPLICAS, FrontModel
 from server.cluster.header_engine import HeaderEngine
 from tests.scripted_model import BYTES
 from tests.server.cluster.killable_fleet import KillableFleet
@@ -147,12 +147,12 @@ def test_a_replica_that_says_nothing_is_left(
 
 def test_a_turn_goes_on_as_long_as_it_gets_further(local: Model, replicas: KillableFleet) -> None:
     bring_back(replicas)
-    replicas.kill_after, replicas.kills = 5, 2 * MOST_REPLICAS
+    replicas.kill_after, replicas.kills = 5, 2 * MAX_REPLICAS
 
     reply = ask_front(replicas)
     turn = local.compile(Job(MESSAGES, [TOOL]))
     assert reply.text == local.complete([turn], **OPTIONS)[0].text
-    assert len(reply.resumed) == 2 * MOST_REPLICAS
+    assert len(reply.resumed) == 2 * MAX_REPLICAS
 
 
 def test_a_turn_that_ends_its_replicas_ends_few(replicas: KillableFleet) -> None:
@@ -161,7 +161,7 @@ def test_a_turn_that_ends_its_replicas_ends_few(replicas: KillableFleet) -> None
 
     with pytest.raises(ModelError, match="no replica could finish the turn"):
         ask_front(replicas)
-    assert len(replicas.orders) == MOST_REPLICAS
+    assert len(replicas.orders) == MAX_REPLICAS
 
 
 def test_another_replica_has_the_time_that_is_left(replicas: KillableFleet) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from server.cluster.prefix_index import ENTRY_BYTES, MOST_HOLDERS, PrefixIndex
+from server.cluster.prefix_index import ENTRY_BYTES, MAX_HOLDERS, PrefixIndex
 from server.cluster.prefix_router import PrefixRouter, ReplicaReport, RouteChoice, RoutedRequest
 
 NAMES = [f"replica-{number}" for number in range(6)]
@@ -201,10 +201,10 @@ def test_a_report_forgets_no_request_that_is_on_its_way() -> None:
 def test_the_index_is_bounded_in_bytes(
     notes: list[tuple[int, tuple[int, ...]]], entries: int
 ) -> None:
-    index = PrefixIndex(room=entries * (ENTRY_BYTES + 8 * MOST_HOLDERS), stride=1)
+    index = PrefixIndex(room=entries * (ENTRY_BYTES + 8 * MAX_HOLDERS), stride=1)
     for replica, chain in notes:
         index.note(replica, chain)
-        assert index.bytes <= entries * (ENTRY_BYTES + 8 * MOST_HOLDERS)
+        assert index.bytes <= entries * (ENTRY_BYTES + 8 * MAX_HOLDERS)
     assert (index.bytes == 0) == (len(index) == 0)
 
 
@@ -213,4 +213,4 @@ def test_a_prefix_that_many_have_names_the_latest() -> None:
     for replica in range(200):
         index.note(replica, (7,))
     ((blocks, holders),) = index.find((7,))
-    assert (blocks, holders) == (1, tuple(range(200 - MOST_HOLDERS, 200)))
+    assert (blocks, holders) == (1, tuple(range(200 - MAX_HOLDERS, 200)))

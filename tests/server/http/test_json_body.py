@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from server.errors import HttpError
-from server.http.json_body import MOST_DEPTH, point, read_json
+from server.http.json_body import MAX_DEPTH, point, read_json
 
 
 def read(body: bytes) -> Any:
-    return read_json(body, most_values=1000)
+    return read_json(body, max_values=1000)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def read(body: bytes) -> Any:
         (b'"\\ud83d\\ude00"', "😀"),
         (b"\xef\xbb\xbf[1]", [1]),
         (b" [1.5e3, true, null]\r\n", [1500.0, True, None]),
-        (b"[" * MOST_DEPTH + b"]" * MOST_DEPTH, None),
+        (b"[" * MAX_DEPTH + b"]" * MAX_DEPTH, None),
     ],
 )
 def test_what_is_read(body: bytes, value: Any) -> None:
@@ -67,8 +67,8 @@ def test_limits_name_the_field_and_the_option() -> None:
     with pytest.raises(HttpError, match=r"1,000 values.*--max-values.*byte 3006") as caught:
         read(json.dumps({"a": 1, "x~y": [0] * 1000}).encode())
     assert caught.value.where == "/x~0y"
-    deep = b'{"a": ' + b"[" * MOST_DEPTH + b"]" * MOST_DEPTH + b"}"
-    with pytest.raises(HttpError, match=f"{MOST_DEPTH} deep") as caught:
+    deep = b'{"a": ' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}"
+    with pytest.raises(HttpError, match=f"{MAX_DEPTH} deep") as caught:
         read(deep)
     assert caught.value.where == "/a"
 

@@ -32,7 +32,7 @@ def read(text: bytes, piece: int) -> Any:
         patch.setattr(json_pieces, "PIECE", piece)
         patch.setattr(json_body, "PIECE", piece)
         try:
-            return json.dumps(read_json(text, most_values=1000))
+            return json.dumps(read_json(text, max_values=1000))
         except HttpError as error:
             return error
 
@@ -90,7 +90,7 @@ def test_edges_are_the_same(text: bytes) -> None:
 
 def test_a_number_is_no_longer_than_a_piece() -> None:
     with pytest.raises(HttpError, match=r"a number has more than 131,072 characters, at byte 1$"):
-        read_json(b"[0." + b"1" * 200_000 + b"]", most_values=9)
+        read_json(b"[0." + b"1" * 200_000 + b"]", max_values=9)
 
 
 def test_no_piece_is_long() -> None:

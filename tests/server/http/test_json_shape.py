@@ -38,7 +38,7 @@ def measure_depth(value: Any) -> int:
 
 
 def exceeds(text: bytes, *, values: int = MANY, depth: int = MANY) -> bool:
-    return find_excess(text, most_values=values, most_depth=depth) is not None
+    return find_excess(text, max_values=values, max_depth=depth) is not None
 
 
 @given(VALUES, st.booleans(), st.integers(1, 20))
@@ -58,14 +58,14 @@ def test_it_counts_what_the_reader_reads(value: Any, is_ascii: bool, piece: int)
 
 def test_it_says_where() -> None:
     text = json.dumps({"a": [1, 2], "b/c": {"d": [1, 2, 3]}}).encode()
-    assert find_excess(text, most_values=8, most_depth=9) == Excess(
+    assert find_excess(text, max_values=8, max_depth=9) == Excess(
         is_depth=False, offset=text.index(b", 3"), field="b/c"
     )
-    assert find_excess(text, most_values=99, most_depth=2) == Excess(
+    assert find_excess(text, max_values=99, max_depth=2) == Excess(
         is_depth=True, offset=text.rindex(b"["), field="b/c"
     )
 
 
 @pytest.mark.parametrize("text", [b'"', b"\\", b'{"a', b"]]]]", b'[\\"[[[', b"\xff[["])
 def test_what_is_no_json_is_left_to_the_reader(text: bytes) -> None:
-    assert find_excess(text, most_values=MANY, most_depth=9) is None
+    assert find_excess(text, max_values=MANY, max_depth=9) is None

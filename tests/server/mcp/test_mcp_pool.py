@@ -81,7 +81,7 @@ def test_what_nobody_uses_makes_room() -> None:
         bob = await pool.borrow("bob", "raw")
         assert await find_process(bob.server) != first  # in its place
 
-    run(check, most=1)
+    run(check, max_sessions=1)
 
 
 def test_what_nobody_uses_for_long_ends_though_nobody_asks_again() -> None:

@@ -98,7 +98,7 @@ def test_tools_are_the_same_or_differ(first: list[Any], second: list[Any]):
 
 
 def test_what_is_kept_is_bounded():
-    watch = PrefixWatch(most=3, characters=1000)
+    watch = PrefixWatch(max_requests=3, characters=1000)
     for number in range(10):
         watch.note([{"role": "user", "content": "x" * 400 + str(number)}], (), None)
     assert len(watch._kept) <= 2

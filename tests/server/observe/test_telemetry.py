@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from constrained.metrics import Amount, Metrics
 from grammars.byte_cache import CacheSize
 from server.logs import JsonFormatter
-from server.metrics import MOST_TOOLS, OTHER, Counters
+from server.metrics import MAX_TOOLS, OTHER, Counters
 from server.observe.request_record import Durations, RequestRecord
 from server.observe.telemetry import NANOSECONDS, Telemetry
 from tests.scripted_model import scripted
@@ -88,10 +88,10 @@ def test_metrics():
 
 def test_names_of_tools_are_bounded():
     counters = Counters()
-    for number in range(MOST_TOOLS + 50):
+    for number in range(MAX_TOOLS + 50):
         counters.note_record(replace(RECORD, calls=((f"tool_{number}", "valid"),)))
     text = counters.write(NO_METRICS).decode()
-    assert text.count('constrained_calls_total{outcome="valid"') == MOST_TOOLS + 1
+    assert text.count('constrained_calls_total{outcome="valid"') == MAX_TOOLS + 1
     assert f'constrained_calls_total{{outcome="valid",tool="{OTHER}"}} 50.0' in text
 
 

@@ -20,7 +20,7 @@ NOBODY: Any = None
 
 def test_a_server_is_given_back_where_another_one_is_refused() -> None:
     async def check() -> None:
-        pool = McpPool([raw("one"), raw("two")], timeout=20, most=2)
+        pool = McpPool([raw("one"), raw("two")], timeout=20, max_sessions=2)
         await pool.start()
         kept = [await pool.borrow("ann", label) for label in pool.labels]
         kept.pop().give_back()

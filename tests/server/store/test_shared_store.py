@@ -74,7 +74,7 @@ def make_response(id: str, owner: str, *, context: int = 1) -> StoredResponse:
 
 @each_store
 def test_any_front_goes_on_with_a_response(pair: Pair) -> None:
-    one, other = (SharedResponses(store, most_bytes=10_000) for store in pair)
+    one, other = (SharedResponses(store, max_bytes=10_000) for store in pair)
     stored = make_response("resp_1", "alice")
     one.put(stored)
     assert other.get("alice", "resp_1") == stored
@@ -91,7 +91,7 @@ def test_any_front_goes_on_with_a_response(pair: Pair) -> None:
 
 @each_store
 def test_a_response_that_is_too_large_is_not_kept(pair: Pair) -> None:
-    responses = SharedResponses(pair[0], most_bytes=200)
+    responses = SharedResponses(pair[0], max_bytes=200)
     responses.put(make_response("resp_2", "alice", context=50))
     assert responses.get("alice", "resp_2") is None
 

@@ -7,7 +7,12 @@ import pytest
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.request_checks import check_echoed
-from server.turns.request_limits import MOST_FIELDS, MOST_OF_CHOICE, MOST_OF_NAME, check_lengths
+from server.turns.request_limits import (
+    MAX_FIELDS,
+    MAX_NAME_LENGTH,
+    MAX_TOOL_CHOICE_LENGTH,
+    check_lengths,
+)
 
 SMALL = Settings(max_messages=3, max_parts=4, max_tools=2, max_template_kwargs=20)
 PART = {"type": "text", "text": "a"}
@@ -42,7 +47,7 @@ def say(*parts: Any, **more: Any) -> dict[str, Any]:
             "/chat_template_kwargs",
             "--max-template-kwargs",
         ),
-        ({f"f{number}": 1 for number in range(MOST_FIELDS + 1)}, "", f"limit is {MOST_FIELDS}"),
+        ({f"f{number}": 1 for number in range(MAX_FIELDS + 1)}, "", f"limit is {MAX_FIELDS}"),
     ],
 )
 def test_too_many(body: dict[str, Any], where: str, option: str) -> None:
@@ -66,7 +71,7 @@ def test_what_is_not_too_many_is_left_to_the_validation(body: dict[str, Any]) ->
     check_lengths(body, SMALL)
 
 
-LONG = "x" * (MOST_OF_NAME + 1)
+LONG = "x" * (MAX_NAME_LENGTH + 1)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +85,7 @@ LONG = "x" * (MOST_OF_NAME + 1)
         ({"input": [{"call_id": LONG}]}, "/input/0/call_id"),
         ({"tools": [{"function": {"name": LONG}}]}, "/tools/0/function/name"),
         ({"tools": [1, {"type": LONG}]}, "/tools/1/type"),
-        ({"tool_choice": {"name": "x" * MOST_OF_CHOICE}}, "/tool_choice"),
+        ({"tool_choice": {"name": "x" * MAX_TOOL_CHOICE_LENGTH}}, "/tool_choice"),
     ],
 )
 def test_names_are_short(body: dict[str, Any], where: str) -> None:

@@ -121,10 +121,12 @@ def test_the_grammar_cuts_a_draft_and_goes_on_behind_it() -> None:
     matcher = Matcher.compile(build_tokenizer(BYTES, ()), 'start: "say " /[a-z]+/ "; over" /[x-z]/')
     for token in b"say ":
         matcher.commit(token)
-    assert bytes(extend_draft(matcher, b"red Umbrella", most=9, vocabulary=BYTES)) == b"red"
-    assert bytes(extend_draft(matcher, b"red; offer", most=20, vocabulary=BYTES)) == b"red; over"
-    assert bytes(extend_draft(matcher, b"red; offer", most=5, vocabulary=BYTES)) == b"red; "
-    assert extend_draft(matcher, b"Umbrella", most=9, vocabulary=BYTES) == []
+    assert bytes(extend_draft(matcher, b"red Umbrella", max_tokens=9, vocabulary=BYTES)) == b"red"
+    assert (
+        bytes(extend_draft(matcher, b"red; offer", max_tokens=20, vocabulary=BYTES)) == b"red; over"
+    )
+    assert bytes(extend_draft(matcher, b"red; offer", max_tokens=5, vocabulary=BYTES)) == b"red; "
+    assert extend_draft(matcher, b"Umbrella", max_tokens=9, vocabulary=BYTES) == []
     assert matcher.accepts(b"coat") == 4  # it is where it was
 
 
@@ -264,7 +266,7 @@ def test_what_cannot_be_forgotten_is_read_again() -> None:
 
 
 class Breaking(PromptLookup):
-    def propose(self, matcher: Matcher | None, most: int) -> list[int]:
+    def propose(self, matcher: Matcher | None, max_tokens: int) -> list[int]:
         raise GrammarError("the lexer has too many states")
 
 

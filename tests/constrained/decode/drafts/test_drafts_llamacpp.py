@@ -11,7 +11,7 @@ import pytest
 from constrained import Model, Sampling, embedded, load
 from constrained.engine.llamacpp import LlamaEngine, borrow
 from constrained.engine.llamacpp import load as load_engine
-from constrained.engine.protocol import MOST_DRAFTED, Chunk
+from constrained.engine.protocol import MAX_DRAFTED, Chunk
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.constrained.decode.test_retry import write_recurrent
 from tests.replies import uncounted
@@ -80,15 +80,15 @@ def test_a_draft_beside_a_long_prompt(engine: LlamaEngine) -> None:
 
 
 def test_no_more_logits_than_there_is_room_for(engine: LlamaEngine) -> None:
-    assert engine.max_drafted == MOST_DRAFTED
-    most = [Chunk(n, [5] * (MOST_DRAFTED + 2), 0, wanted=1) for n in range(3)]
-    many = [Chunk(0, [5] * (MOST_DRAFTED + 2), 0, wanted=MOST_DRAFTED + 2), *most[1:]]
-    with pytest.raises(ValueError, match=f"{MOST_DRAFTED + 1} more .* limit is {MOST_DRAFTED}"):
+    assert engine.max_drafted == MAX_DRAFTED
+    most = [Chunk(n, [5] * (MAX_DRAFTED + 2), 0, wanted=1) for n in range(3)]
+    many = [Chunk(0, [5] * (MAX_DRAFTED + 2), 0, wanted=MAX_DRAFTED + 2), *most[1:]]
+    with pytest.raises(ValueError, match=f"{MAX_DRAFTED + 1} more .* limit is {MAX_DRAFTED}"):
         engine.decode(many)
     with pytest.raises(ValueError, match="sequence 0 wants 3 logits of 2 tokens"):
         engine.decode([Chunk(0, [5, 6], 0, wanted=3)])
-    full = [Chunk(0, [5] * (MOST_DRAFTED + 1), 0, wanted=MOST_DRAFTED + 1), *most[1:]]
-    assert len(engine.decode(full)) == MOST_DRAFTED + 3
+    full = [Chunk(0, [5] * (MAX_DRAFTED + 1), 0, wanted=MAX_DRAFTED + 1), *most[1:]]
+    assert len(engine.decode(full)) == MAX_DRAFTED + 3
     for number in range(3):
         engine.release(number)
 
@@ -115,7 +115,7 @@ def test_a_model_that_keeps_no_past_gets_no_drafts(tmp_path: Path) -> None:
         assert write(model, QUESTIONS[0]).usage.drafted_tokens == 0
 
 
-@pytest.mark.parametrize(("size", "most"), [(1, 0), (4, 3), (64, MOST_DRAFTED)])
+@pytest.mark.parametrize(("size", "most"), [(1, 0), (4, 3), (64, MAX_DRAFTED)])
 def test_a_borrowed_model_with_small_batches(path: Path, size: int, most: int) -> None:
     llama = llama_cpp.Llama(str(path), n_ctx=512, n_batch=size, n_threads=1, verbose=False)
     with borrow(llama) as engine:

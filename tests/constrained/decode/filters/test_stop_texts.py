@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from constrained.decode.filters import stop_texts as stopping
 from constrained.decode.filters.events import StreamEvent
-from constrained.decode.filters.stop_texts import MOST_CHARACTERS, StopFilter, read_stops
+from constrained.decode.filters.stop_texts import MAX_CHARACTERS, StopFilter, read_stops
 from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.decode.transcript import Transcript
 from constrained.engine.protocol import Sampling
@@ -159,7 +159,7 @@ def test_tokens_are_told_of_in_order_and_only_up_to_the_stop_text():
         ({"a": 1}, "stop is {'a': 1}"),
         ([str(n) for n in range(17)], "there are 17 stop texts, the limit is 16"),
         (
-            ["a", "x" * (MOST_CHARACTERS + 1)],
+            ["a", "x" * (MAX_CHARACTERS + 1)],
             "a stop text has 1,001 characters, the limit is 1,000",
         ),
     ],
@@ -175,7 +175,7 @@ def test_what_cannot_be_a_stop_text(stop: Any, message: str):
 def test_stop_texts_in_their_forms():
     assert read_stops(None) == read_stops([]) == read_stops(()) == ()
     assert read_stops("abc") == ("abc",)
-    assert read_stops("é" * MOST_CHARACTERS) == ("é" * MOST_CHARACTERS,)
+    assert read_stops("é" * MAX_CHARACTERS) == ("é" * MAX_CHARACTERS,)
     options = read_call_options({"stop": ["a", "b"]}, DecodeOptions())
     assert options.decode.stops == ("a", "b")
 

@@ -15,7 +15,7 @@ import openai
 import pytest
 from starlette.datastructures import State
 
-from constrained.embedding.embedding_model import MOST_TOGETHER, EmbeddingModel, load_embeddings
+from constrained.embedding.embedding_model import MAX_BATCH_TEXTS, EmbeddingModel, load_embeddings
 from constrained.errors import ContextError, ModelError, RequestError
 from server.app import make_app, make_routes
 from server.batches.batch_input import BatchLine, LineResult
@@ -238,7 +238,7 @@ def test_a_line_of_a_batch_whose_reply_breaks_off(path: Path) -> None:
         routes = make_routes(
             State({"models": models, "settings": Settings(), "embeddings": service})
         )
-        body = json.dumps({"input": TEXTS * MOST_TOGETHER}).encode()
+        body = json.dumps({"input": TEXTS * MAX_BATCH_TEXTS}).encode()
         return await run_line(routes, BatchLine(1, "a", "/v1/embeddings", body))
 
     service = EmbeddingService("bert", load, Settings())

@@ -11,7 +11,7 @@ from constrained.tools.functions import FunctionTool
 from grammars.turn import ToolCall
 from server.dialects.responses.approved_calls import (
     CALLS,
-    MOST_AT_ONCE,
+    MAX_CONCURRENT_CALLS,
     ApprovedCall,
     ExecutedCalls,
 )
@@ -92,16 +92,16 @@ def test_who_asks_again_waits_for_the_call_that_is_under_way() -> None:
 def test_the_time_of_calls_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def check() -> None:
         shop, calls = Shop(), ExecutedCalls(100, 100_000)
-        many = shop.approve(*range(MOST_AT_ONCE + 1))
+        many = shop.approve(*range(MAX_CONCURRENT_CALLS + 1))
         loop = asyncio.get_running_loop()
         asked = asyncio.create_task(shop.carry_out(calls, many, seconds=100))
-        while len(shop.begun) < MOST_AT_ONCE:
+        while len(shop.begun) < MAX_CONCURRENT_CALLS:
             await asyncio.sleep(0.001)
         clock = loop.time
         monkeypatch.setattr(loop, "time", lambda: clock() + 100)
         items = await asked
         assert {item["status"] for item in items} == {"failed"}
-        assert shop.begun == list(range(MOST_AT_ONCE))
+        assert shop.begun == list(range(MAX_CONCURRENT_CALLS))
         texts = [item["error"]["content"][0]["text"] for item in items]
         assert "the outcome is not known" in texts[0]
         assert "not executed" in texts[-1]
@@ -109,15 +109,15 @@ def test_the_time_of_calls_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         shop.open.set()
         again = await shop.carry_out(calls, many)
         assert again[:-1] == items[:-1]
-        assert again[-1]["output"] == f"bought {MOST_AT_ONCE}"
+        assert again[-1]["output"] == f"bought {MAX_CONCURRENT_CALLS}"
 
     asyncio.run(check())
 
 
-@pytest.mark.parametrize(("most", "most_bytes"), [(2, 1_000_000), (10, 1_500)])
-def test_the_oldest_are_forgotten(most: int, most_bytes: int) -> None:
+@pytest.mark.parametrize(("most", "max_bytes"), [(2, 1_000_000), (10, 1_500)])
+def test_the_oldest_are_forgotten(most: int, max_bytes: int) -> None:
     async def check() -> None:
-        shop, calls = Shop(), ExecutedCalls(most, most_bytes)
+        shop, calls = Shop(), ExecutedCalls(most, max_bytes)
         shop.open.set()
         for number in (1, 2, 3, 3, 2):
             await shop.carry_out(calls, shop.approve(number))

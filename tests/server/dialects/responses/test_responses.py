@@ -15,12 +15,14 @@ from tests.templates import OPEN, PAINT, PING, WRITE, hermes_call, tool
 RESPONSES = "/v1/responses"
 FLAT_PAINT = {"type": "function", **PAINT["function"]}
 FLAT_PING = {"type": "function", **PING["function"]}
-MOST = 150  # tokens; a script that the mask forbids has no end
+MAX_TOKENS = 150  # tokens; a script that the mask forbids has no end
 VARYING = ("id", "created_at", "completed_at", "call_id", "item_id")
 
 
 def ask(client: httpx.Client, input: Any = "Hello", **body: Any) -> Json:
-    response = client.post(RESPONSES, json={"input": input, "max_output_tokens": MOST, **body})
+    response = client.post(
+        RESPONSES, json={"input": input, "max_output_tokens": MAX_TOKENS, **body}
+    )
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -33,7 +35,7 @@ def refuse(client: httpx.Client, input: Any = "Hello", status: int = 400, **body
 
 
 def events_of(client: httpx.Client, input: Any = "Hello", **body: Any) -> list[Json]:
-    named = stream(client, RESPONSES, {"input": input, "max_output_tokens": MOST, **body})
+    named = stream(client, RESPONSES, {"input": input, "max_output_tokens": MAX_TOKENS, **body})
     assert all(name == event["type"] for name, event in named)
     return [event for _, event in named]
 
