@@ -18,7 +18,7 @@ from grammars.regex.ecma import MAX_QUANTIFIERS, translate
 from grammars.regex.writing import escape_slashes, match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
-_WHERE = "/response_format"
+_POINTER = "/response_format"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_CHOICES = 10_000
 """The same limit as for an enum: llguidance's parser has room for 20,000 items in a row."""
@@ -60,7 +60,7 @@ def write_answer(
             if openings:
                 hint = "Use tool_choice none, or a schema, expression or choice"
                 raise PolicyError(
-                    "a grammar cannot be combined with tools", where=_WHERE, hint=hint
+                    "a grammar cannot be combined with tools", where=_POINTER, hint=hint
                 )
             return values.builder.define(EmbeddedLark(lark.strip()), "answer")
 
@@ -74,7 +74,7 @@ def read_regex(regex: str) -> str:
     """
     if not regex.isascii() and _SURROGATE.search(regex):
         message = "the expression has a lone surrogate, which no text has"
-        raise PolicyError(message, where=_WHERE, hint="Replace it")
+        raise PolicyError(message, where=_POINTER, hint="Replace it")
     bare = regex.removeprefix("^")
     if bare.endswith("$"):
         before = bare[:-1]
@@ -85,7 +85,7 @@ def read_regex(regex: str) -> str:
     if translated is None:
         raise PolicyError(
             f"the expression {reprlib.repr(regex)} cannot be enforced",
-            where=_WHERE,
+            where=_POINTER,
             hint="Leave out look-around, \\b, back references and anchors in the middle, and "
             f"use {MAX_QUANTIFIERS:,} quantifiers at most",
         )
@@ -94,8 +94,8 @@ def read_regex(regex: str) -> str:
 
 def _check_option(option: str, openings: Sequence[str], number: int) -> None:
     if not option:
-        raise PolicyError("a choice is empty", where=f"{_WHERE}/{number}", hint="Leave it out")
+        raise PolicyError("a choice is empty", where=f"{_POINTER}/{number}", hint="Leave it out")
     if any(option.lstrip().startswith(opening) for opening in openings):
         hint = "Use tool_choice none, or another choice"
         message = f"the choice {option!r} starts like a call"
-        raise PolicyError(message, where=f"{_WHERE}/{number}", hint=hint)
+        raise PolicyError(message, where=f"{_POINTER}/{number}", hint=hint)

@@ -122,7 +122,7 @@ class CallRules:
             for tool in self._turn.tools:
                 check_name(format, tool.name)
             tools, names = self._turn.tools, self._turn.names
-            chain = KeywordRules(format, tools, names, self._values, several=several)
+            chain = KeywordRules(format, tools, names, values=self._values, several=several)
             written = sequence(chain.calls(first, spaced=spaced), after, behind, self._end)
             return self._builder.define(written, "calls")
         more = EMPTY
@@ -233,8 +233,7 @@ class CallRules:
             closing.append(piece if isinstance(piece, str) else self._id(piece))
         if apart and self._turn.policy.answer is not None:
             # With one longer terminal, the lexer would not consider the answer's opening brace.
-            literals = [ir.Literal(piece) if isinstance(piece, str) else piece for piece in opening]
-            opening = [optional(self.space()), *literals]
+            opening = [optional(self.space()), *map(_as_expression, opening)]
         return [*opening, arguments, *closing]
 
     def _index(self, node: CallId | CallIndex, number: int | None) -> str | None:
@@ -312,6 +311,10 @@ class CallRules:
 
     def _blanks(self, least: int) -> str:
         return f"{BLANK}{{{least},{self._format.max_space}}}"
+
+
+def _as_expression(piece: str | Expression) -> Expression:
+    return ir.Literal(piece) if isinstance(piece, str) else piece
 
 
 def find_index(format: Format) -> CallIndex | None:

@@ -100,8 +100,8 @@ class KeywordRules:
         format: Format,
         tools: Sequence[Tool],
         names: Sequence[str],
-        values: Values,
         *,
+        values: Values,
         several: bool,
     ):
         assert isinstance(format.hole, KeywordArguments)
@@ -215,7 +215,7 @@ class _Arguments:
         properties = [declared for declared in ordered if self._can_write(declared)]
         extras = self._find_extras(node)
         order = order_members(self._hole, self._calls.values.order, extra=bool(extras))
-        members = arrange(properties, bool(extras), node.presence, order)
+        members = arrange(properties, node.presence, extra=bool(extras), order=order)
         if isinstance(members, Unordered) and members.may_go_on(members.start):
             return self._write_unordered(extras, properties, members)
         if isinstance(members, Unordered) or not (properties or extras):
@@ -270,11 +270,9 @@ class _Arguments:
         for extra in extras:
             hint = find_hint(extra.node)
             for condition, argument in members.ways_to_add_extra:
-                ways.append(
-                    ChainContinuation(
-                        self._hole.item, RuleReference(hint, argument), extra.keys, condition
-                    )
-                )
+                value = RuleReference(hint, argument)
+                way = ChainContinuation(self._hole.item, value, extra.keys, condition=condition)
+                ways.append(way)
         begin = [(self._begin(way), way.condition) for way in self._find_starts(ways)]
         begin.append((self._calls.finish(self._hole.empty), members.can_end))
         follow = [(self._begin(way), way.condition) for way in ways]
@@ -313,15 +311,15 @@ class _Arguments:
         Raises:
             SchemaError: it is required, but cannot be written.
         """
-        where = f"/properties/{escape(declared.key)}"
+        pointer = f"/properties/{escape(declared.key)}"
         if not is_key(declared.key, self._hole):
             hint = "Rename it, or use a model with a JSON format"
             message = f"the key {declared.key!r} cannot be written in such a call"
-            raise SchemaError(message, where=where, hint=hint)
+            raise SchemaError(message, where=pointer, hint=hint)
         if self._read(declared.node).is_writable:
             return True
         if declared.required:
-            raise SchemaError("none of its values can be written in such a call", where=where)
+            raise SchemaError("none of its values can be written in such a call", where=pointer)
         return False
 
     def _find_extras(self, node: Object) -> list[Extra]:

@@ -172,7 +172,7 @@ class NestedRules:
         counted = find_items(node)
         if counted is not None:
             values = {id(item): self._item(item) for item in counted.nodes}
-            body = write_items(counted, values, EMPTY, self._builder)
+            body = write_items(counted, values, comma=EMPTY, builder=self._builder)
             return optional(body) if counted.may_end(counted.start) else body
         most = node.max_items
         count = len(node.prefix) if most is None else min(len(node.prefix), most)
@@ -200,7 +200,8 @@ class NestedRules:
             element = self._element(value, None, beside_text=texts.extras)
             extras.append(sequence(self._any_tag("<", keys), element))
         extra = self._builder.define(choice(extras), "extra") if extras else None
-        members = arrange(node.properties, bool(extras), node.presence, self._values.order)
+        has_extras, order = bool(extras), self._values.order
+        members = arrange(node.properties, node.presence, extra=has_extras, order=order)
         if isinstance(members, Unordered):
             return self._write_unordered(members, declared, extra)
         parts: list[Expression] = []
@@ -230,15 +231,15 @@ class NestedRules:
 
     def _member(self, declared: Property, *, beside_text: bool) -> Expression:
         """A declared member and its tags."""
-        key, where = declared.key, f"/properties/{escape(declared.key)}"
+        key, pointer = declared.key, f"/properties/{escape(declared.key)}"
         if not is_key(key):
             hint = "Rename it, or use a model with a JSON format"
             message = f"the key {key!r} cannot be written between tags"
-            raise SchemaError(message, where=where, hint=hint)
+            raise SchemaError(message, where=pointer, hint=hint)
         try:
             value = self._element(declared.node, key, beside_text=beside_text)
         except SchemaError as e:
-            raise SchemaError(e.message, where=where + (e.where or ""), hint=e.hint) from None
+            raise SchemaError(e.message, where=pointer + (e.where or ""), hint=e.hint) from None
         return sequence(self._builder.fixed(self._hole.open(key)), value)
 
     def _match_text(self, node: Flat) -> Expression | None:

@@ -124,7 +124,7 @@ class TaggedRules:
         properties = tuple([p for p in ordered if self._can_write(p, definitions)])
         extras = self._find_extras(node, definitions)
         order = order_members(self._tags, self._order, extra=bool(extras))
-        members = arrange(properties, bool(extras), node.presence, order)
+        members = arrange(properties, node.presence, extra=bool(extras), order=order)
         node = replace(node, properties=properties, additional=None, patterned=extras)
         if not isinstance(members, Unordered):
             return self._write_ordered(node, definitions)
@@ -143,8 +143,8 @@ class TaggedRules:
         if values.has_value(declared.node, definitions):
             return True
         if declared.required:
-            where = f"/properties/{escape(declared.key)}"
-            raise SchemaError("none of its values can be written between tags", where=where)
+            pointer = f"/properties/{escape(declared.key)}"
+            raise SchemaError("none of its values can be written between tags", where=pointer)
         return False
 
     def _find_extras(self, node: Object, definitions: Definitions) -> tuple[Extra, ...]:

@@ -50,7 +50,8 @@ def build_grammar(
     captures: bool = False,
 ) -> str:
     """Builds the grammar of one assistant turn as Lark text for llguidance; see `build_turn`."""
-    return build_turn(format, tools, policy, state, markers, captures=captures).lark
+    turn = build_turn(format, tools, policy, state=state, markers=markers, captures=captures)
+    return turn.lark
 
 
 def build_turn(
@@ -294,7 +295,7 @@ class _TurnRules:
         block = self._format.reasoning
         others = () if block is None else (block.opener.text,)
         values = self._values.restyle(style_answer(self._format.hole))
-        answer = write_answer(self._policy.answer, values, openings, others)
+        answer = write_answer(self._policy.answer, values, openings=openings, others=others)
         if isinstance(self._policy.answer, JsonAnswer):
             return sequence(optional(self._calls.space()), answer)
         return answer

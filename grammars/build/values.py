@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from grammars.build.members import write_items, write_members
+from grammars.build.members import MemberRules, write_items
 from grammars.errors import SchemaError
 from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.nodes import (
@@ -351,7 +351,7 @@ class Values:
     ) -> Expression:
         with self._inside():
             values = {id(item): self.value(item, definitions) for item in counted.nodes}
-        body = write_items(counted, values, separators.comma, self.builder)
+        body = write_items(counted, values, comma=separators.comma, builder=self.builder)
         if body != EMPTY:
             body = sequence(separators.opening, body, separators.closing)
             if counted.may_end(counted.start):
@@ -366,12 +366,13 @@ class Values:
             extra = self._extra(node, definitions)
         members = arrange(
             node.properties,
-            bool(node.extras),
             node.presence,
-            self.order,
+            extra=bool(node.extras),
+            order=self.order,
             mixed=self.style.sorted_keys,
         )
-        start = write_members(node, members, pairs, extra, separators.comma, self.builder)
+        rules = MemberRules(pairs, extra, comma=separators.comma, builder=self.builder)
+        start = rules.write(node, members)
         if start.body == EMPTY:
             return sequence(Literal("{"), Literal("}"))
         body = sequence(separators.opening, start.body, separators.closing)
@@ -393,8 +394,8 @@ class Values:
         try:
             value = self.value(declared.node, definitions)
         except SchemaError as e:
-            where = f"/properties/{escape(declared.key)}{e.where or ''}"
-            raise SchemaError(e.message, where=where, hint=e.hint) from None
+            pointer = f"/properties/{escape(declared.key)}{e.where or ''}"
+            raise SchemaError(e.message, where=pointer, hint=e.hint) from None
         return self.builder.define(sequence(key, Literal(self.style.key), value), "pair")
 
 

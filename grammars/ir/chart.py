@@ -354,7 +354,6 @@ class Chart:
         callers: list[Caller],
     ) -> None:
         """Expands the next expression of a caller: adds new callers, or waits for a lexeme."""
-        bits, frame = caller.bits, caller.frame
         match rest.expression:
             case Sequence(parts):
                 behind = rest.behind
@@ -370,28 +369,17 @@ class Chart:
             case WordChoice() as words:
                 row.waiting.setdefault(words, []).append(caller)
             case Guarded(body, condition):
-                if condition.holds(bits):
+                if condition.holds(caller.bits):
                     callers.append(caller.go_on(self._link(body, rest.behind)))
             case Costly(body):
                 body_rest = self._link(body, rest.behind)
                 costly = min(caller.costly + 1, MAX_COSTLY)  # a repeat may enter it often
-                callers.append(Caller(body_rest, bits, frame, costly, caller.rule))
+                callers.append(caller._replace(rest=body_rest, costly=costly))
             case Repeat() as repeat:
                 for following in self._repeat(repeat, rest.behind):
                     callers.append(caller.go_on(following))
-            case RuleReference(name, argument) if not self._rules[name].is_terminal:
-                given = 0 if argument is None else apply(argument, bits)
-                body_rest = self._link(self._rules[name].body, None)
-                if rest.behind is None:
-                    # A tail call: long lists need no deep stack.
-                    callers.append(Caller(body_rest, given, frame, caller.costly, name))
-                    return
-                called = row.frames.setdefault((name, given), Frame(row.start))
-                following = Caller(rest.behind, bits, frame, rule=caller.rule)
-                called.callers.append(following)
-                callers.append(Caller(body_rest, given, called, caller.costly, name))
-                if called.is_blank:
-                    callers.append(following)
+            case RuleReference(name) as reference if not self._rules[name].is_terminal:
+                callers += self._enter_rule(reference, caller, row)
             case EmbeddedLark():
                 raise UnknownEndError
             case lexeme:
@@ -401,6 +389,21 @@ class Chart:
                     machine = self._find_machine(lexeme)
                     if machine.accepts(machine.start):  # llguidance skips an empty lexeme
                         callers.append(following)
+
+    def _enter_rule(self, reference: RuleReference, caller: Caller, row: ChartRow) -> list[Caller]:
+        """Begins the rule that comes next in a caller; returns what to expand then."""
+        assert caller.rest is not None, "the reference is in it"
+        name, behind = reference.name, caller.rest.behind
+        given = 0 if reference.argument is None else apply(reference.argument, caller.bits)
+        body = self._link(self._rules[name].body, None)
+        if behind is None:
+            # A tail call: long lists need no deep stack.
+            return [Caller(body, given, caller.frame, caller.costly, name)]
+        called = row.frames.setdefault((name, given), Frame(row.start))
+        following = Caller(behind, caller.bits, caller.frame, rule=caller.rule)
+        called.callers.append(following)
+        begun = Caller(body, given, called, caller.costly, name)
+        return [begun, following] if called.is_blank else [begun]
 
     def _take_apart(
         self, row: ChartRow, waiting: list[Caller], options: list[Expression]

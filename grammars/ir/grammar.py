@@ -207,7 +207,7 @@ class GrammarBuilder:
         # The rules are in the order of their names, which is the order of creation.
         rules = "".join([self._printed[name] for name in self._rules])
         lark = f"%llguidance {{}}\n{print_rule('start', start)}{rules}"
-        return Grammar(start, dict(self._rules), lark, tuple(self.ids))
+        return Grammar(start, dict(self._rules), lark=lark, tokens=tuple(self.ids))
 
     def cut(self, text: str) -> list[str]:
         """Splits structural text into special tokens and other text; the longest token wins."""

@@ -68,19 +68,19 @@ def _pattern(node: Pattern, level: int) -> str:
 def _sequence(node: Sequence, level: int) -> str:
     if not node.parts:
         return '""'
-    return _join(" ", node.parts, _SEQUENCE, level)
+    return _join(" ", node.parts, own=_SEQUENCE, level=level)
 
 
 def _choice(node: Alternatives, level: int) -> str:
     assert node.options, "nothing can be written"
-    return _join(" | ", node.options, _CHOICE, level)
+    return _join(" | ", node.options, own=_CHOICE, level=level)
 
 
 def _intersection(node: Intersection, level: int) -> str:
-    return _join(" & ", node.parts, _INTERSECTION, level)
+    return _join(" & ", node.parts, own=_INTERSECTION, level=level)
 
 
-def _join(operator: str, parts: Iterable[Expression], own: int, level: int) -> str:
+def _join(operator: str, parts: Iterable[Expression], *, own: int, level: int) -> str:
     text = operator.join([print_expression(part, own + 1) for part in parts])
     return f"({text})" if level > own else text
 

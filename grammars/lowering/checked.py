@@ -86,21 +86,21 @@ def _find_checked(schema: Schema, found: set[str]) -> CheckedArguments:
     )
 
 
-def _concern(found: set[str], at: str, source: Json, *, root: Json) -> set[str]:
+def _concern(found: set[str], pointer: str, source: Json, *, root: Json) -> set[str]:
     """The findings in the schema at this pointer, and in the schemas that it refers to."""
-    tops = [at]
-    tops += [target for _, target in _walk(at, source, root) if target is not None]
+    tops = [pointer]
+    tops += [target for _, target in _walk(pointer, source, root) if target is not None]
     prefixes = tuple(f"{top}/" for top in tops)
-    return {pointer for pointer in found if f"{pointer}/".startswith(prefixes)}
+    return {finding for finding in found if f"{finding}/".startswith(prefixes)}
 
 
 def _walk(
-    at: str, source: Json, root: Json, *, skipped: tuple[str, ...] = ()
+    pointer: str, source: Json, root: Json, *, skipped: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str | None]]:
     """Lists the pointers of a schema, of its parts, and of everything they refer to; each with the
     pointer of its reference's target (None: no reference)."""
     seen: set[str] = set()
-    queue = [(at, source)]
+    queue = [(pointer, source)]
     while queue:
         spend()
         pointer, part = queue.pop()

@@ -78,11 +78,11 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
         raise SchemaError("the schema is nested too deeply", where="") from None
 
 
-def _refuse_size(where: str) -> SchemaError:
+def _refuse_size(pointer: str) -> SchemaError:
     message = "the schema is too large: its references and alternatives expand too far"
-    if where.endswith("/pattern") or "/patternProperties" in where:
+    if pointer.endswith("/pattern") or "/patternProperties" in pointer:
         message = "the schema is too large: the counts of its patterns expand too far"
-    return SchemaError(message, where=where, hint="Simplify it, or split the tool")
+    return SchemaError(message, where=pointer, hint="Simplify it, or split the tool")
 
 
 def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
@@ -104,18 +104,18 @@ def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
     if node == NEVER:
         kind = "object" if only_object else "value"
         message = f"the schema allows no {kind}"
-        where = find_cause(lowered, lowering.definitions)
-        if where:
-            message += f": nothing fits {where}"
-        raise SchemaError(message, where=where, hint="Loosen its constraints")
+        pointer = find_cause(lowered, lowering.definitions)
+        if pointer:
+            message += f": nothing fits {pointer}"
+        raise SchemaError(message, where=pointer, hint="Loosen its constraints")
     least = measure_least(node, definitions)
     if least > MAX_SHORTEST_VALUE:
         message = (
             f"every valid value has more than {MAX_SHORTEST_VALUE:,} characters, "
             "which fits no context"
         )
-        where = find_long_part(node, definitions, MAX_SHORTEST_VALUE)
-        raise SchemaError(message, where=where, hint="Lower the minimum")
+        pointer = find_long_part(node, definitions, MAX_SHORTEST_VALUE)
+        raise SchemaError(message, where=pointer, hint="Lower the minimum")
     types = set(map(type, flatten(node, definitions)))
     if only_object and not types <= {Object}:
         hint = "Declare its properties instead"
@@ -138,102 +138,102 @@ class _Lowering:
         self._parts = 0
         self._splits = 0
 
-    def lower(self, schema: Json, at: str) -> Node:
-        """The node of a subschema; `at` is its JSON pointer in the document."""
+    def lower(self, schema: Json, pointer: str) -> Node:
+        """The node of a subschema; `pointer` is its JSON pointer in the document."""
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise _refuse_size(at)
+            raise _refuse_size(pointer)
         try:
-            return self._lower(schema, at)
+            return self._lower(schema, pointer)
         except StepsError as error:
             if error.where is None:  # the innermost pointer says most
-                error.where = at
+                error.where = pointer
             raise
 
-    def _lower(self, schema: Json, at: str) -> Node:
+    def _lower(self, schema: Json, pointer: str) -> Node:
         if isinstance(schema, bool):
             return AnyValue() if schema else NEVER
-        stated = self._flattening.drop_unevaluated(schema, at)
+        stated = self._flattening.drop_unevaluated(schema, pointer)
         if "$ref" not in stated and "allOf" not in stated:
-            return self._lower_unconjoined(stated, at)
+            return self._lower_unconjoined(stated, pointer)
         keywords = drop_annotations(stated)
         if "$ref" in keywords and (self._flattening.references_stand_alone or len(keywords) == 1):
-            return self._refer(keywords["$ref"], at)
-        return self._lower_conjunction(keywords, at)
+            return self._refer(keywords["$ref"], pointer)
+        return self._lower_conjunction(keywords, pointer)
 
-    def _refer(self, pointer: Json, at: str) -> Node:
+    def _refer(self, reference: Json, pointer: str) -> Node:
         """A `$ref` without siblings; its target becomes a definition."""
-        if str(pointer).startswith(_DRAFTS):
-            self.findings.check(at, "$ref", "refers to a draft of JSON Schema")
+        if str(reference).startswith(_DRAFTS):
+            self.findings.check(pointer, "$ref", "refers to a draft of JSON Schema")
             return AnyValue()
-        target = look_up(self._root, pointer, at)
-        if pointer not in self.definitions:
-            self.definitions[pointer] = NEVER  # until it is lowered, since it may refer to itself
-            self.definitions[pointer] = self.lower(target, pointer.removeprefix("#"))
-        return Reference(pointer)
+        target = look_up(self._root, reference, pointer)
+        if reference not in self.definitions:
+            self.definitions[reference] = NEVER  # until it is lowered, since it may refer to itself
+            self.definitions[reference] = self.lower(target, reference.removeprefix("#"))
+        return Reference(reference)
 
-    def _lower_conjunction(self, flat: Mapping[str, Json], at: str) -> Node:
+    def _lower_conjunction(self, flat: Mapping[str, Json], pointer: str) -> Node:
         """`allOf`, and `$ref` with siblings. If it contains itself, it becomes a definition."""
         if set(flat) == {"allOf"} and len(flat["allOf"]) == 1:
-            return self.lower(flat["allOf"][0], f"{at}/allOf/0")
+            return self.lower(flat["allOf"][0], f"{pointer}/allOf/0")
         name = json.dumps(flat)
         spend(1 + len(name) // WRITTEN)
         if name in self.definitions or name in self._open:
             self.definitions.setdefault(name, NEVER)
             return Reference(name)
         self._open.add(name)
-        node = self._lower_unconjoined(self._flattening.flatten(flat, at), at)
+        node = self._lower_unconjoined(self._flattening.flatten(flat, pointer), pointer)
         self._open.remove(name)
         if name not in self.definitions:
             return node
         self.definitions[name] = node
         return Reference(name)
 
-    def _lower_unconjoined(self, flat: Mapping[str, Json], at: str) -> Node:
+    def _lower_unconjoined(self, flat: Mapping[str, Json], pointer: str) -> Node:
         """A schema without `$ref` and `allOf`; it may have alternatives."""
         if "enum" in flat or "const" in flat:
-            return self._flat.lower_constants(flat, at)
+            return self._flat.lower_constants(flat, pointer)
         untouched = find_presence(flat).keywords
         for keyword in ("anyOf", "oneOf"):
             if keyword in flat and keyword not in untouched:
-                return self._lower_branches(flat, keyword, at)
-        split = find_split(flat, untouched, self._flattening.resolve(at))
+                return self._lower_branches(flat, keyword, pointer)
+        split = find_split(flat, untouched, self._flattening.resolve(pointer))
         if split is not None and self._splits < MAX_SPLITS:
-            return self._lower_split(split, at)
+            return self._lower_split(split, pointer)
         if "not" in flat and is_exclusion(flat):
-            return self._flat.lower_exclusion(flat, at)
-        return self._flat.lower_typed(flat, at)
+            return self._flat.lower_exclusion(flat, pointer)
+        return self._flat.lower_typed(flat, pointer)
 
-    def _lower_branches(self, flat: Mapping[str, Json], keyword: str, at: str) -> Node:
+    def _lower_branches(self, flat: Mapping[str, Json], keyword: str, pointer: str) -> Node:
         """`anyOf` or `oneOf`: each branch together with the keywords beside it."""
         base = drop_annotations(flat)
         parts: list[Json] = base.pop(keyword)
         branches: list[Node] = []
         for i, part in enumerate(parts):
             spend(1 + len(base))
-            branches.append(self._lower_beside(base, part, f"{at}/{keyword}/{i}"))
+            branches.append(self._lower_beside(base, part, f"{pointer}/{keyword}/{i}"))
         if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
             overlaps = find_overlaps(branches, self.definitions)
-            divided = divide(parts, overlaps, self._flattening.resolve(at))
+            divided = divide(parts, overlaps, self._flattening.resolve(pointer))
             if divided is None or self._splits >= MAX_SPLITS:
-                self.findings.check(at, keyword, "the branches may overlap")
+                self.findings.check(pointer, keyword, "the branches may overlap")
             else:
                 self._splits += 1
                 enforced = dict(self.findings.enforced)
-                branches = [self._lower_beside(base, part, at) for part in divided]
+                branches = [self._lower_beside(base, part, pointer) for part in divided]
                 self.findings.enforced = enforced  # of the branches as written
-        self.findings.enforce(at, keyword)
+        self.findings.enforce(pointer, keyword)
         united = Union(tuple(branches))
         numbers = [node for node in flatten(united, self.definitions) if isinstance(node, Number)]
         if len(numbers) > 1 and any("multipleOf" in node.bounds for node in numbers):
             # A decimal point may begin another number: llguidance reads the longest lexeme.
             self.findings.narrow(
-                at, keyword, "no multiple with a point (10.0) beside other numbers"
+                pointer, keyword, "no multiple with a point (10.0) beside other numbers"
             )
-        self._narrow_raw(united, at, keyword)
+        self._narrow_raw(united, pointer, keyword)
         return united
 
-    def _lower_split(self, split: Split, at: str) -> Node:
+    def _lower_split(self, split: Split, pointer: str) -> Node:
         """The alternatives, each together with the keywords beside them."""
         self._splits += 1
         base = split.base
@@ -241,14 +241,14 @@ class _Lowering:
             base = {**base, "additionalProperties": True}  # alternatives do not close an object
         for keyword in split.keywords:
             if split.exact:
-                self.findings.enforce(at, keyword)
+                self.findings.enforce(pointer, keyword)
             else:
-                self.findings.check(at, keyword, "the mask enforces a part of it")
-        united = unite([self._lower_beside(base, part, at) for part in split.parts])
-        self._narrow_raw(united, at, split.keywords[0])
+                self.findings.check(pointer, keyword, "the mask enforces a part of it")
+        united = unite([self._lower_beside(base, part, pointer) for part in split.parts])
+        self._narrow_raw(united, pointer, split.keywords[0])
         return united
 
-    def _narrow_raw(self, alternatives: Node, at: str, keyword: str) -> None:
+    def _narrow_raw(self, alternatives: Node, pointer: str, keyword: str) -> None:
         """Reports what formats with raw text cannot write before it is clear which object is
         written."""
         nodes = list(flatten(alternatives, self.definitions))
@@ -259,10 +259,10 @@ class _Lowering:
                 f"in formats of raw text, no list, object or multiple as {covered[0]!r} before what"
                 " tells that it is no text"
             )
-            self.findings.narrow(at, keyword, reason)
+            self.findings.narrow(pointer, keyword, reason)
 
-    def _lower_beside(self, base: Mapping[str, Json], part: Json, at: str) -> Node:
+    def _lower_beside(self, base: Mapping[str, Json], part: Json, pointer: str) -> Node:
         """A part together with the keywords beside it."""
         if base:
             part = {"allOf": [base, part]}
-        return self.lower(part, at)
+        return self.lower(part, pointer)

@@ -100,7 +100,7 @@ class JsonWriter:
             if not signs:
                 self._before += piece
                 return
-            start = signs[0].at
+            start = signs[0].offset
             head = self._head.fullmatch(self._before + piece[:start])
             if head is None or signs[0].text != "{":
                 self._is_over = True
@@ -112,7 +112,7 @@ class JsonWriter:
         for number, sign in enumerate(signs, 1):
             if sign.level == self._level and sign.text in "}]":
                 self._is_over = True
-                piece, signs = piece[: sign.at + 1], signs[:number]
+                piece, signs = piece[: sign.offset + 1], signs[:number]
                 break
         self._tell(piece, signs, start)
 
@@ -166,9 +166,9 @@ class _MemberFinder:
         for sign in signs:
             if sign.text == ":" and self._key is not None:
                 continue  # not JSON; reading the value reports it
-            part = "".join([*self._parts, text[start : sign.at]])
+            part = "".join([*self._parts, text[start : sign.offset]])
             self._parts = []
-            start = sign.at + 1
+            start = sign.offset + 1
             if sign.text == ":":
                 self._key = str(read_json(part))
                 found.append(ArgumentStart(self._key))
@@ -228,11 +228,11 @@ class RawToJson:
         text, self._rest = text[: len(text) - kept], text[len(text) - kept :]
         return _escape(text) or None
 
-    def _read_part(self, at: int) -> str | None:
+    def _read_part(self, offset: int) -> str | None:
         """Returns a key, word or sign at this index in JSON; None if it is not complete."""
         rest, first = self._rest, self._rest[0]
         if first in _JSON_SIGNS:
-            self._count(first, at)
+            self._count(first, offset)
             return self._take(1, _JSON_SIGNS[first])
         if first.isspace():
             return self._take(1, "")
@@ -253,10 +253,10 @@ class RawToJson:
         self._rest = self._rest[count:]
         return written
 
-    def _count(self, sign: str, at: int) -> None:
+    def _count(self, sign: str, offset: int) -> None:
         if sign in "{[":
             self._brackets += sign
-        self.signs.append(Sign(sign, at, level=len(self._brackets)))
+        self.signs.append(Sign(sign, offset, level=len(self._brackets)))
         if sign in "}]":
             self._brackets = self._brackets[:-1]
         self._is_key = sign in "{," and self._brackets.endswith("{")

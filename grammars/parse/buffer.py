@@ -28,9 +28,9 @@ class NotACallError(Exception):
 class FaultError(ValueError):
     """A character that JSON does not allow here, with its offset."""
 
-    def __init__(self, text: str, at: int):
-        self.at = at
-        super().__init__(f"{text[at]!r} in JSON")
+    def __init__(self, text: str, offset: int):
+        self.offset = offset
+        super().__init__(f"{text[offset]!r} in JSON")
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Sign:
 
     Args:
         text: the character.
-        at: its offset in the piece of text.
+        offset: its offset in the piece of text, in characters.
         level: the level of its object or array; the outermost one has level 1.
     """
 
     text: str
-    at: int
+    offset: int
     level: int
 
 
@@ -74,23 +74,23 @@ class JsonScanner:
         self._escaped = False
         self.signs: list[Sign] = []
 
-    def feed(self, text: str, at: int) -> int | None:
-        """Scans from offset `at`; returns the offset after the value, or None if it continues.
+    def feed(self, text: str, offset: int) -> int | None:
+        """Scans from `offset`; returns the offset after the value, or None if it continues.
 
         Raises:
             FaultError: a character that JSON does not allow here.
         """
         self.signs = []
-        start = at
-        while at < len(text):
+        start = offset
+        while offset < len(text):
             if self._escaped:
                 self._escaped = False
-                at += 1
+                offset += 1
                 continue
-            match = self._pattern.search(text, at)
+            match = self._pattern.search(text, offset)
             if match is None:
                 return None
-            found, at = match.group(), match.end()
+            found, offset = match.group(), match.end()
             if self._quoted:
                 self._escaped = found == "\\"
                 if not self._escaped:
@@ -99,7 +99,7 @@ class JsonScanner:
                 self._quoted = found
             elif found in "{}[],:":
                 if self._count(found, match.start() - start):
-                    return at
+                    return offset
             else:
                 raise FaultError(text, match.start())
         return None
@@ -110,12 +110,12 @@ class JsonScanner:
             return self._INSIDE[self._quoted]
         return self._SHALLOW if self._level <= self._levels else self._DEEP
 
-    def _count(self, sign: str, at: int) -> bool:
+    def _count(self, sign: str, offset: int) -> bool:
         """Notes a sign; returns True if it ends the value."""
         if sign in "{[":
             self._level += 1
         if self._level <= self._levels:
-            self.signs.append(Sign(sign, at, self._level))
+            self.signs.append(Sign(sign, offset, self._level))
         if sign in "}]":
             self._level -= 1
             return self._level == 0
@@ -137,9 +137,9 @@ class RawScanner:
         self._quoted = False
         self._half = ""  # the first part of a quote
 
-    def feed(self, text: str, at: int) -> int | None:
-        """Scans from offset `at`; returns the offset after the value, or None if it continues."""
-        for i in range(at, len(text)):
+    def feed(self, text: str, offset: int) -> int | None:
+        """Scans from `offset`; returns the offset after the value, or None if it continues."""
+        for i in range(offset, len(text)):
             self._half += text[i]
             while not self._quote.startswith(self._half):
                 self._half = self._half[1:]
@@ -177,7 +177,7 @@ class Buffer:
 
     def __init__(self) -> None:
         self._text = ""
-        self._at = 0
+        self._offset = 0
         self._pushed = 0
         self._taken: list[str] | None = None
         self._record: list[str] | None = None
@@ -185,19 +185,19 @@ class Buffer:
 
     def push(self, text: str) -> None:
         """Appends a piece."""
-        self._text = self._text[self._at :] + text
-        self._at = 0
+        self._text = self._text[self._offset :] + text
+        self._offset = 0
         self._pushed += len(text)
 
     @property
     def position(self) -> int:
         """How many of the characters that arrived are taken."""
-        return max(0, self._pushed - (len(self._text) - self._at))
+        return max(0, self._pushed - (len(self._text) - self._offset))
 
     @property
     def rest(self) -> str:
         """The text that is not taken yet."""
-        return self._text[self._at :]
+        return self._text[self._offset :]
 
     def mark(self) -> None:
         """Starts to remember what is taken."""
@@ -221,8 +221,8 @@ class Buffer:
 
     def unread(self, text: str) -> None:
         """Puts text back at the front."""
-        self._text = text + self._text[self._at :]
-        self._at = 0
+        self._text = text + self._text[self._offset :]
+        self._offset = 0
         if self._record is not None:
             self._strike(len(text))
 
@@ -237,8 +237,8 @@ class Buffer:
 
     def take(self, count: int) -> str:
         """Removes and returns the next `count` characters, or all if there are fewer."""
-        text = self._text[self._at : self._at + count]
-        self._at += len(text)
+        text = self._text[self._offset : self._offset + count]
+        self._offset += len(text)
         if self._taken is not None:
             self._taken.append(text)
         if self._record is not None:
@@ -247,7 +247,7 @@ class Buffer:
 
     def drain(self) -> str:
         """Takes all text."""
-        return self.take(len(self._text) - self._at)
+        return self.take(len(self._text) - self._offset)
 
     def need(self, count: int = 1) -> Steps[str]:
         """Returns the next `count` characters without taking them.
@@ -255,11 +255,11 @@ class Buffer:
         Raises:
             CutError: the text ends before.
         """
-        while len(self._text) - self._at < count:
+        while len(self._text) - self._offset < count:
             if self.closed:
                 raise CutError
             yield
-        return self._text[self._at : self._at + count]
+        return self._text[self._offset : self._offset + count]
 
     def space(self) -> Steps[str]:
         """Takes and returns white space."""
@@ -314,9 +314,9 @@ class Buffer:
         """
         return self._begins(text, 0)
 
-    def _begins(self, text: str, at: int) -> Steps[bool]:
-        """True if `text` comes after `at` characters."""
-        for i, character in enumerate(text, at):
+    def _begins(self, text: str, offset: int) -> Steps[bool]:
+        """True if `text` comes after `offset` characters."""
+        for i, character in enumerate(text, offset):
             if (yield from self.need(i + 1))[i] != character:
                 return False
         return True
@@ -385,13 +385,13 @@ class Buffer:
         """
         pattern = _compile_stops(tuple(stops))
         while True:
-            match = pattern.search(self._text, self._at) if stops else None
+            match = pattern.search(self._text, self._offset) if stops else None
             if match and (self.closed or not self._grows(match.start(), stops)):
-                sink(self.take(match.start() - self._at))
+                sink(self.take(match.start() - self._offset))
                 return self.take(len(match.group()))
-            start = match.start() if match else self._at
+            start = match.start() if match else self._offset
             kept = _count_begun(self._text, start, stops)
-            sink(self.take(len(self._text) - self._at - kept))
+            sink(self.take(len(self._text) - self._offset - kept))
             if self.closed:
                 return None
             yield
@@ -416,8 +416,8 @@ class Buffer:
     def string(self, ends: Ends, quote: str, sink: Callable[[str], None]) -> Steps[None]:
         """Passes a raw string to `sink`, up to the quote that ends it, and takes that quote."""
         while True:
-            end, is_whole = ends.find(self._text, self._at, quote)
-            sink(self.take(end - self._at))
+            end, is_whole = ends.find(self._text, self._offset, quote)
+            sink(self.take(end - self._offset))
             if is_whole:
                 self.take(len(quote))
                 return
@@ -439,14 +439,15 @@ class Buffer:
         while True:
             yield from self.need()
             try:
-                end = scanner.feed(self._text, self._at)
+                end = scanner.feed(self._text, self._offset)
             except FaultError as e:
-                piece = self.take(e.at - self._at)  # always up to the fault, whatever the chunks
+                # Always up to the fault, whatever the chunks.
+                piece = self.take(e.offset - self._offset)
                 if sink is not None:
                     sink(piece)
                 raise
             stop = len(self._text) if end is None else end
-            parts.append(self.take(stop - self._at))
+            parts.append(self.take(stop - self._offset))
             if sink is not None:
                 sink(parts[-1])
             if end is not None:

@@ -105,6 +105,7 @@ class CallReader:
         format: Format,
         buffer: Buffer,
         tools: Mapping[str, Tool],
+        *,
         recover: bool,
         sink: CallSink,
     ):
@@ -178,14 +179,14 @@ class CallReader:
         means."""
         id, tool = parts.find_id(), self._tools.get(parts.name)
         if parts.errors and not parts.name:
-            return ToolCall(parts.name, parts.arguments, parts.errors, id)
+            return ToolCall(parts.name, parts.arguments, errors=parts.errors, id=id)
         if tool is None:
             unknown = Unfit("/name", f"no tool is called {parts.name!r}")
-            return ToolCall(parts.name, parts.arguments, (unknown,), id)
+            return ToolCall(parts.name, parts.arguments, errors=(unknown,), id=id)
         arguments = settle(parts.arguments, tool.schema)
         found = parts.errors or tool.schema.find_errors(arguments)
         errors = tuple(Unfit(f"/arguments{e.pointer}", e.message) for e in found)
-        return ToolCall(parts.name, arguments, errors, id)
+        return ToolCall(parts.name, arguments, errors=errors, id=id)
 
     def _name(self, stops: str) -> Steps[str]:
         """Reads a name, key or id, up to one of the characters that can follow it."""
@@ -334,7 +335,7 @@ class CallReader:
                 has_more = not (yield from self._buffer.accept(tags.rest_of_end, after_space=False))
             if not found.endswith(pad):  # in recovery
                 yield from self._buffer.skip(pad)
-        self._type(raws, tool, tags.style, parts)
+        self._type(raws, parts, tool=tool, style=tags.style)
         writer.end(parts.arguments)
 
     def _unwrap(self, tags: TaggedArguments) -> Steps[bool]:
@@ -368,11 +369,11 @@ class CallReader:
         ends = find_ends(self._format, self._tools, schema)
         writer = TaggedWriter(schema, self._sink, node.style)
         raws = yield from KeywordArgumentsReader(node, self._buffer, ends, writer).read()
-        self._type(raws, tool, node.style, parts)
+        self._type(raws, parts, tool=tool, style=node.style)
         writer.end(parts.arguments)
 
     def _type(
-        self, raws: Mapping[str, Raw], tool: Tool | None, style: JsonStyle, parts: _CallParts
+        self, raws: Mapping[str, Raw], parts: _CallParts, *, tool: Tool | None, style: JsonStyle
     ) -> None:
         """Converts raw arguments to the types of the tool's schema."""
         if tool is None:
@@ -445,6 +446,26 @@ class CallReader:
             self._buffer.take(len(text))
         elif not self._recover:
             raise NotACallError
+
+
+def find_openings(format: Format, *, recover: bool) -> Mapping[str, Sequence[Sequence[CallNode]]]:
+    """The openers of calls, each with the ways to write a call after it.
+
+    Args:
+        format: the wire format.
+        recover: include common variants. Then a format with message headers has no openers, since
+            `HeaderReader` reads the headers.
+    """
+    if not recover:
+        return {opening: (nodes,) for opening, nodes in format.openings.items()}
+    return format.recovered if format.headers is None else {}
+
+
+def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
+    """The ways to write a further call in a group; arguments as for `find_openings`."""
+    if not recover:
+        return (format.call,)
+    return (format.call, *format.variants) if format.headers is None else ()
 
 
 def _find_stops(nodes: Sequence[CallNode]) -> str:

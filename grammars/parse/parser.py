@@ -1,12 +1,12 @@
 """Push parser: text -> events. It reads any text, in linear time; the events do not depend on the
 chunks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.parse.calls import CallReader
+from grammars.parse.calls import CallReader, find_openings, find_ways
 from grammars.parse.headers import HeaderReader
 from grammars.spelling.keyword_arguments import list_starts, spell_fixed
 from grammars.turn import (
@@ -107,16 +107,9 @@ class Parser:
         if recover and format.headers is not None:
             self._headers = HeaderReader(format.headers, self._buffer, format.inner_ends)
         sink = CallSink(self._open_call, self._add_arguments)
-        self._reader = CallReader(format, self._buffer, self._tools, recover, sink)
-        if self._headers is not None:
-            self._openings: Mapping[str, Sequence[Sequence[CallNode]]] = {}
-            self._ways: Sequence[Sequence[CallNode]] = ()
-        elif recover:
-            self._openings = format.recovered
-            self._ways = (format.call, *format.variants)
-        else:
-            self._openings = {opening: (nodes,) for opening, nodes in format.openings.items()}
-            self._ways = (format.call,)
+        self._reader = CallReader(format, self._buffer, self._tools, recover=recover, sink=sink)
+        self._openings = find_openings(format, recover=recover)
+        self._ways = find_ways(format, recover=recover)
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._events: list[Event] = []
         self._pending: _PendingCalls | None = None  # of the reasoning block
@@ -302,12 +295,12 @@ class Parser:
     def _bare_objects(self) -> Steps[None]:
         """Reads JSON objects that may be calls without opener."""
         nodes = self._format.call
-        at = next((i for i, node in enumerate(nodes) if isinstance(node, JsonCall)), None)
-        while at is not None:
+        index = next((i for i, node in enumerate(nodes) if isinstance(node, JsonCall)), None)
+        while index is not None:
             count = self._count
             if not (yield from self._buffer.peek_text("{")):
                 return
-            yield from self._attempt("", (nodes[at:],))
+            yield from self._attempt("", (nodes[index:],))
             if self._count == count:
                 return
 

@@ -53,7 +53,7 @@ class _Container:
     key_parts: list[str] = field(default_factory=list[str])
 
     @property
-    def place(self) -> str | int | None:
+    def step(self) -> str | int | None:
         """The key or index of the current value."""
         return self.key if self.is_object else self.index
 
@@ -123,16 +123,18 @@ class NumberSettler:
             start: where to begin: in the first piece, at the opening brace of the arguments.
         """
         if self._schema is None:
-            self.signs = [Sign(s.text, s.at - start, s.level) for s in signs] if start else signs
+            self.signs = signs
+            if start:
+                self.signs = [replace(sign, offset=sign.offset - start) for sign in signs]
             return text[start:]
         if self._choice is not None:
             self._choice.start = start
         for sign in signs:
-            self._take(text[start : sign.at])
+            self._take(text[start : sign.offset])
             self._end_scalar()
             self._write(sign)
             self._follow(sign, text)
-            start = sign.at + 1
+            start = sign.offset + 1
         self._take(text[start:])
         if self._choice is not None:
             self._choice.parts.append(text[self._choice.start :])
@@ -148,15 +150,15 @@ class NumberSettler:
         """Returns everything that is ready."""
         texts: list[str] = []
         signs: list[Sign] = []
-        at = 0
+        offset = 0
         for part in self._ready:
             if isinstance(part, Sign):
                 text = part.text
-                signs.append(Sign(text, at, part.level))
+                signs.append(Sign(text, offset, part.level))
             else:
                 text = part
             texts.append(text)
-            at += len(text)
+            offset += len(text)
         self.signs = signs
         self._ready = []
         return "".join(texts)
@@ -203,7 +205,7 @@ class NumberSettler:
         elif all(self._settle(read, [value]) is read for value in self._values):
             self._write(text)
         else:
-            path = [container.place for container in self._open[self._choice.depth :]]
+            path = [container.step for container in self._open[self._choice.depth :]]
             self._choice.held.append(_HeldNumber(text, path))
 
     def _settle(self, value: Json, nodes: Sequence[Flat]) -> Json:
@@ -218,7 +220,7 @@ class NumberSettler:
         elif sign.text in "}]":
             self._open.pop()
             if self._choice is not None and len(self._open) == self._choice.depth:
-                self._choice.parts.append(text[self._choice.start : sign.at + 1])
+                self._choice.parts.append(text[self._choice.start : sign.offset + 1])
                 self._decide(self._choice)
         elif sign.text == ":":
             container = self._open[-1]
@@ -239,7 +241,7 @@ class NumberSettler:
             if any(isinstance(node, AnyValue) for node in nodes):
                 nodes = []  # its numbers stay as written
             if len(nodes) > 1 or any(isinstance(node, Constant) for node in nodes):
-                self._choice = _Choice(values, len(self._open), sign.at)
+                self._choice = _Choice(values, len(self._open), sign.offset)
         self._open.append(_Container(nodes, is_object))
 
     def _decide(self, choice: _Choice) -> None:
@@ -300,11 +302,11 @@ def _find_listed(node: Constant, container: _Container) -> Sequence[Constant]:
 
 def _find_part(value: Json, path: Sequence[str | int | None]) -> Json:
     """The value at this path; None if there is none, since the text repeats a key."""
-    for place in path:
-        if isinstance(place, str) and is_object(value):
-            value = value.get(place)
-        elif isinstance(place, int) and is_list(value) and place < len(value):
-            value = value[place]
+    for step in path:
+        if isinstance(step, str) and is_object(value):
+            value = value.get(step)
+        elif isinstance(step, int) and is_list(value) and step < len(value):
+            value = value[step]
         else:
             return None
     return value
@@ -329,7 +331,8 @@ def _may_hold(node: Flat, is_object: bool) -> bool:
         case Array():
             return not is_object
         case Constant(values):
-            return any(isinstance(value, dict if is_object else list) for value in values)
+            kind = dict if is_object else list
+            return any(isinstance(value, kind) for value in values)
         case _:
             return False
 

@@ -207,18 +207,18 @@ def can_be_unordered(properties: Sequence[Property]) -> bool:
 
 def arrange(
     properties: Sequence[Property],
-    extra: bool,
     presence: Presence,
-    order: KeyOrder,
     *,
+    extra: bool,
+    order: KeyOrder,
     mixed: bool = False,
 ) -> Members:
     """Chooses how the members of an object are ordered.
 
     Args:
         properties: the declared members that can be written, in schema order.
-        extra: undeclared members are allowed.
         presence: the condition on the keys; enforced only for members in any order.
+        extra: undeclared members are allowed.
         order: the order of declared keys.
         mixed: in schema order, undeclared members may stand between the declared ones.
     """

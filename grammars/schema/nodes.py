@@ -326,12 +326,12 @@ class Schema:
         match candidates:
             case [Object() as found] if is_object(value):
                 for key, member in value.items():
-                    at = f"{pointer}/{escape(key)}"
+                    inner = f"{pointer}/{escape(key)}"
                     declared = found.find(key)
                     if declared is None:
-                        yield Unfit(at, f"{key!r} is not declared")
+                        yield Unfit(inner, f"{key!r} is not declared")
                     else:
-                        yield from self._find_undeclared(declared.node, member, at)
+                        yield from self._find_undeclared(declared.node, member, inner)
             case [Array() as found] if is_list(value):
                 for i, member in enumerate(value):
                     inner = found.find(i)

@@ -50,31 +50,31 @@ def point_to(steps: Iterable[str | int]) -> str:
     return "".join(f"/{escape(str(step))}" for step in steps)
 
 
-def look_up(root: Json, pointer: Json, at: str) -> Json:
+def look_up(root: Json, reference: Json, pointer: str) -> Json:
     """The schema that a local `$ref` refers to.
 
     Args:
         root: the document.
-        pointer: the value of `$ref`.
-        at: the JSON pointer of the schema that it stands in, for the error.
+        reference: the value of `$ref`.
+        pointer: the JSON pointer of the schema that it stands in, for the error.
 
     Raises:
         SchemaError: it is not local, or points to nothing.
     """
-    where = f"{at}/$ref"
-    if not isinstance(pointer, str) or not pointer.startswith("#"):
-        raise SchemaError(f"$ref {pointer!r} is not local", where=where, hint=_HINT)
-    if pointer != "#" and not pointer.startswith("#/"):
-        raise SchemaError(f"$ref {pointer!r} is an anchor", where=where, hint=_HINT)
+    pointer = f"{pointer}/$ref"
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        raise SchemaError(f"$ref {reference!r} is not local", where=pointer, hint=_HINT)
+    if reference != "#" and not reference.startswith("#/"):
+        raise SchemaError(f"$ref {reference!r} is an anchor", where=pointer, hint=_HINT)
     found = root
-    for token in unquote(pointer[1:]).split("/")[1:]:
+    for token in unquote(reference[1:]).split("/")[1:]:
         step = token.replace("~1", "/").replace("~0", "~")
         if is_object(found) and step in found:
             found = found[step]
         elif is_list(found) and _INDEX.fullmatch(step) and int(step) < len(found):
             found = found[int(step)]
         else:
-            raise SchemaError(f"$ref {pointer!r} points to nothing", where=where, hint=_HINT)
+            raise SchemaError(f"$ref {reference!r} points to nothing", where=pointer, hint=_HINT)
     return found
 
 

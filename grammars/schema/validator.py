@@ -129,8 +129,8 @@ def find_multiplied(document: Json) -> str | None:
         except StepsError:
             return pointer
 
-        def add(part: Json, step: str, at: str = pointer) -> Json:
-            queue.append((at + step, part))
+        def add(part: Json, step: str, outer: str = pointer) -> Json:
+            queue.append((outer + step, part))
             return part
 
         map_parts(schema, add)
@@ -264,51 +264,51 @@ def _word(error: jsonschema_rs.ValidationError) -> str:
 def _spend_on_patterns(source: Json) -> None:
     """Counts the steps of compiling the patterns of a schema; equal patterns are compiled once."""
     known = set[str]()
-    for place, pattern in _list_patterns(source):
+    for path, pattern in _list_patterns(source):
         if pattern in known:
             continue
         known.add(pattern)
         try:
             spend(estimate_ranges(pattern) // _RANGES)
         except StepsError as error:
-            error.where = place.write_pointer()
+            error.where = path.write_pointer()
             raise
 
 
 @dataclass(frozen=True)
-class _PatternPlace:
+class _PatternPath:
     """A position in a document. Its JSON pointer is written only when needed: the pointers of all
     positions may take a thousand times the bytes of the document."""
 
-    parent: "_PatternPlace | None" = None
+    parent: "_PatternPath | None" = None
     step: str | int = ""
 
     def write_pointer(self) -> str:
         """The JSON pointer of this position."""
         steps: list[str | int] = []
-        place = self
-        while place.parent is not None:
-            steps.append(place.step)
-            place = place.parent
+        path = self
+        while path.parent is not None:
+            steps.append(path.step)
+            path = path.parent
         return point_to(reversed(steps))
 
 
-def _list_patterns(source: Json) -> Iterator[tuple[_PatternPlace, str]]:
+def _list_patterns(source: Json) -> Iterator[tuple[_PatternPath, str]]:
     """All values that may be patterns, with their positions."""
-    queue: list[tuple[_PatternPlace, Json]] = [(_PatternPlace(), source)]
+    queue: list[tuple[_PatternPath, Json]] = [(_PatternPath(), source)]
     while queue:
-        place, value = queue.pop()
+        path, value = queue.pop()
         if is_list(value):
-            queue += [(_PatternPlace(place, number), part) for number, part in enumerate(value)]
+            queue += [(_PatternPath(path, number), part) for number, part in enumerate(value)]
             continue
         if not is_object(value):
             continue
         if isinstance(pattern := value.get("pattern"), str):
-            yield _PatternPlace(place, "pattern"), pattern
+            yield _PatternPath(path, "pattern"), pattern
         if is_object(patterns := value.get("patternProperties")):
             for pattern in patterns:
-                yield _PatternPlace(_PatternPlace(place, "patternProperties"), pattern), pattern
-        queue += [(_PatternPlace(place, key), part) for key, part in value.items()]
+                yield _PatternPath(_PatternPath(path, "patternProperties"), pattern), pattern
+        queue += [(_PatternPath(path, key), part) for key, part in value.items()]
 
 
 def _make_inner(source: Json, root: Json) -> Any:

@@ -77,7 +77,10 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
         is_listed = any(isinstance(node, Constant) and raw in node.values for node in nodes)
         readings = _read_all(raw, is_listed, style)
     tests = [fits for kind, fits in _KINDS if kind in admitted]
-    candidates = [value for value in readings if any(fits(value) for fits in tests)]
+    candidates: list[Json] = []
+    for value in readings:
+        if any(fits(value) for fits in tests):
+            candidates.append(value)
     for candidate in candidates:
         if schema.admits(candidate):
             return settle(candidate, schema)
@@ -121,7 +124,10 @@ Raw: TypeAlias = str | TypedText
 
 def read_undeclared(raws: Mapping[str, Raw]) -> dict[str, Json]:
     """Returns the members of an object that has no schema."""
-    return {key: raw.value if isinstance(raw, TypedText) else raw for key, raw in raws.items()}
+    members: dict[str, Json] = {}
+    for key, raw in raws.items():
+        members[key] = raw.value if isinstance(raw, TypedText) else raw
+    return members
 
 
 def coerce_members(

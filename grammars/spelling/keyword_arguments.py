@@ -63,7 +63,10 @@ def find_around(format: Format) -> Around:
     between = format.between + spell_fixed(nodes[:name])
     closing = spell_fixed(format.closing)
     return Around(
-        spell_fixed(nodes[name + 1 : hole]), spell_fixed(nodes[hole + 1 :]), between, closing
+        opener=spell_fixed(nodes[name + 1 : hole]),
+        closer=spell_fixed(nodes[hole + 1 :]),
+        between=between,
+        closing=closing,
     )
 
 
@@ -116,20 +119,20 @@ class Ends:
             self._begun.fullmatch(rest)
         )
 
-    def find(self, text: str, at: int, quote: str) -> tuple[int, bool]:
+    def find(self, text: str, offset: int, quote: str) -> tuple[int, bool]:
         """Finds the end of a string.
 
         Returns:
             up to which offset the text belongs to the string, and whether the string ends there; if
             not, the rest is undecided until more text arrives.
         """
-        while (at := text.find(quote, at)) >= 0:
-            behind = at + len(quote)
+        while (offset := text.find(quote, offset)) >= 0:
+            behind = offset + len(quote)
             if self._whole.match(text, behind):
-                return at, True
+                return offset, True
             if self.begins(text[behind:]):
-                return at, False
-            at += 1
+                return offset, False
+            offset += 1
         return len(text), False
 
     def holds(self, text: str, quote: str) -> bool:

@@ -24,7 +24,7 @@ def take_apart(value: Json) -> Node:
     """A node for exactly this list or object, with constants for its parts."""
     if isinstance(value, list):
         items = tuple(map(_take_part, cast(list[Json], value)))
-        return Array(items, None, len(items), len(items))
+        return Array(items, None, min_items=len(items), max_items=len(items))
     members = cast(dict[str, Json], value).items()
     return Object(tuple(Property(k, _take_part(v), required=True) for k, v in members), None)
 

@@ -49,12 +49,12 @@ def translate(text: str, style: JsonStyle) -> str:
         ValueError: the text is not a value in this style.
     """
     pattern, words = _compile(style), find_words(style)
-    parts, at = list[str](), 0
-    while at < len(text):
-        match = pattern.match(text, at)
+    parts, offset = list[str](), 0
+    while offset < len(text):
+        match = pattern.match(text, offset)
         if match is None:
-            raise ValueError(f"{text[at]!r} at {at}")
-        found, at = match.group(), match.end()
+            raise ValueError(f"{text[offset]!r} at {offset}")
+        found, offset = match.group(), match.end()
         match match.lastgroup:
             case "string":
                 parts.append(_read_string(found, style))
@@ -71,7 +71,9 @@ def translate(text: str, style: JsonStyle) -> str:
 def _compile(style: JsonStyle) -> re.Pattern[str]:
     """A pattern for one piece of a text."""
     quotes = list(map(re.escape, style.quotes))
-    strings = [rf"{q}(?:[^{q}\\]|\\.)*{q}" if style.escapes else rf"{q}.*?{q}" for q in quotes]
+    raw = [rf"{quote}.*?{quote}" for quote in quotes]
+    escaped = [rf"{quote}(?:[^{quote}\\]|\\.)*{quote}" for quote in quotes]
+    strings = escaped if style.escapes else raw
     key = rf"|(?P<key>(?!\s)(?:(?!{quotes[0]})[^:,{{}}\[\]])+(?<!\s))(?=\s*:)"
     return re.compile(
         rf"(?s:(?P<string>{'|'.join(strings)}){key if style.bare_keys else ''}"

@@ -206,7 +206,7 @@ def _number(text: str, numbered: str) -> str:
     for part in re.split(f"([{numbered}])", text):
         if re.fullmatch(f"[{numbered}]", part):
             units = part.encode("utf-16-be").hex()
-            parts += [f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)]
+            parts += [f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4)]
         else:
             parts.append(json.dumps(part, ensure_ascii=False)[1:-1])
     return f'"{"".join(parts)}"'

@@ -25,7 +25,7 @@ class _Enclosing:
     """A schema around the one with the reference."""
 
     schema: Json
-    at: str
+    pointer: str
 
 
 def mend_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
@@ -41,13 +41,13 @@ def mend_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
     loops = _find_loops(document, meanings)
     findings: list[Finding] = []
 
-    def visit(schema: Json, at: str) -> Json:
+    def visit(schema: Json, pointer: str) -> Json:
         if not is_object(schema):
             return schema
-        changed = map_parts(schema, lambda part, step: visit(part, at + step))
-        if at in meanings and at not in loops:
-            changed["$ref"] = meanings[at]
-            findings.append(Finding(at, "$ref", f"leads nowhere, read as {meanings[at]}"))
+        changed = map_parts(schema, lambda part, step: visit(part, pointer + step))
+        if pointer in meanings and pointer not in loops:
+            changed["$ref"] = meanings[pointer]
+            findings.append(Finding(pointer, "$ref", f"leads nowhere, read as {meanings[pointer]}"))
         return changed
 
     mended = visit(document, "") if len(loops) < len(meanings) else document
@@ -59,16 +59,16 @@ def _find_meanings(document: Json) -> dict[str, str]:
     meanings: dict[str, str] = {}
     definitions = _list_definitions(document)
 
-    def visit(schema: Json, at: str, around: Sequence[_Enclosing]) -> Json:
+    def visit(schema: Json, pointer: str, around: Sequence[_Enclosing]) -> Json:
         if not is_object(schema):
             return schema
-        inner = (*around, _Enclosing(schema, at))
-        map_parts(schema, lambda part, step: visit(part, at + step, inner))
+        inner = (*around, _Enclosing(schema, pointer))
+        map_parts(schema, lambda part, step: visit(part, pointer + step, inner))
         reference = schema.get("$ref")
         if isinstance(reference, str) and not _leads(document, reference):
-            pointer = _find_enclosed(reference, inner) or _find_named(reference, definitions)
-            if pointer is not None:
-                meanings[at] = pointer
+            meaning = _find_enclosed(reference, inner) or _find_named(reference, definitions)
+            if meaning is not None:
+                meanings[pointer] = meaning
         return schema
 
     visit(document, "", ())
@@ -78,30 +78,33 @@ def _find_meanings(document: Json) -> dict[str, str]:
 def _find_loops(document: Json, meanings: Mapping[str, str]) -> set[str]:
     """The schemas whose references would lead back to themselves, directly or through others; no
     value could match them."""
-    loops = {at for at, pointer in meanings.items() if _encloses(unquote(pointer[1:]), at)}
+    loops = set[str]()
+    for pointer, meaning in meanings.items():
+        if _encloses(unquote(meaning[1:]), pointer):
+            loops.add(pointer)
     known = set[str]()
     for start in meanings:
         path: list[str] = []
-        place: str | None = start
-        while place is not None and place not in known:
-            known.add(place)
-            path.append(place)
-            place = _follow(document, meanings, place)
-        if place in path:
-            loops.update(set(path[path.index(place) :]).intersection(meanings))
+        current: str | None = start
+        while current is not None and current not in known:
+            known.add(current)
+            path.append(current)
+            current = _follow(document, meanings, current)
+        if current in path:
+            loops.update(set(path[path.index(current) :]).intersection(meanings))
     return loops
 
 
-def _encloses(place: str, at: str) -> bool:
-    """True if the schema at the second pointer is the first one, or a part of it that applies to
-    the same value."""
-    return at.startswith(place) and _IN_PLACE.fullmatch(at, len(place)) is not None
+def _encloses(outer: str, inner: str) -> bool:
+    """True if the schema at `inner` is that at `outer`, or a part of it that applies to the same
+    value."""
+    return inner.startswith(outer) and _IN_PLACE.fullmatch(inner, len(outer)) is not None
 
 
-def _follow(document: Json, meanings: Mapping[str, str], place: str) -> str | None:
+def _follow(document: Json, meanings: Mapping[str, str], pointer: str) -> str | None:
     """The pointer to which the reference of a schema leads; None if it has none."""
-    schema = look_up(document, _write_pointer(place), "")
-    reference = meanings.get(place) or (schema.get("$ref") if is_object(schema) else None)
+    schema = look_up(document, _write_pointer(pointer), "")
+    reference = meanings.get(pointer) or (schema.get("$ref") if is_object(schema) else None)
     if not isinstance(reference, str) or not _leads(document, reference):
         return None
     return unquote(reference[1:])
@@ -121,7 +124,7 @@ def _find_enclosed(reference: str, around: Sequence[_Enclosing]) -> str | None:
         return None
     for enclosing in reversed(around):
         if _leads(enclosing.schema, reference):
-            return f"{_write_pointer(enclosing.at)}{reference[1:]}"
+            return f"{_write_pointer(enclosing.pointer)}{reference[1:]}"
     return None
 
 

@@ -62,25 +62,25 @@ class _Names:
         """True if the keywords beside the `$ref` are ignored."""
         return self._alone and "$ref" in flat
 
-    def collect(self, schema: Json, base: str, at: str) -> Json:
+    def collect(self, schema: Json, base: str, pointer: str) -> Json:
         """Collects the names in a schema and its subschemas."""
         if isinstance(schema, bool):
             return schema
         flat: Mapping[str, Json] = schema
         inner = self._base(flat, base)
         if inner != base:
-            self.pointers.setdefault(inner, at)
+            self.pointers.setdefault(inner, pointer)
         anchors = [flat.get("$anchor")]
         given = flat.get(self._id)
         if isinstance(given, str) and given.startswith("#") and not self._is_reference(flat):
             anchors.append(given[1:])  # before draft 2019-09, anchors are ids of this form
         for anchor in anchors:
             if isinstance(anchor, str) and anchor:
-                self.pointers.setdefault(f"{inner}#{anchor}", at)
-        map_parts(flat, lambda part, step: self.collect(part, inner, at + step))
+                self.pointers.setdefault(f"{inner}#{anchor}", pointer)
+        map_parts(flat, lambda part, step: self.collect(part, inner, pointer + step))
         return flat
 
-    def rewrite(self, schema: Json, base: str, at: str) -> Json:
+    def rewrite(self, schema: Json, base: str, pointer: str) -> Json:
         """Rewrites the references of a schema and its subschemas."""
         if isinstance(schema, bool):
             return schema
@@ -90,7 +90,7 @@ class _Names:
         reference = flat.get("$ref")
         if isinstance(reference, str):
             kept["$ref"] = self._locate(reference, inner)
-        return map_parts(kept, lambda part, step: self.rewrite(part, inner, at + step))
+        return map_parts(kept, lambda part, step: self.rewrite(part, inner, pointer + step))
 
     def _locate(self, reference: str, base: str) -> str:
         """The reference as a pointer; unchanged if it leads out of the document, or nowhere."""

@@ -64,13 +64,13 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
     is_third = "/draft-03/" in draft
     is_latest = "/2020-12" in draft
 
-    def visit(schema: Json, at: str) -> Json:
+    def visit(schema: Json, pointer: str) -> Json:
         if not is_object(schema):
             return schema
         flat = dict(schema)
 
         def note(keyword: str, reason: str) -> None:
-            findings.append(Finding(at, keyword, reason))
+            findings.append(Finding(pointer, keyword, reason))
 
         for mend in _SPELLINGS:
             mend(flat, note)
@@ -82,7 +82,7 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         if not has_flags:
             _apply_flags(flat, note)
         _mend_enum(flat, note)
-        flat = map_parts(flat, lambda part, step: visit(part, at + step))
+        flat = map_parts(flat, lambda part, step: visit(part, pointer + step))
         return _add_null(flat, note)
 
     repaired = visit(source, "")

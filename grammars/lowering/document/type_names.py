@@ -115,14 +115,14 @@ class _TypeReader:
 
 
 def _split(text: str) -> Iterator[str]:
-    at = 0
+    pointer = 0
     text = text.rstrip()
-    while at < len(text):
-        found = _TOKEN.match(text, at)
+    while pointer < len(text):
+        found = _TOKEN.match(text, pointer)
         if found is None:
             raise _UnreadError
         yield next(group for group in found.groups() if group)
-        at = found.end()
+        pointer = found.end()
 
 
 def _apply(name: str, parts: list[Read]) -> Read:

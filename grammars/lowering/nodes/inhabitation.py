@@ -70,16 +70,16 @@ def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
 def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
     """The JSON pointer of the innermost required property without a value; "" if there is none."""
     alive = _find_alive(definitions)
-    where = ""
+    pointer = ""
     while isinstance(node, Object):
         for declared in node.properties:
             if declared.required and _prune(declared.node, alive) == NEVER:
-                where = f"{where}/properties/{escape(declared.key)}"
+                pointer = f"{pointer}/properties/{escape(declared.key)}"
                 node = declared.node
                 break
         else:  # the condition on its keys excludes all values
             break
-    return where
+    return pointer
 
 
 def _prune(node: Node, alive: Set[str]) -> Node:
