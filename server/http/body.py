@@ -17,9 +17,11 @@ from server.turns.request_limits import check_lengths
 
 M = TypeVar("M", bound=BaseModel)
 Json = dict[str, Any]
-UNSAID = frozenset({"text/plain", "application/x-www-form-urlencoded", "application/octet-stream"})
+DEFAULT_TYPES = frozenset(
+    {"text/plain", "application/x-www-form-urlencoded", "application/octet-stream"}
+)
 """Content types that clients send without choosing one: no header, or that of `curl -d`."""
-OF_BROWSERS = ("origin", "referer", "sec-fetch-site")
+BROWSER_HEADERS = ("origin", "referer", "sec-fetch-site")
 """Headers of which every request of a web page has at least one."""
 
 
@@ -36,8 +38,8 @@ async def receive_body(request: Request) -> bytes:
     """
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
-    may_be_unsaid = not any(name in request.headers for name in OF_BROWSERS)
-    if not _is_json(header) and not (may_be_unsaid and header.get_content_type() in UNSAID):
+    may_be_unsaid = not any(name in request.headers for name in BROWSER_HEADERS)
+    if not _is_json(header) and not (may_be_unsaid and header.get_content_type() in DEFAULT_TYPES):
         message = "the body has to be JSON: send the header Content-Type: application/json"
         raise HttpError(415, message, "unsupported_media_type")
     try:
@@ -86,14 +88,14 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
         details: `errors()` of a ValidationError, with inputs.
         body: the validated value.
     """
-    places = [_find_place(detail, body) for detail in details]
-    furthest = places[0]
-    for place in places:
-        if place.union == furthest.union and place.reach > furthest.reach:
-            furthest = place
+    paths = [_find_path(detail, body) for detail in details]
+    furthest = paths[0]
+    for path in paths:
+        if path.union == furthest.union and path.reach > furthest.reach:
+            furthest = path
     reasons = list[str]()  # of all branches that got equally far
-    for place, detail in zip(places, details, strict=True):
-        is_same = place.union == furthest.union and place.steps == furthest.steps
+    for path, detail in zip(paths, details, strict=True):
+        is_same = path.union == furthest.union and path.steps == furthest.steps
         if is_same and detail["msg"] not in reasons:
             reasons.append(detail["msg"])
     if furthest.union is None:
@@ -104,8 +106,8 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The position of a mistake.
+class _MistakePath:
+    """The path to a mistake.
 
     Args:
         steps: the keys and indexes from the body to the mistake.
@@ -121,7 +123,7 @@ class _Place:
         return len(self.steps), [step for step in self.steps if isinstance(step, int)]
 
 
-def _find_place(detail: Mapping[str, Any], body: Any) -> _Place:
+def _find_path(detail: Mapping[str, Any], body: Any) -> _MistakePath:
     location = list[str | int](detail["loc"])
     missing = list[str | int]()
     # A missing field comes last; if nothing was sent, it is the whole body.
@@ -136,7 +138,7 @@ def _find_place(detail: Mapping[str, Any], body: Any) -> _Place:
             steps.append(step)
         elif union is None:
             union = tuple(steps)
-    return _Place((*steps, *missing), union)
+    return _MistakePath((*steps, *missing), union)
 
 
 def _align(location: Sequence[str | int], value: Any, failed: Any) -> list[bool] | None:

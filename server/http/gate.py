@@ -141,7 +141,7 @@ class Gate:
         return not is_web or _read_host(rest) in allowed
 
     def _find_fault(self, path: str, headers: dict[bytes, bytes]) -> HttpError | None:
-        if self._keys and path not in OPEN and not self._knows(headers):
+        if self._keys and path not in OPEN and not self._is_valid_key(headers):
             return HttpError(401, "the API key is missing or invalid", "invalid_api_key")
         encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
         if encoding not in ("", "identity"):
@@ -157,7 +157,7 @@ class Gate:
         """The limit for the body, in bytes."""
         return self._max_file + FORM_BYTES if path in FILES else self._max_body
 
-    def _knows(self, headers: dict[bytes, bytes]) -> bool:
+    def _is_valid_key(self, headers: dict[bytes, bytes]) -> bool:
         """True if the key is valid. Compares it with every key in constant time, so that the time
         reveals nothing."""
         given = find_key(headers.items())

@@ -75,9 +75,8 @@ def _read_piece(piece: bytes, offset: int, name: str) -> Any:
         reason = "it ends too early" if error.pos >= len(text.rstrip()) else error.msg
         raise _refuse(name, reason, offset + _count_bytes(text, error.pos)) from error
     except _NoNumberError as error:
-        place = offset + _find(_NO_NUMBER, text)
         message = f"{error} is not a JSON number: write null or leave the field out"
-        raise _refuse(name, message, place) from error
+        raise _refuse(name, message, offset + _find(_NO_NUMBER, text)) from error
     except ValueError as error:  # from Python's int
         message = f"an integer has more than {MAX_DIGITS:,} digits"
         raise _refuse(name, message, offset + _find(_LONG, text)) from error
@@ -87,11 +86,11 @@ def _check_shape(body: bytes, max_values: int, name: str) -> None:
     excess = find_excess(body, max_values=max_values, max_depth=MAX_DEPTH)
     if excess is None:
         return
-    where = point(excess.field) if excess.field else ""
+    pointer = point(excess.field) if excess.field else ""
     message = f"{name} has more than {max_values:,} values: send less, or raise --max-values"
     if excess.is_depth:
         message = f"{name} is nested more than {MAX_DEPTH} deep"
-    raise HttpError(400, f"{message} (at byte {excess.offset})", "too_large", where=where)
+    raise HttpError(400, f"{message} (at byte {excess.offset})", "too_large", where=pointer)
 
 
 def point(*steps: object) -> str:

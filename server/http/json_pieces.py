@@ -85,30 +85,30 @@ class _Cuts:
     brackets: "np.ndarray"
     closes: "np.ndarray"
 
-    def find(self, at: int) -> tuple[int | None, bool]:
+    def find(self, offset: int) -> tuple[int | None, bool]:
         """Finds the cut after the short items of a list or object.
 
         Args:
-            at: the offset of the first of these items, in the window.
+            offset: the offset of the first of these items, in the window.
 
         Returns:
             the offset of the end of the list or object, and True; or the last comma before a longer
             item (None if there is none), and False.
         """
-        number = int(np.searchsorted(self.brackets, at))
+        number = int(np.searchsorted(self.brackets, offset))
         bracket = self.end
         if number < self.brackets.size:
             bracket = int(self.brackets[number])
             if self.closes[number]:
                 return bracket, True
         last = int(np.searchsorted(self.commas, bracket)) - 1
-        if last < 0 or self.commas[last] < at:
+        if last < 0 or self.commas[last] < offset:
             return None, False
         return int(self.commas[last]), False
 
-    def has_bracket(self, at: int) -> bool:
+    def has_bracket(self, offset: int) -> bool:
         """True if a list or object begins or ends after this offset."""
-        return bool(self.brackets.size and self.brackets[-1] >= at)
+        return bool(self.brackets.size and self.brackets[-1] >= offset)
 
 
 _NOTHING = np.zeros(0, np.int64)
@@ -330,8 +330,8 @@ def _find_cuts(window: bytes, begin: int) -> _Cuts:
     # 8-bit sums overflow, but their parity stays right.
     is_outside = np.cumsum(codes == _QUOTE, dtype=np.uint8) % 2 == 0
     marks = np.where(is_outside, _MARKS[codes], np.int8(0))
-    places = np.flatnonzero(marks)
-    marks = marks[places]
+    offsets = np.flatnonzero(marks)
+    marks = marks[offsets]
     is_comma = marks == _COMMA
     steps = np.where(is_comma, np.int8(0), marks)
     depths = np.concatenate([np.zeros(1, np.int32), np.cumsum(steps, dtype=np.int32)])
@@ -345,7 +345,7 @@ def _find_cuts(window: bytes, begin: int) -> _Cuts:
     brackets = np.flatnonzero(closes | opens)
     return _Cuts(
         begin + len(window),
-        commas=begin + places[commas],
-        brackets=begin + places[brackets],
+        commas=begin + offsets[commas],
+        brackets=begin + offsets[brackets],
         closes=closes[brackets],
     )

@@ -93,11 +93,11 @@ class _Measurement:
         # 8-bit sums overflow, but their parity stays right.
         quotes = np.cumsum(codes == _QUOTE, dtype=np.uint8) + np.uint8(self._quotes)
         kinds = _KINDS[codes]
-        places = np.flatnonzero((kinds != 0) & (quotes % 2 == 0))
+        offsets = np.flatnonzero((kinds != 0) & (quotes % 2 == 0))
         self._quotes = int(quotes[-1]) % 2
-        if not places.size:
+        if not offsets.size:
             return None
-        marks = kinds[places]
+        marks = kinds[offsets]
         depths = self._depth + np.cumsum(np.where(marks == _SEPARATES, 0, marks), dtype=np.int64)
         # There is a value after each comma and in each list or object (unless it is empty).
         values = self._values + np.cumsum(marks != _CLOSES, dtype=np.int64)
@@ -107,18 +107,20 @@ class _Measurement:
         ):
             if is_over.any():
                 first = int(is_over.argmax())
-                self._note_member(begin + places[: first + 1], marks, depths)
-                return Excess(is_depth, begin + int(places[first]), self._read_member())
-        self._note_member(begin + places, marks, depths)
+                self._note_member(begin + offsets[: first + 1], marks, depths)
+                return Excess(is_depth, begin + int(offsets[first]), self._read_member())
+        self._note_member(begin + offsets, marks, depths)
         self._depth = int(depths[-1])
         self._values = int(values[-1])
         return None
 
-    def _note_member(self, places: "np.ndarray", marks: "np.ndarray", depths: "np.ndarray") -> None:
-        count = len(places)
+    def _note_member(
+        self, offsets: "np.ndarray", marks: "np.ndarray", depths: "np.ndarray"
+    ) -> None:
+        count = len(offsets)
         members = np.flatnonzero((marks[:count] != _CLOSES) & (depths[:count] == 1))
         if members.size:
-            self._member = int(places[members[-1]]) + 1
+            self._member = int(offsets[members[-1]]) + 1
 
     def _read_member(self) -> str:
         begin = self._member

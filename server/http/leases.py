@@ -24,7 +24,7 @@ class _Held:
         else:
             self._releases.callback(release)
 
-    def let_go(self) -> None:
+    def release_all(self) -> None:
         """Releases everything, since the request has been answered."""
         self._is_over = True
         self._releases.close()
@@ -46,7 +46,7 @@ class Leases:
         try:
             await self._app(scope, receive, send)
         finally:
-            held.let_go()
+            held.release_all()
 
 
 def hold(scope: MutableMapping[str, Any], release: Callable[[], None]) -> None:

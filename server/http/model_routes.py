@@ -139,7 +139,7 @@ def describe_model(model: ServedModel) -> ModelEntry:
     status: ModelStatus = {"value": model.state}
     if model.state is ModelState.FAILED:
         status = {"value": model.state, "failed": True, "message": str(model.failure)}
-    return _make_entry(model.name, model.source.aliases, status, meta)
+    return _make_entry(model.name, model.source.aliases, status=status, meta=meta)
 
 
 def describe_embedding_model(service: EmbeddingService) -> ModelEntry:
@@ -149,11 +149,11 @@ def describe_embedding_model(service: EmbeddingService) -> ModelEntry:
     if service.model is not None:
         state = ModelState.LOADED
         meta["n_ctx"] = service.model.context_length
-    return _make_entry(service.name, (), {"value": state}, meta)
+    return _make_entry(service.name, (), status={"value": state}, meta=meta)
 
 
 def _make_entry(
-    name: str, aliases: Sequence[str], status: ModelStatus, meta: ModelMeta
+    name: str, aliases: Sequence[str], *, status: ModelStatus, meta: ModelMeta
 ) -> ModelEntry:
     return {
         "id": name,

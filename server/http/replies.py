@@ -23,7 +23,7 @@ Json = dict[str, Any]
 LIST_PIECE = 1_000  # items of a long list that are written at a time
 
 
-class Underway(Protocol):
+class RunningRequest(Protocol):
     """A running request: one turn or more (`ActiveRequest`, `ActiveRun`)."""
 
     @property
@@ -109,7 +109,7 @@ def answer_list(name: str, items: Iterator[Any]) -> Response:
 
 
 async def answer(
-    request: Request, active: Underway, writer: ReplyWriter, *, is_streamed: bool
+    request: Request, active: RunningRequest, writer: ReplyWriter, *, is_streamed: bool
 ) -> Response:
     """The reply to a running request.
 
@@ -135,7 +135,7 @@ async def answer(
     )
 
 
-async def _wait_for_start(request: Request, active: Underway, seconds: float) -> None:
+async def _wait_for_start(request: Request, active: RunningRequest, seconds: float) -> None:
     """Delays the status of a stream until there is something to send, or a ping is due. So an error
     before that gets its own status."""
     try:
@@ -145,7 +145,7 @@ async def _wait_for_start(request: Request, active: Underway, seconds: float) ->
         raise
 
 
-async def _write(active: Underway, writer: ReplyWriter) -> AsyncIterator[list[Json]]:
+async def _write(active: RunningRequest, writer: ReplyWriter) -> AsyncIterator[list[Json]]:
     """Yields the chunks of a reply, in batches."""
     yield _take_chunks(writer, writer.open())
     async for number, events in active.follow():
@@ -164,14 +164,14 @@ def _take_chunks(writer: ReplyWriter, chunks: Iterable[Json]) -> list[Json]:
     return taken
 
 
-async def _collect(active: Underway, writer: ReplyWriter) -> list[Json]:
+async def _collect(active: RunningRequest, writer: ReplyWriter) -> list[Json]:
     collected = list[Json]()
     async for chunks in _write(active, writer):
         collected += chunks
     return collected
 
 
-async def _stream(active: Underway, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
+async def _stream(active: RunningRequest, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
     try:
         async for chunks in _write(active, writer):
             if chunks:  # one write for all

@@ -53,7 +53,7 @@ async def show_docs(request: Request) -> HTMLResponse:
 
 @router.get("/health", responses=describe_errors(503))
 @router.get("/v1/health", responses=describe_errors(503), include_in_schema=False)
-async def tell_health(request: Request) -> Health:
+async def show_health(request: Request) -> Health:
     """Says that the server can answer requests."""
     request.app.state.models.check_health()
     embeddings = find_embeddings(request)
@@ -67,7 +67,7 @@ async def tell_health(request: Request) -> Health:
     responses=describe_text("text/plain", "The counters") | describe_errors(401),
     response_class=Response,
 )
-async def tell_metrics(request: Request) -> Response:
+async def show_metrics(request: Request) -> Response:
     """The counters for Prometheus, summed over all loaded models."""
     text = request.app.state.counters.write(request.app.state.models.measure())
     return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -15,6 +15,6 @@ class ForcedApproval(StrEnum):
     """Calls of tools without `readOnlyHint`."""
     ALL = "all"
 
-    def holds_for(self, tool: "FunctionTool") -> bool:
+    def applies_to(self, tool: "FunctionTool") -> bool:
         """True if calls of this tool need approval."""
         return self is ForcedApproval.ALL or (self is ForcedApproval.WRITES and not tool.read_only)

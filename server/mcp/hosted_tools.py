@@ -105,7 +105,7 @@ class ServerWish:
 
     Args:
         label: the label of the server.
-        where: the JSON pointer of this use in the request.
+        pointer: the JSON pointer of this use in the request.
         allows: whether a tool may be called.
         asks: whether calls of a tool need the client's approval.
         can_ask: the dialect supports approval.
@@ -113,7 +113,7 @@ class ServerWish:
     """
 
     label: str
-    where: str
+    pointer: str
     allows: Callable[[HostedTool], bool] = field(default=_always)
     asks: Callable[[HostedTool], bool] = field(default=_never)
     can_ask: bool = False
@@ -127,14 +127,14 @@ class HostedOffer:
     Args:
         functions: the callable functions, by the names that the model sees.
         forms: by these names: how the client knows the tools.
-        places: by these names: the JSON pointers in the request.
+        pointers: by these names: the JSON pointers in the request.
         deferred: the names of tools that only a search can find.
         listed: the servers that the request uses.
     """
 
     functions: Mapping[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
     forms: Mapping[str, ToolForm] = field(default_factory=dict[str, ToolForm])
-    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    pointers: Mapping[str, str] = field(default_factory=dict[str, str])
     deferred: frozenset[str] = frozenset()
     listed: tuple[ListedServer, ...] = ()
 
@@ -148,9 +148,10 @@ class HostedOffer:
         Raises:
             HttpError: there are more.
         """
-        if self.places:
-            where, _, _ = next(iter(self.places.values())).rpartition("/")
-            check_tool_count(len(offered.functions) + len(self.functions), max_tools, where=where)
+        if self.pointers:
+            pointer, _, _ = next(iter(self.pointers.values())).rpartition("/")
+            count = len(offered.functions) + len(self.functions)
+            check_tool_count(count, max_tools, where=pointer)
         functions: list[FunctionTool] = []
         for name, function in self.functions.items():
             runs = self.forms[name].runs_here
@@ -158,7 +159,7 @@ class HostedOffer:
         return replace(
             offered,
             functions=(*offered.functions, *functions),
-            places=(*offered.places, *self.places.values()),
+            places=(*offered.places, *self.pointers.values()),
             forms={**offered.forms, **self.forms},
         )
 
@@ -188,7 +189,7 @@ def offer_tools(
     """
     functions: dict[str, FunctionTool] = {}
     forms: dict[str, ToolForm] = {}
-    places: dict[str, str] = {}
+    pointers: dict[str, str] = {}
     deferred: set[str] = set()
     listed: list[ListedServer] = []
     for wish in wishes:
@@ -201,15 +202,21 @@ def offer_tools(
                     f"calls of {tool.name!r} have to be approved here, for which this API has no "
                     "form: leave the tool out, or ask /v1/responses"
                 )
-                raise HttpError(400, message, "approval_needed", where=wish.where)
+                raise HttpError(400, message, "approval_needed", where=wish.pointer)
             waits = tool.needs_approval or wish.asks(tool)
             name = tool.function.name
             functions[name] = bound_output(tool.function, max_output)
             forms[name] = ToolForm(tool.name, server=wish.label, runs_here=not waits)
-            places[name] = wish.where
+            pointers[name] = wish.pointer
             if wish.defers(tool):
                 deferred.add(name)
-    return HostedOffer(functions, forms, places, frozenset(deferred), tuple(listed))
+    return HostedOffer(
+        functions=functions,
+        forms=forms,
+        pointers=pointers,
+        deferred=frozenset(deferred),
+        listed=tuple(listed),
+    )
 
 
 def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:
@@ -227,23 +234,23 @@ def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:
     return replace(tool, function=call_within)
 
 
-def check_label(label: Any, pool: McpServerPool | None, where: str) -> str:
+def check_label(label: Any, pool: McpServerPool | None, pointer: str) -> str:
     """Returns the label if it names a configured server.
 
     Raises:
         HttpError: there is no server with this label.
     """
     if not isinstance(label, str) or not label:
-        raise HttpError(400, "it names no MCP server", "invalid_value", where=where)
+        raise HttpError(400, "it names no MCP server", "invalid_value", where=pointer)
     labels = () if pool is None else pool.labels
     if label not in labels:
         known = ", ".join(labels) or "none: start it with --mcp or --mcp-config"
         message = f"this server has no MCP server {label!r}. It has {known}"
-        raise HttpError(400, message, "unknown_mcp_server", where=where)
+        raise HttpError(400, message, "unknown_mcp_server", where=pointer)
     return label
 
 
-def check_address(url: Any, label: str, pool: McpServerPool | None, where: str) -> None:
+def check_address(url: Any, label: str, pool: McpServerPool | None, pointer: str) -> None:
     """Refuses an address that is not that of the configured server: only the operator decides what
     this server connects to. For a server that runs as a command, the address is `mcp:LABEL`.
 
@@ -257,10 +264,10 @@ def check_address(url: Any, label: str, pool: McpServerPool | None, where: str) 
             f"this server connects to its own MCP servers alone: leave the address out, or write "
             f"{known[0]!r}"
         )
-        raise HttpError(400, message, "mcp_address_not_allowed", where=where)
+        raise HttpError(400, message, "mcp_address_not_allowed", where=pointer)
 
 
-def check_names(names: Any, where: str) -> frozenset[str] | None:
+def check_names(names: Any, pointer: str) -> frozenset[str] | None:
     """Reads a list of tool names; None: there is no list.
 
     Raises:
@@ -270,7 +277,7 @@ def check_names(names: Any, where: str) -> frozenset[str] | None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         message = "it has to be a list of names of tools"
-        raise HttpError(400, message, "invalid_value", where=where)
+        raise HttpError(400, message, "invalid_value", where=pointer)
     return frozenset(names)
 
 
@@ -284,5 +291,5 @@ def check_wishes(wishes: Sequence[ServerWish]) -> None:
     for wish in wishes:
         if wish.label in seen:
             message = f"the MCP server {wish.label!r} is named twice"
-            raise HttpError(400, message, "invalid_value", where=wish.where)
+            raise HttpError(400, message, "invalid_value", where=wish.pointer)
         seen.add(wish.label)

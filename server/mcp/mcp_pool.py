@@ -122,7 +122,7 @@ class McpPool:
             self._servers[label] = replace(server, name=label)
             opening = asyncio.ensure_future(_give(servers))
             session = self._sessions[NOBODY, label] = _Session(servers, opening)
-            self._rest(session)
+            self._start_idle_timer(session)
             LOG.info("MCP server %s: %d tools", label, len(servers.tools()))
 
     async def borrow(self, owner: str, label: str) -> BorrowedServer:
@@ -145,7 +145,7 @@ class McpPool:
             raise
         listed: list[HostedTool] = []
         for tool in tools:
-            waits = self._approval.holds_for(tool.function)
+            waits = self._approval.applies_to(tool.function)
             listed.append(HostedTool(tool.name, tool.listed, tool.function, needs_approval=waits))
         return BorrowedServer(ListedServer(label, tuple(listed)), give_back)
 
@@ -156,7 +156,7 @@ class McpPool:
         if session in self._leaving:
             self._end(session)
         elif session in self._sessions.values():  # otherwise the pool is closed
-            self._rest(session)
+            self._start_idle_timer(session)
 
     async def close(self) -> None:
         """Closes all connections, and ends the servers that were started."""
@@ -166,7 +166,7 @@ class McpPool:
 
     def _find(self, owner: str, label: str) -> _Session:
         """The session of an owner; opens one if there is no usable session."""
-        self._take_out_spent()
+        self._remove_spent()
         key = owner, label
         if key not in self._sessions:
             spare = self._sessions.pop((NOBODY, label), None)
@@ -180,7 +180,7 @@ class McpPool:
             self._sessions[key] = _Session(servers, opening)
         return self._sessions[key]
 
-    def _take_out_spent(self) -> None:
+    def _remove_spent(self) -> None:
         """Removes sessions that could not be opened, or whose servers are gone. Their current
         borrowers keep them."""
         for key, session in list(self._sessions.items()):
@@ -191,7 +191,7 @@ class McpPool:
             else:
                 self._end(session)
 
-    def _rest(self, session: _Session) -> None:
+    def _start_idle_timer(self, session: _Session) -> None:
         """Starts the timer that closes an unused session."""
         loop = asyncio.get_running_loop()
         session.used_at = loop.time()

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from server.observe.kinship import Kin, Relation, find_dropped
 from server.observe.prompt_parts import PromptParts, count_same
+from server.observe.related_request import RelatedRequest, Relation, find_dropped
 
 AROUND = 40  # characters that are shown of each text
 
@@ -67,14 +67,15 @@ class LostPrefix:
                 return f"{self.name} has changed at character {self.offset}: {change}"
 
 
-def find_lost_prefix(kin: Kin, later: PromptParts) -> LostPrefix | None:
+def find_lost_prefix(related: RelatedRequest, later: PromptParts) -> LostPrefix | None:
     """The first part that differs from an earlier request. None if the later one only continues it,
     or starts a new conversation with the same system messages and tools."""
-    earlier = kin.parts
+    earlier = related.parts
     if earlier.system != later.system:
-        return _compare(ChangedPart.SYSTEM, "the system message", earlier.system, later.system)
+        before, after, name = earlier.system, later.system, "the system message"
+        return _compare(ChangedPart.SYSTEM, name, before=before, after=after)
     changed = _compare_tools(earlier.tools, later.tools)
-    if changed is not None or kin.relation is not Relation.CONTINUED:
+    if changed is not None or related.relation is not Relation.CONTINUED:
         return changed
     return _compare_messages(earlier, later)
 
@@ -90,7 +91,7 @@ def _compare_messages(earlier: PromptParts, later: PromptParts) -> LostPrefix | 
     ):
         if before != after:
             name = f"message {index + 1} ({later.roles[index]})"
-            return _compare(ChangedPart.MESSAGE, name, before, after)
+            return _compare(ChangedPart.MESSAGE, name, before=before, after=after)
     return None
 
 
@@ -108,8 +109,8 @@ def _compare_tools(
             return LostPrefix(ChangedPart.TOOL_REMOVED, _name_tool(index, name))
     for index, (name, text) in enumerate(later):
         if before[name] != text:
-            part = ChangedPart.TOOL_EDITED
-            return _compare(part, _name_tool(index, name), before[name], text)
+            named = _name_tool(index, name)
+            return _compare(ChangedPart.TOOL_EDITED, named, before=before[name], after=text)
     for index, (old, new) in enumerate(zip(earlier, later, strict=False)):
         if old[0] != new[0]:
             return LostPrefix(ChangedPart.TOOLS_REORDERED, _name_tool(index, new[0]))
@@ -123,7 +124,7 @@ def _compare_places(
     for index, (old, new) in enumerate(zip(earlier, later, strict=False)):
         if old != new:
             name = _name_tool(index, new[0])
-            return _compare(ChangedPart.TOOL_EDITED, name, old[1], new[1])
+            return _compare(ChangedPart.TOOL_EDITED, name, before=old[1], after=new[1])
     if len(later) > len(earlier):
         index = len(earlier)
         return LostPrefix(ChangedPart.TOOL_ADDED, _name_tool(index, later[index][0]))
@@ -137,7 +138,7 @@ def _name_tool(index: int, name: str) -> str:
     return f"tool {index + 1} ({name})"
 
 
-def _compare(part: ChangedPart, name: str, before: str, after: str) -> LostPrefix:
+def _compare(part: ChangedPart, name: str, *, before: str, after: str) -> LostPrefix:
     offset = count_same(before, after)
     return LostPrefix(
         part,

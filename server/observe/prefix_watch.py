@@ -5,9 +5,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from server.observe.kinship import find_kin
 from server.observe.lost_prefix import LostPrefix, find_lost_prefix
 from server.observe.prompt_parts import PromptParts, read_parts
+from server.observe.related_request import find_related_request
 
 MAX_KEPT = 64  # requests
 MAX_CHARACTERS = 4_000_000  # of all remembered requests
@@ -43,8 +43,8 @@ class PrefixWatch:
                 kept for kept_salt, kept in reversed(self._kept.values()) if kept_salt == salt
             ]
             self._keep(parts, salt)
-        kin = find_kin(others, parts)
-        return None if kin is None else find_lost_prefix(kin, parts)
+        related = find_related_request(others, parts)
+        return None if related is None else find_lost_prefix(related, parts)
 
     def _keep(self, parts: PromptParts, salt: str | None) -> None:
         self._count += 1

@@ -288,5 +288,7 @@ def list_own_tools(tools: Sequence[Any], search: Any) -> list[Any]:
 
 def add_usages(usages: Sequence[Usage]) -> Usage:
     """The sum of the tokens of several turns."""
-    sums = {field.name: sum(getattr(one, field.name) for one in usages) for field in fields(Usage)}
+    sums: dict[str, int] = {}
+    for field in fields(Usage):
+        sums[field.name] = sum(getattr(usage, field.name) for usage in usages)
     return Usage(**sums)

@@ -108,9 +108,9 @@ async def read_hosted_request(
 
     service, body, alone = await read_request(request, kind, read_alone)
     if alone.wishes is None:
-        return HostedRequest(service, body, NO_HOSTED, alone.values[0])
+        return HostedRequest(service, body, offer=NO_HOSTED, value=alone.values[0])
     servers = await borrow_servers(request, [wish.label for wish in alone.wishes])
     offer = offer_tools(alone.wishes, servers, service.settings.max_tool_output)
     made = partial(read, body, service, offer)
     value = await run_off_loop(request, service, made, quick=False)
-    return HostedRequest(service, body, offer, value)
+    return HostedRequest(service, body, offer=offer, value=value)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from server.store.shared_store import Lenient, SharedStore, StoreEntry
+from server.store.shared_store import BestEffortStore, SharedStore, StoreEntry
 
 CALLS, DATES = "call", "date"
 
@@ -11,7 +11,7 @@ class StoredIds:
     """The `SharedIds` in a shared store."""
 
     def __init__(self, store: SharedStore):
-        self._store = Lenient(store)
+        self._store = BestEffortStore(store)
 
     def find(self, id: str) -> str | None:
         found = self._store.read(CALLS, id).get("")
@@ -25,7 +25,7 @@ class StoredDates:
     """The `SharedDates` in a shared store."""
 
     def __init__(self, store: SharedStore):
-        self._store = Lenient(store)
+        self._store = BestEffortStore(store)
 
     def find(self, key: bytes) -> datetime | None:
         found = self._store.read(DATES, key.hex()).get("")

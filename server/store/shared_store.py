@@ -58,7 +58,7 @@ class SharedStore(Protocol):
         ...
 
 
-class Lenient:
+class BestEffortStore:
     """A store that is used only as a cache: while it cannot be reached, it counts as empty.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from constrained.prompt.turn_cache import PackedTurn
-from server.store.shared_store import Lenient, SharedStore, StoreEntry
+from server.store.shared_store import BestEffortStore, SharedStore, StoreEntry
 
 _LENGTH = 4
 
@@ -22,7 +22,7 @@ class SharedTurns:
     """
 
     def __init__(self, store: SharedStore, model: str):
-        self._store = Lenient(store)
+        self._store = BestEffortStore(store)
         self._space = f"turn/{model}"
 
     def find(self, key: bytes) -> Iterator[PackedTurn]:

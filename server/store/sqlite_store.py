@@ -89,8 +89,8 @@ class SqliteStore:
         for entry in entries:
             texts = len(entry.space) + len(entry.key) + len(entry.field)
             size = OVERHEAD + texts + len(entry.value)
-            place = entry.space, entry.key, entry.field
-            rows.append((*place, entry.value, size, time.time()))
+            now = time.time()
+            rows.append((entry.space, entry.key, entry.field, entry.value, size, now))
         self._base.executemany(
             f"INSERT OR {on_conflict} INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows
         )
@@ -106,11 +106,12 @@ class SqliteStore:
             oldest = self._base.execute(
                 "SELECT space, key, field, size FROM entries ORDER BY used LIMIT ?", (CHECKED,)
             ).fetchall()
-            for *place, freed in oldest:
+            for space, key, field, freed in oldest:
                 if size <= self._room:
                     break
                 self._base.execute(
-                    "DELETE FROM entries WHERE space = ? AND key = ? AND field = ?", place
+                    "DELETE FROM entries WHERE space = ? AND key = ? AND field = ?",
+                    (space, key, field),
                 )
                 size -= freed
 

@@ -33,14 +33,14 @@ class Relation(IntEnum):
 
 
 @dataclass(frozen=True)
-class Kin:
+class RelatedRequest:
     """An earlier request, and its relation to a later one."""
 
     parts: PromptParts
     relation: Relation
 
 
-def find_kin(kept: Iterable[PromptParts], later: PromptParts) -> Kin | None:
+def find_related_request(kept: Iterable[PromptParts], later: PromptParts) -> RelatedRequest | None:
     """Finds the earlier request that is closest to a later one; None if there is none.
 
     Args:
@@ -67,12 +67,12 @@ def find_kin(kept: Iterable[PromptParts], later: PromptParts) -> Kin | None:
         elif alike is None and not has_same_head and are_alike(earlier, later):
             alike = earlier
     if continued is not None:
-        return Kin(continued, Relation.CONTINUED)
+        return RelatedRequest(continued, Relation.CONTINUED)
     # If the same beginning was seen before, nothing is lost: a client that alternates between
     # two system messages, such as an agent and its helper, has both in the cache.
     if alike is None or is_head_known:
         return None
-    return Kin(alike, Relation.ALIKE)
+    return RelatedRequest(alike, Relation.ALIKE)
 
 
 def continues(earlier: PromptParts, later: PromptParts) -> bool:
