@@ -34,8 +34,8 @@ from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import Extra, Node, Object, Property, Schema, String, escape
 from grammars.spelling.json_call import BLANK
 from grammars.spelling.keyword_arguments import (
-    Ends,
-    find_around,
+    StringEnds,
+    find_enclosing_texts,
     find_ends,
     find_extra_keys,
     is_key,
@@ -107,7 +107,7 @@ class KeywordRules:
         assert isinstance(format.hole, KeywordArguments)
         self.format, self.hole, self.tools, self.names = format, format.hole, tools, names
         self.values, self.builder = values, values.builder
-        self.around = find_around(format)
+        self.enclosing = find_enclosing_texts(format)
         self.escaped = StyledStrings(self.hole.escaped, self.builder)
         self._several = several
         self._arguments: dict[str, Expression] = {}
@@ -124,7 +124,7 @@ class KeywordRules:
         before = spell_fixed(first[: list(first).index(Name())])
         options: list[Expression] = []
         for tool in self.tools:
-            text = before + tool.name + self.around.opener
+            text = before + tool.name + self.enclosing.opener
             head = self.builder.fixed(text)
             if spaced:
                 pattern = Pattern(f"{BLANK}{{0,{self.format.max_space}}}{escape_regex(text)}")
@@ -152,10 +152,10 @@ class KeywordRules:
         Args:
             last: the text between the last argument and the end of the call.
         """
-        ways = [ChainContinuation(last + self.around.end)]
+        ways = [ChainContinuation(last + self.enclosing.end)]
         if self._several:
             for tool in self.tools:
-                text = last + self.around.next(tool.name)
+                text = last + self.enclosing.next(tool.name)
                 ways.append(ChainContinuation(text, self._call(tool)))
         return ways
 
@@ -178,8 +178,8 @@ def _merge_ends(
     """
     merged: list[ChainContinuation] = []
     for way in ways:
-        longer = [other for other in ways if _goes_on(way, other)]
-        if any(_goes_on(other, way) for other in ways):
+        longer = [other for other in ways if _is_prefix(way, other)]
+        if any(_is_prefix(other, way) for other in ways):
             continue
         rests: list[Expression] = []
         for other in longer:
@@ -192,7 +192,7 @@ def _merge_ends(
     return merged
 
 
-def _goes_on(way: ChainContinuation, other: ChainContinuation) -> bool:
+def _is_prefix(way: ChainContinuation, other: ChainContinuation) -> bool:
     """True if the text of the other way begins with all of this one."""
     is_longer = len(other.text) > len(way.text) and other.text.startswith(way.text)
     has_keys = way.keys is not None or other.keys is not None
@@ -202,7 +202,7 @@ def _goes_on(way: ChainContinuation, other: ChainContinuation) -> bool:
 class _Arguments:
     """The rules for the arguments of one tool, and for everything after them."""
 
-    def __init__(self, calls: KeywordRules, ends: Ends, schema: Schema):
+    def __init__(self, calls: KeywordRules, ends: StringEnds, schema: Schema):
         self._calls, self._hole, self._builder = calls, calls.hole, calls.builder
         self._ends, self._schema = ends, schema
 
@@ -216,7 +216,7 @@ class _Arguments:
         extras = self._find_extras(node)
         order = order_members(self._hole, self._calls.values.order, extra=bool(extras))
         members = arrange(properties, node.presence, extra=bool(extras), order=order)
-        if isinstance(members, Unordered) and members.may_go_on(members.start):
+        if isinstance(members, Unordered) and members.may_continue(members.start):
             return self._write_unordered(extras, properties, members)
         if isinstance(members, Unordered) or not (properties or extras):
             return self._calls.finish(self._hole.empty)

@@ -70,7 +70,7 @@ class MemberRules:
         Undeclared members that need no counting are a list of their own before each declared
         member, since there may be many.
         """
-        if not members.may_go_on(members.start):
+        if not members.may_continue(members.start):
             return MembersBody(EMPTY, required=False)
         required = not members.may_end(members.start)
         following: list[tuple[Expression, Condition]] = []
@@ -91,7 +91,7 @@ class MemberRules:
             (run, both([members.counted, members.can_end])),
             (EMPTY, both([uncounted, members.can_end])),
             (sequence(run, another), both([members.counted, members.can_add_declared])),
-            (another, both([uncounted, members.can_go_on])),
+            (another, both([uncounted, members.can_continue])),
         ]
         names = self.builder.family(
             {"next": guarded(following), "more": guarded(more)},

@@ -215,7 +215,7 @@ class NestedRules:
         self, members: Unordered, declared: Sequence[Expression], extra: Expression | None
     ) -> Expression:
         """The members in any order. The parameter of the rule holds which members are written."""
-        if not members.may_go_on(members.start):
+        if not members.may_continue(members.start):
             return EMPTY
         options: list[tuple[Expression, Condition]] = [(EMPTY, members.can_end)]
         for i, member in enumerate(declared):

@@ -128,7 +128,7 @@ class TaggedRules:
         node = replace(node, properties=properties, additional=None, patterned=extras)
         if not isinstance(members, Unordered):
             return self._write_ordered(node, definitions)
-        if not members.may_go_on(members.start):
+        if not members.may_continue(members.start):
             return Follow(None, True)
         more = self._write_unordered(node, members, definitions)
         return Follow(more, members.may_end(members.start))
@@ -202,9 +202,9 @@ class TaggedRules:
         """A value and the text after it, for each condition on what may follow."""
         more = RuleReference("more", KEEP)
         follows = (
-            (Follow(more, True), both([members.can_end, members.can_go_on])),
+            (Follow(more, True), both([members.can_end, members.can_continue])),
             (Follow(more, False), negate(members.can_end)),
-            (Follow(None, True), negate(members.can_go_on)),
+            (Follow(None, True), negate(members.can_continue)),
         )
         options: list[tuple[Expression, Condition]] = []
         for follow, condition in follows:

@@ -110,13 +110,13 @@ class _TurnRules:
 
     def build(self) -> Grammar:
         """Builds the whole grammar."""
-        body = self._builder.define(self._body(), "body")
+        body = self._builder.define(self._write_body(), "body")
         head = EMPTY
         if self._format.head and not self._state.lead:
             head = self._calls.spaced(self._format.head)
-        return self._builder.build(sequence(self._thought(), head, body))
+        return self._builder.build(sequence(self._write_reasoning(), head, body))
 
-    def _thought(self) -> Expression:
+    def _write_reasoning(self) -> Expression:
         """The part of the reasoning block that the prompt has not written."""
         block, think, state = self._format.reasoning, self._policy.think, self._state
         if block is None:
@@ -130,7 +130,7 @@ class _TurnRules:
             if think is Think.FORBIDDEN:
                 closer = self._calls.spaced(block.closer.text)
                 return sequence(inner, closer, self._pad(block.after))
-            return sequence(inner, self._thought_text(block))
+            return sequence(inner, self._reasoning_text(block))
         if state.start is Start.CLOSED:
             if think is Think.REQUIRED:
                 hint = "Leave thinking optional, or let the template open the block"
@@ -139,9 +139,9 @@ class _TurnRules:
                 return self._pad(state.pad)
             # Some models close the block again.
             return optional(self._calls.spaced(block.closer.text))
-        return self._whole_thought(block)
+        return self._write_whole_reasoning(block)
 
-    def _whole_thought(self, block: Reasoning) -> Expression:
+    def _write_whole_reasoning(self, block: Reasoning) -> Expression:
         """The reasoning block, if the prompt has written none of it."""
         think, lead = self._policy.think, self._state.lead
         closed: Expression | None = None  # the turn without reasoning
@@ -149,7 +149,7 @@ class _TurnRules:
             closed = optional(self._calls.spaced(block.closer.text))
         if lead or think is Think.FORBIDDEN:
             return self._pad(self._state.pad) if closed is None else closed
-        text = self._thought_text(block)
+        text = self._reasoning_text(block)
         inner = self._inner_pad(block, block.pad_open)
         whole = sequence(self._calls.spaced(block.opener.text), inner, text)
         if think is Think.REQUIRED:
@@ -161,7 +161,7 @@ class _TurnRules:
         line of reasoning. Other white space is part of the reasoning."""
         return Literal(pad) if block.closer.text in pad else EMPTY
 
-    def _thought_text(self, block: Reasoning) -> Expression:
+    def _reasoning_text(self, block: Reasoning) -> Expression:
         """The reasoning and its closer."""
         return sequence(self._until(block.closer.text), self._pad(block.after))
 
@@ -172,7 +172,7 @@ class _TurnRules:
         is_exact = answer is not None and not isinstance(answer, JsonAnswer)
         return optional(Literal(pad)) if pad and is_exact else EMPTY
 
-    def _body(self) -> Expression:
+    def _write_body(self) -> Expression:
         """Content, calls, or both. If the request asks for an answer, the answer takes the place of
         the content."""
         tools, answer = self._turn.tools, self._policy.answer

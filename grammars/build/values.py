@@ -254,11 +254,11 @@ class Values:
         whole = find_whole(node)
         if whole is not None:
             zeros = optional(self.builder.terminal(Pattern(WHOLE_TAIL), "ZEROS"))
-            return self.builder.define(sequence(self._hold_multiple(whole), zeros), "number")
-        options = [self._hold_multiple(part) for part in divide_by_places(node)]
+            return self.builder.define(sequence(self._match_multiple(whole), zeros), "number")
+        options = [self._match_multiple(part) for part in divide_by_places(node)]
         return self.builder.define(choice(options), "number")
 
-    def _hold_multiple(self, node: Number) -> Expression:
+    def _match_multiple(self, node: Number) -> Expression:
         """Multiples as llguidance writes them."""
         bounds = tighten(node).bounds
         first = bounds.get("minimum", -LARGEST_MULTIPLE)
@@ -409,7 +409,7 @@ class JsonStrings:
     def string(self, node: String) -> Expression:
         """The strings of a node."""
         if node.pattern is not None:
-            return _hold_pattern(node, self.builder)
+            return _match_pattern(node, self.builder)
         times = "*" if node.is_free else _count_characters(node)
         return self.builder.terminal(Pattern(f'"{_CHARACTER}{times}"'), "STRING")
 
@@ -459,7 +459,7 @@ class StyledStrings:
             return self._raw(node)
         texts = find_strings(node, self.style)
         if texts is None:
-            return _hold_pattern(node, self.builder)
+            return _match_pattern(node, self.builder)
         return self.builder.terminal(match_texts(texts), "STRING")
 
     def _raw(self, node: String) -> Expression:
@@ -554,7 +554,7 @@ def _count_characters(node: String) -> str:
     return f"{{{node.min_length},{longest}}}"
 
 
-def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
+def _match_pattern(node: String, builder: GrammarBuilder) -> Expression:
     """JSON's strings that match a pattern."""
     spelled = spell_pattern(node.pattern or "")
     if spelled is not None:

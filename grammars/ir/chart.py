@@ -83,7 +83,7 @@ class Caller(NamedTuple):
     costly: int = 0
     rule: str = START
 
-    def go_on(self, rest: Rest | None) -> "Caller":
+    def with_rest(self, rest: Rest | None) -> "Caller":
         """The same rule with another rest."""
         # Ten times as fast as `_replace`; it is called for each option of a choice of thousands.
         return Caller(rest, self.bits, self.frame, self.costly, self.rule)
@@ -198,7 +198,7 @@ class Chart:
         """The offset of the last lexeme; if there are several readings, the smallest."""
         return min((row.start for row in self._open), default=len(self.text))
 
-    def goes_on(self, since: int | None = None) -> bool:
+    def has_reading(self, since: int | None = None) -> bool:
         """True if the text has a reading. With `since`: one whose last lexeme began at or before
         this offset, without a special token after the offset."""
         if since is None:
@@ -253,7 +253,7 @@ class Chart:
         assert isinstance(at, WordRange)
         for caller in row.waiting[lexeme]:
             options = lexeme.list_shortest(at, caller.bits, shortest)
-            for word, callers in self._take_apart(row, [caller], options).items():
+            for word, callers in self._expand_options(row, [caller], options).items():
                 rest = find_end(self._find_machine(word), at.size)
                 assert rest is not None, "it is a literal"
                 yield from ((rest, following) for following in callers)
@@ -359,31 +359,31 @@ class Chart:
                 behind = rest.behind
                 for part in reversed(parts):
                     behind = self._link(part, behind)
-                callers.append(caller.go_on(behind))
+                callers.append(caller.with_rest(behind))
             case Literal(""):
-                callers.append(caller.go_on(rest.behind))
+                callers.append(caller.with_rest(rest.behind))
             case Alternatives(options) as choice:
                 words = self._choices.find(choice)
                 for option in options if words is None else words.parts:
-                    callers.append(caller.go_on(self._link(option, rest.behind)))
+                    callers.append(caller.with_rest(self._link(option, rest.behind)))
             case WordChoice() as words:
                 row.waiting.setdefault(words, []).append(caller)
             case Guarded(body, condition):
                 if condition.holds(caller.bits):
-                    callers.append(caller.go_on(self._link(body, rest.behind)))
+                    callers.append(caller.with_rest(self._link(body, rest.behind)))
             case Costly(body):
                 body_rest = self._link(body, rest.behind)
                 costly = min(caller.costly + 1, MAX_COSTLY)  # a repeat may enter it often
                 callers.append(caller._replace(rest=body_rest, costly=costly))
             case Repeat() as repeat:
                 for following in self._repeat(repeat, rest.behind):
-                    callers.append(caller.go_on(following))
+                    callers.append(caller.with_rest(following))
             case RuleReference(name) as reference if not self._rules[name].is_terminal:
                 callers += self._enter_rule(reference, caller, row)
             case EmbeddedLark():
                 raise UnknownEndError
             case lexeme:
-                following = caller.go_on(rest.behind)
+                following = caller.with_rest(rest.behind)
                 row.waiting.setdefault(lexeme, []).append(following)
                 if not isinstance(lexeme, Token):
                     machine = self._find_machine(lexeme)
@@ -405,7 +405,7 @@ class Chart:
         begun = Caller(body, given, called, caller.costly, name)
         return [begun, following] if called.is_blank else [begun]
 
-    def _take_apart(
+    def _expand_options(
         self, row: ChartRow, waiting: list[Caller], options: list[Expression]
     ) -> dict[Lexeme, list[Caller]]:
         """Expands some options of a choice like separate alternatives. Returns the rules that wait
@@ -418,7 +418,7 @@ class Chart:
         for caller in reversed(waiting):
             assert caller.rest is not None, "it waits for the choice"
             behind = caller.rest.behind
-            callers += [caller.go_on(self._link(option, behind)) for option in options]
+            callers += [caller.with_rest(self._link(option, behind)) for option in options]
         part = ChartRow(row.start, frames=dict(row.frames), seen=dict(row.seen))
         self._expand_all(callers, part)
         return part.waiting
@@ -429,7 +429,7 @@ class Chart:
         options, rest = choice.split(at)
         runs: list[LexemeRun] = []
         waiting = dict(row.waiting)  # a copy, since forks share it
-        for word, callers in self._take_apart(row, waiting[choice], options).items():
+        for word, callers in self._expand_options(row, waiting[choice], options).items():
             if word not in waiting:
                 runs.append(LexemeRun(word, self._find_machine(word), at.size))
             waiting[word] = [*waiting.get(word, ()), *callers]
@@ -465,7 +465,7 @@ class Chart:
         stops = [at for at in tokens if at >= since]
         while offset < len(text):
             if offset in tokens:
-                self._meet_token(row, running, offset, tokens[offset])
+                self._read_token(row, running, offset, tokens[offset])
             if len(running) == 1:
                 # Most of a text is long strings, in which no other lexeme is possible.
                 lexeme, machine, at = running[0]
@@ -497,7 +497,7 @@ class Chart:
         row.running = running
         self._open.append(row)
 
-    def _meet_token(self, row: ChartRow, running: list[LexemeRun], offset: int, name: str) -> None:
+    def _read_token(self, row: ChartRow, running: list[LexemeRun], offset: int, name: str) -> None:
         """Reads a special token at the offset: it ends a lexeme, or is the first lexeme of the
         row."""
         if offset > row.start:

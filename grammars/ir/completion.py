@@ -202,7 +202,7 @@ class Completer:
         chart = self._read(text).fork()
         for count in range(max_cycles):
             chart.grow(chart.text + cycle)
-            if not chart.goes_on():
+            if not chart.has_reading():
                 return count
         return None
 
@@ -230,7 +230,7 @@ class Completer:
         extended = chart
         for character in ending:
             extended = _read_on(extended, character)
-            if not extended.goes_on():
+            if not extended.has_reading():
                 break
             written = len(extended.text) - len(chart.text)
             for rest in extended.find_endings(self._shortest):
@@ -277,10 +277,10 @@ def _departs(chart: Chart, departure: str, cycle: str, stretches: Sequence[str])
     lexeme_start = chart.lexeme_start
     if lexeme_start > len(chart.text) - len(cycle):
         lexeme_start = None
-    if _read_on(chart, departure + cycle * 2).goes_on(lexeme_start):
+    if _read_on(chart, departure + cycle * 2).has_reading(lexeme_start):
         return False
     again = [departure + stretch for stretch in stretches]
-    return not any(_read_on(chart, stretch * 2).goes_on() for stretch in again)
+    return not any(_read_on(chart, stretch * 2).has_reading() for stretch in again)
 
 
 def _read_on(chart: Chart, more: str) -> Chart:

@@ -64,7 +64,7 @@ class JsonWriter:
     ):
         self._sink = sink
         self._schemas = schemas
-        self._know(name)
+        self._set_name(name)
         self._head = _compile_head(node) if isinstance(node, JsonCall) else None
         self._before = ""  # the text before the arguments of a JSON call
         self._is_over = False  # the arguments are complete, or cannot be streamed
@@ -75,7 +75,7 @@ class JsonWriter:
         levels = 0 if self._is_late else _ALL_LEVELS
         self.scanner = make_scanner(node.style, levels)
 
-    def _know(self, name: str) -> None:
+    def _set_name(self, name: str) -> None:
         """Sets the name of the tool."""
         schema = self._schemas.get(name)
         self._members = _MemberFinder()
@@ -89,7 +89,7 @@ class JsonWriter:
         """
         if self._translator is not None:
             text = self._translator.feed(piece)
-            self._tell(text, self._translator.signs)
+            self._pass_on(text, self._translator.signs)
         elif not self._is_late and not self._is_over:
             self._feed_json(piece, [s for s in self.scanner.signs if s.level >= self._level])
 
@@ -107,16 +107,16 @@ class JsonWriter:
                 return
             self._head = None
             name = json.loads(head[1])
-            self._know(name)
+            self._set_name(name)
             self._sink.open(name)
         for number, sign in enumerate(signs, 1):
             if sign.level == self._level and sign.text in "}]":
                 self._is_over = True
                 piece, signs = piece[: sign.offset + 1], signs[:number]
                 break
-        self._tell(piece, signs, start)
+        self._pass_on(piece, signs, start)
 
-    def _tell(self, text: str, signs: Sequence[Sign], start: int = 0) -> None:
+    def _pass_on(self, text: str, signs: Sequence[Sign], start: int = 0) -> None:
         """Passes on a piece of the arguments' JSON text, from `start` on, with all its signs."""
         settled = self._numbers.feed(text, signs, start)
         own = [sign for sign in self._numbers.signs if sign.level == self._level]

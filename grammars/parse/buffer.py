@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from grammars.byte_cache import MIB, keep_results
-from grammars.spelling.keyword_arguments import Ends
+from grammars.spelling.keyword_arguments import StringEnds
 from grammars.wire.format import LONGEST_NAME, JsonStyle
 
 T = TypeVar("T")
@@ -413,7 +413,7 @@ class Buffer:
             escaped = text[-1] == "\\" and not escaped
         return text + self.take(1)
 
-    def string(self, ends: Ends, quote: str, sink: Callable[[str], None]) -> Steps[None]:
+    def string(self, ends: StringEnds, quote: str, sink: Callable[[str], None]) -> Steps[None]:
         """Passes a raw string to `sink`, up to the quote that ends it, and takes that quote."""
         while True:
             end, is_whole = ends.find(self._text, self._offset, quote)

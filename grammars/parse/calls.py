@@ -24,7 +24,7 @@ from grammars.spelling.coerce import Raw, TypedText, coerce_members, read_undecl
 from grammars.spelling.keyword_arguments import find_ends
 from grammars.spelling.nested import TreeReader
 from grammars.spelling.reading import DeepJsonError, read_json, read_value
-from grammars.spelling.tagged import tell_text
+from grammars.spelling.tagged import list_text_kinds
 from grammars.turn import Tool, ToolCall
 from grammars.wire.format import (
     LONGEST_NAME,
@@ -140,13 +140,13 @@ class CallReader:
         """Reads one node. The nodes after it (`behind`) show where a name ends."""
         match node:
             case Literal(text):
-                yield from self._loose(text)
+                yield from self._take_loosely(text)
                 if text[-1:].isspace() and behind and isinstance(behind[0], _WORDS):
                     yield from self._buffer.space()
             case Marker(text):
-                yield from self._closer(text)
+                yield from self._take_closer(text)
             case Name():
-                name = yield from self._tool_name(behind)
+                name = yield from self._read_tool_name(behind)
                 if not parts.name:
                     self._sink.open(name)
                     if parts.is_held:
@@ -155,24 +155,24 @@ class CallReader:
                     raise NotACallError  # the format repeats the name, but it differs
                 parts.name = name
             case CallId(pattern) if not behind:
-                parts.id = yield from self._last_word(pattern)
+                parts.id = yield from self._read_last_word(pattern)
             case CallId():
-                parts.id = yield from self._name(_find_stops(behind))
+                parts.id = yield from self._read_name(_find_stops(behind))
             case CallIndex():
                 parts.counter = node
-                parts.index = yield from self._name(_find_stops(behind))
+                parts.index = yield from self._read_name(_find_stops(behind))
             case Handle():
-                parts.name, parts.id = yield from self._handle(node)
+                parts.name, parts.id = yield from self._read_handle(node)
             case JsonArguments(encoded=True) if (yield from self._buffer.sees('"')):
-                yield from self._encoded(node, parts)
+                yield from self._read_encoded(node, parts)
             case JsonCall() | JsonArguments():
-                yield from self._json(node, parts)
+                yield from self._read_json(node, parts)
             case TaggedArguments():
-                yield from self._tagged(node, parts)
+                yield from self._read_tagged(node, parts)
             case KeywordArguments():
-                yield from self._keywords(node, parts)
+                yield from self._read_keywords(node, parts)
             case NestedArguments():
-                yield from self._nested(node, parts)
+                yield from self._read_nested(node, parts)
 
     def _finish(self, parts: _CallParts) -> ToolCall:
         """Returns the call, with its errors and with its arguments converted to what the schema
@@ -188,7 +188,7 @@ class CallReader:
         errors = tuple(Unfit(f"/arguments{e.pointer}", e.message) for e in found)
         return ToolCall(parts.name, arguments, errors=errors, id=id)
 
-    def _name(self, stops: str) -> Steps[str]:
+    def _read_name(self, stops: str) -> Steps[str]:
         """Reads a name, key or id, up to one of the characters that can follow it."""
         name = ""
         while (character := (yield from self._buffer.need())) not in stops:
@@ -197,15 +197,15 @@ class CallReader:
                 raise NotACallError
         return name.strip()
 
-    def _tool_name(self, behind: Sequence[CallNode]) -> Steps[str]:
+    def _read_tool_name(self, behind: Sequence[CallNode]) -> Steps[str]:
         """Reads a name up to the text after it. If that text begins with a character that names may
         contain (`.call(`), the name ends only before all of the text."""
         first = behind[0] if behind else None
         if not isinstance(first, Literal) or first.text[:1] not in tuple("._-"):
-            return (yield from self._name(_find_stops(behind)))
+            return (yield from self._read_name(_find_stops(behind)))
         return (yield from self._buffer.name_before(first.text, "\n<"))
 
-    def _last_word(self, pattern: str) -> Steps[str]:
+    def _read_last_word(self, pattern: str) -> Steps[str]:
         """Reads an id at the end of a call: it ends at the first character that does not match, or
         with the text."""
         word = ""
@@ -219,7 +219,7 @@ class CallReader:
             return word
         raise CutError if self._buffer.closed and not self._buffer.rest else NotACallError
 
-    def _handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
+    def _read_handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
         """Reads name and id from a text without white space, up to a tag."""
         text = ""
         while (character := (yield from self._buffer.need())) != "<" and not character.isspace():
@@ -230,7 +230,7 @@ class CallReader:
             raise NotACallError
         return found
 
-    def _json(self, node: JsonCall | JsonArguments, parts: _CallParts) -> Steps[None]:
+    def _read_json(self, node: JsonCall | JsonArguments, parts: _CallParts) -> Steps[None]:
         """Reads a JSON object: a call, or its arguments."""
         yield from self._buffer.space()
         if (yield from self._buffer.need()) != "{":
@@ -246,7 +246,7 @@ class CallReader:
             arguments: Json = read_value(text, node.style)
             if isinstance(node, JsonCall):
                 name, id = arguments.get(node.name_key), arguments.get(node.id_key)
-                arguments = self._arguments(node, arguments)
+                arguments = self._find_arguments(node, arguments)
             writer.end(name, arguments)
         except ValueError as e:
             if isinstance(e, DeepJsonError) and not self._recover:
@@ -263,7 +263,7 @@ class CallReader:
         else:
             parts.id = str(id)
 
-    def _encoded(self, node: JsonArguments, parts: _CallParts) -> Steps[None]:
+    def _read_encoded(self, node: JsonArguments, parts: _CallParts) -> Steps[None]:
         """Reads arguments that are JSON in a JSON string. The sink gets them when they are
         complete."""
         yield from self._buffer.space()
@@ -282,7 +282,7 @@ class CallReader:
         else:
             parts.is_held = True
 
-    def _arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
+    def _find_arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
         """Finds the arguments in a JSON call. Models may also rename them, leave them out, or
         encode them twice."""
         keys = (node.arguments_key,)
@@ -300,7 +300,7 @@ class CallReader:
                 return read_json(arguments) if isinstance(arguments, str) else arguments
         return {}
 
-    def _tagged(self, tags: TaggedArguments, parts: _CallParts) -> Steps[None]:
+    def _read_tagged(self, tags: TaggedArguments, parts: _CallParts) -> Steps[None]:
         """Reads all arguments between tags; of a repeated one, the first that is not empty."""
         raws: dict[str, Raw] = {}
         tool = self._tools.get(parts.name)
@@ -315,14 +315,14 @@ class CallReader:
         has_more = stop == opener
         yield from self._buffer.skip(pad)
         while has_more:
-            key = yield from self._name(_find_first(tags.after_key))
-            is_text = yield from self._kind(tags)
-            is_wrapped = yield from self._unwrap(tags)
+            key = yield from self._read_name(_find_first(tags.after_key))
+            is_text = yield from self._take_kind(tags)
+            is_wrapped = yield from self._take_wrapper(tags)
             is_text = True if is_wrapped else is_text
             writer.open(key, is_text)
             if not is_wrapped:
-                yield from self._container(tags.style, writer)
-            stops = self._terminators(tags.of(key), is_wrapped=is_wrapped)
+                yield from self._read_container(tags.style, writer)
+            stops = self._find_terminators(tags.of(key), is_wrapped=is_wrapped)
             found = yield from self._buffer.until(stops, writer.feed)
             if found is None:
                 raise CutError
@@ -335,10 +335,10 @@ class CallReader:
                 has_more = not (yield from self._buffer.accept(tags.rest_of_end, after_space=False))
             if not found.endswith(pad):  # in recovery
                 yield from self._buffer.skip(pad)
-        self._type(raws, parts, tool=tool, style=tags.style)
+        self._coerce(raws, parts, tool=tool, style=tags.style)
         writer.end(parts.arguments)
 
-    def _unwrap(self, tags: TaggedArguments) -> Steps[bool]:
+    def _take_wrapper(self, tags: TaggedArguments) -> Steps[bool]:
         """Takes the opener of the wrapper of a string; returns whether there was one."""
         if tags.wrapper is None:
             return False
@@ -352,7 +352,7 @@ class CallReader:
             self._buffer.take(len(opener))
         return found
 
-    def _container(self, style: JsonStyle, writer: TaggedWriter) -> Steps[None]:
+    def _read_container(self, style: JsonStyle, writer: TaggedWriter) -> Steps[None]:
         """Reads a list or object, if the value cannot be text: its strings may contain what ends a
         raw value. Without a mask, it may have no end."""
         if self._recover or not writer.is_spelled:
@@ -362,17 +362,17 @@ class CallReader:
             with suppress(FaultError):
                 yield from self._buffer.value(make_scanner(style), writer.feed)
 
-    def _keywords(self, node: KeywordArguments, parts: _CallParts) -> Steps[None]:
+    def _read_keywords(self, node: KeywordArguments, parts: _CallParts) -> Steps[None]:
         """Reads all keyword arguments."""
         tool = self._tools.get(parts.name)
         schema = tool.schema if tool else None
         ends = find_ends(self._format, self._tools, schema)
         writer = TaggedWriter(schema, self._sink, node.style)
         raws = yield from KeywordArgumentsReader(node, self._buffer, ends, writer).read()
-        self._type(raws, parts, tool=tool, style=node.style)
+        self._coerce(raws, parts, tool=tool, style=node.style)
         writer.end(parts.arguments)
 
-    def _type(
+    def _coerce(
         self, raws: Mapping[str, Raw], parts: _CallParts, *, tool: Tool | None, style: JsonStyle
     ) -> None:
         """Converts raw arguments to the types of the tool's schema."""
@@ -381,7 +381,7 @@ class CallReader:
         else:
             parts.arguments, parts.errors = coerce_members(raws, tool.schema, style)
 
-    def _nested(self, node: NestedArguments, parts: _CallParts) -> Steps[None]:
+    def _read_nested(self, node: NestedArguments, parts: _CallParts) -> Steps[None]:
         """Reads all arguments between nested tags."""
         tool = self._tools.get(parts.name)
         schema = tool.schema if tool else None
@@ -397,24 +397,24 @@ class CallReader:
         parts.arguments = trees.members((yield from reader.read()), objects)
         writer.end(parts.arguments)
 
-    def _kind(self, tags: TaggedArguments) -> Steps[bool | None]:
+    def _take_kind(self, tags: TaggedArguments) -> Steps[bool | None]:
         """Takes the text between key and value. Returns whether it marks the value as text; None:
         it does not say the type."""
         if not tags.kinds:
-            yield from self._after(tags.after_key)
+            yield from self._take_text(tags.after_key)
             return None
-        texts = tell_text(tags)
+        texts = list_text_kinds(tags)
         options = {tags.after_key + kind + tags.after_kind: kind in texts for _, kind in tags.kinds}
         found = yield from self._buffer.literal(*options)
         return options[found]
 
-    def _after(self, text: str) -> Steps[None]:
+    def _take_text(self, text: str) -> Steps[None]:
         """Takes this text; newlines at its end may be missing."""
         visible = text.rstrip("\n")
         yield from self._buffer.literal(visible)
         yield from self._buffer.skip(text[len(visible) :])
 
-    def _terminators(self, tags: TaggedArguments, *, is_wrapped: bool) -> tuple[str, ...]:
+    def _find_terminators(self, tags: TaggedArguments, *, is_wrapped: bool) -> tuple[str, ...]:
         """The texts that end a raw value: its closing tag together with the next tag, after the
         closer of its wrapper, if it has one."""
         following = (tags.open, tags.end)
@@ -427,13 +427,13 @@ class CallReader:
                 terminators += [closer + tag.strip() for tag in following]
         return tuple(dict.fromkeys(terminators))
 
-    def _loose(self, text: str) -> Steps[None]:
+    def _take_loosely(self, text: str) -> Steps[None]:
         """Takes this text, after any white space."""
         if not text.isspace():
             yield from self._buffer.space()
             yield from self._buffer.literal(text.strip())
 
-    def _closer(self, text: str) -> Steps[None]:
+    def _take_closer(self, text: str) -> Steps[None]:
         """Takes the marker that closes a call, which models may leave out."""
         try:
             found = yield from self._buffer.sees(text)

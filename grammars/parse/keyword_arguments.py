@@ -3,7 +3,7 @@
 from grammars.parse.arguments import TaggedWriter
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
 from grammars.spelling.coerce import Raw, TypedText
-from grammars.spelling.keyword_arguments import Ends
+from grammars.spelling.keyword_arguments import StringEnds
 from grammars.spelling.reading import read_value
 from grammars.wire.format import KeywordArguments
 
@@ -18,7 +18,9 @@ class KeywordArgumentsReader:
         writer: receives the arguments.
     """
 
-    def __init__(self, hole: KeywordArguments, buffer: Buffer, ends: Ends, writer: TaggedWriter):
+    def __init__(
+        self, hole: KeywordArguments, buffer: Buffer, ends: StringEnds, writer: TaggedWriter
+    ):
         self._hole = hole
         self._buffer = buffer
         self._ends = ends
@@ -34,19 +36,19 @@ class KeywordArgumentsReader:
         """
         raws: dict[str, Raw] = {}
         hole = self._hole
-        more = yield from self._goes_on(hole.first, hole.empty + self._closer)
+        more = yield from self._has_more(hole.first, hole.empty + self._closer)
         while more:
-            key = yield from self._key()
-            raw = yield from self._value(key)
+            key = yield from self._read_key()
+            raw = yield from self._read_value(key)
             raws[key] = raws.get(key) or raw
-            more = yield from self._goes_on(hole.item, hole.last + self._closer)
+            more = yield from self._has_more(hole.item, hole.last + self._closer)
         rest = (hole.last if raws else hole.empty).strip()
         if rest:
             yield from self._buffer.space()
             yield from self._buffer.literal(rest)
         return raws
 
-    def _goes_on(self, before: str, end: str) -> Steps[bool]:
+    def _has_more(self, before: str, end: str) -> Steps[bool]:
         """True if another argument comes next, after the text `before`, which is then taken.
         Otherwise `end` comes next, which may be empty."""
         text, stop = before.strip(), end.strip()[:1]
@@ -77,13 +79,13 @@ class KeywordArgumentsReader:
             self._buffer.take(len(before))
         return found
 
-    def _key(self) -> Steps[str]:
+    def _read_key(self) -> Steps[str]:
         after = self._hole.after_key  # the whole text, since a key may contain a colon
         key = yield from self._buffer.name_before(after, "\n<,()[]{}\"'")
         yield from self._buffer.literal(after)
         return key
 
-    def _value(self, key: str) -> Steps[Raw]:
+    def _read_value(self, key: str) -> Steps[Raw]:
         own, escaped = self._hole.quote, self._hole.escaped
         yield from self._buffer.space()
         first = yield from self._buffer.need()
@@ -95,13 +97,13 @@ class KeywordArgumentsReader:
         is_text = first in escaped.quotes
         self._writer.open(key, is_text)
         if is_text:
-            text = yield from self._string()
+            text = yield from self._read_string()
         else:
-            text = yield from self._other(first)
+            text = yield from self._read_other(first)
         self._writer.feed(text)
         return TypedText(self._writer.close(), is_text, self._hole.style)
 
-    def _string(self) -> Steps[str]:
+    def _read_string(self) -> Steps[str]:
         """Reads a Python string; returns its source text if it has unknown escapes."""
         text = yield from self._buffer.quoted()
         try:
@@ -118,7 +120,7 @@ class KeywordArgumentsReader:
                 raise
             return ""
 
-    def _other(self, first: str) -> Steps[str]:
+    def _read_other(self, first: str) -> Steps[str]:
         """Reads the text of a value that is not a string."""
         if first in "[{":
             try:

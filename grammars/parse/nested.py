@@ -53,9 +53,9 @@ class NestedArgumentsReader:
             if ahead[len(mark) :] == "</":
                 break
             self._buffer.take(len(mark))
-            key = yield from self._tag()
+            key = yield from self._read_tag()
             self._writer.open(key)
-            member = yield from self._argument()
+            member = yield from self._read_argument()
             tree.members.append((key, member))
             if not self._is_deep:
                 self._writer.close(self._read_value(key, member))
@@ -63,7 +63,7 @@ class NestedArgumentsReader:
             raise DeepJsonError("the arguments are nested too deeply to be read")
         return tree
 
-    def _tag(self) -> Steps[str]:
+    def _read_tag(self) -> Steps[str]:
         """Reads the text between the brackets of a tag."""
         yield from self._buffer.literal("<")
         key = ""
@@ -76,7 +76,7 @@ class NestedArgumentsReader:
             raise NotACallError
         return key
 
-    def _argument(self) -> Steps[Tree]:
+    def _read_argument(self) -> Steps[Tree]:
         """Reads up to the closing tag. A closing tag closes the open one, whatever its name, since
         the mask cannot enforce the name for an undeclared key."""
         tree = Tree()
@@ -91,7 +91,7 @@ class NestedArgumentsReader:
             if stop is None:
                 raise CutError
             text = "".join(parts)
-            tag = yield from self._tag()
+            tag = yield from self._read_tag()
             top = stack[-1]
             if tag.startswith("/"):
                 stack.pop()

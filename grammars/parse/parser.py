@@ -124,7 +124,7 @@ class Parser:
         self.is_over = False
         self.output_start = 0
         self.call_ends: list[int] = []
-        self._steps = self._turn()
+        self._steps = self._read_turn()
         next(self._steps)
 
     @property
@@ -155,19 +155,19 @@ class Parser:
 
     # The turn, from its beginning to its end.
 
-    def _turn(self) -> Steps[None]:
+    def _read_turn(self) -> Steps[None]:
         yield
         if self._state.lead:
             self._buffer.unread(self._state.lead)
-            yield from self._body()
+            yield from self._read_body()
         else:
-            yield from self._head()
+            yield from self._read_head()
         while (stop := (yield from self._buffer.until(self._stops(), self._emit))) is not None:
             if stop in self._ends:
                 self.is_over = True
                 self._release()
                 return
-            yield from self._stopped(stop)
+            yield from self._read_stop(stop)
         if not self._cut_tag():
             self._emit(self._buffer.drain())
         self._release()
@@ -178,7 +178,7 @@ class Parser:
         events = self._events if self._pending is None else self._pending.events
         events.append(event)
 
-    def _head(self) -> Steps[None]:
+    def _read_head(self) -> Steps[None]:
         """Reads what may come before content: padding, and the opener of a reasoning block."""
         if self._state.start is Start.OPEN:
             self._show_opener()
@@ -189,13 +189,13 @@ class Parser:
             if self._in_block:
                 self._show(pad)
         if self._format.reasoning is not None:
-            yield from self._block_start(self._format.reasoning)
+            yield from self._read_block_start(self._format.reasoning)
         if not self._in_block:
-            yield from self._open_thoughts()
+            yield from self._read_thoughts_opener()
         if not self._in_block and not self._in_thoughts:
-            yield from self._body()
+            yield from self._read_body()
 
-    def _block_start(self, block: Reasoning) -> Steps[None]:
+    def _read_block_start(self, block: Reasoning) -> Steps[None]:
         """Reads the opener of the reasoning block, or a closer without opener."""
         opener = block.opener.text.lstrip()
         may_open = self._start.may_open or (self._recover and not self._in_block)
@@ -222,14 +222,14 @@ class Parser:
             self._blank = None
             self._emit_event(ContentDelta(tags))
 
-    def _open_thoughts(self) -> Steps[None]:
+    def _read_thoughts_opener(self) -> Steps[None]:
         """Reads the opener of thoughts between tags that the format does not know."""
         if self._thoughts and self._thoughts[0]:
             self._in_thoughts = yield from self._buffer.accept(self._thoughts[0])
         if self._in_thoughts:
             yield from self._buffer.skip("\n")
 
-    def _body(self) -> Steps[None]:
+    def _read_body(self) -> Steps[None]:
         """Reads what is possible only directly after the reasoning: a call without opener, or an
         answer."""
         if self._format.head:
@@ -243,9 +243,9 @@ class Parser:
         elif not self._calls:
             return
         elif bare is not None:
-            yield from self._bare_calls()
+            yield from self._read_bare_calls()
         elif self._recover:
-            yield from self._bare_objects()
+            yield from self._read_bare_objects()
 
     def _opens_calls(self) -> Steps[bool]:
         """True if the text begins with an opener of calls, and not with an opener of content
@@ -275,7 +275,7 @@ class Parser:
                 return
             self._emit(stop)
 
-    def _bare_calls(self) -> Steps[None]:
+    def _read_bare_calls(self) -> Steps[None]:
         """Reads calls without opener, as many as the format allows. In recovery: any number, even
         without the opening bracket of their list."""
         format, start = self._format, self._format.bare_start
@@ -287,12 +287,12 @@ class Parser:
             count = self._count
             for texts, nodes in starts.items():
                 if self._count == count and (yield from self._buffer.peek(self._sees(texts))):
-                    yield from self._attempt("", (nodes,))
+                    yield from self._read_calls("", (nodes,))
             if self._count == count:
                 return
             is_first = False
 
-    def _bare_objects(self) -> Steps[None]:
+    def _read_bare_objects(self) -> Steps[None]:
         """Reads JSON objects that may be calls without opener."""
         nodes = self._format.call
         index = next((i for i, node in enumerate(nodes) if isinstance(node, JsonCall)), None)
@@ -300,7 +300,7 @@ class Parser:
             count = self._count
             if not (yield from self._buffer.peek_text("{")):
                 return
-            yield from self._attempt("", (nodes[index:],))
+            yield from self._read_calls("", (nodes[index:],))
             if self._count == count:
                 return
 
@@ -354,10 +354,10 @@ class Parser:
             return ()
         return (block.opener.text, *self._format.strays)
 
-    def _stopped(self, stop: str) -> Steps[None]:
+    def _read_stop(self, stop: str) -> Steps[None]:
         """Continues after one of the `_stops`."""
         if self._headers is not None:
-            yield from self._message_stopped(stop, self._headers)
+            yield from self._read_message_stop(stop, self._headers)
             return
         block = self._format.reasoning
         if self._is_inside and block is not None and stop.endswith(block.closer.text):
@@ -367,13 +367,13 @@ class Parser:
             self._in_thoughts = False
             yield from self._buffer.skip("\n\n")
             if self._recover:  # the grammar requires a marker here
-                yield from self._body()
+                yield from self._read_body()
             return
         openings = [opening for opening in self._openings if stop.endswith(opening)]
         if openings and self._calls:
-            yield from self._opened(stop, max(openings, key=len))
+            yield from self._read_opener(stop, max(openings, key=len))
         elif stop in self._strays:
-            yield from self._strayed(stop)
+            yield from self._read_stray(stop)
         elif self._wrapping is not None:
             self._wrapping, self._blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
@@ -390,14 +390,14 @@ class Parser:
         self._buffer.record(stop.removesuffix(block.next_opener))
         yield from self._buffer.skip(block.after)
         self._show(self._buffer.recorded())
-        yield from self._body()
+        yield from self._read_body()
 
     def _sees_more(self) -> Steps[bool]:
         """Reads white space; succeeds if there is more text after it."""
         yield from self._buffer.space()
         return True
 
-    def _strayed(self, stop: str) -> Steps[None]:
+    def _read_stray(self, stop: str) -> Steps[None]:
         """Continues after a marker of the reasoning block that is not at the beginning of the
         turn."""
         block = self._format.reasoning
@@ -408,7 +408,7 @@ class Parser:
         yield from self._buffer.skip(block.pad_open)
         self._show(self._buffer.recorded())
 
-    def _opened(self, stop: str, opening: str) -> Steps[None]:
+    def _read_opener(self, stop: str, opening: str) -> Steps[None]:
         """Continues after an opener of calls, or of content that begins in the same way."""
         self._wrapping = None
         for wrapping in self._format.contents:  # `>>>all`, where `>>>` opens calls
@@ -419,11 +419,11 @@ class Parser:
                 self._begin_content(wrapping)
                 return
         if self._recover and self._in_block and self._pending is None:
-            yield from self._hold(stop, opening)
+            yield from self._read_pending_calls(stop, opening)
             return
         if self._has_content_inside(opening) and not (yield from self._read_inside()):
             return
-        if (yield from self._attempt(stop, self._openings[opening])) and not self._recover:
+        if (yield from self._read_calls(stop, self._openings[opening])) and not self._recover:
             self._in_thoughts = False
 
     def _has_content_inside(self, opening: str) -> bool:
@@ -440,11 +440,11 @@ class Parser:
         self._buffer.unread(stop)
         return True
 
-    def _hold(self, stop: str, opening: str) -> Steps[None]:
+    def _read_pending_calls(self, stop: str, opening: str) -> Steps[None]:
         """Tries to read a call inside the reasoning block; its events are pending."""
         self._pending = _PendingCalls(self._count, self._blank)
         self._buffer.record(stop)
-        if (yield from self._attempt(stop, self._openings[opening])):
+        if (yield from self._read_calls(stop, self._openings[opening])):
             self._in_block = False  # a call ends the block, unless the closer follows
         else:
             self._release()
@@ -465,7 +465,7 @@ class Parser:
 
     # Messages with headers, in recovery.
 
-    def _message_stopped(self, stop: str, messages: HeaderReader) -> Steps[None]:
+    def _read_message_stop(self, stop: str, messages: HeaderReader) -> Steps[None]:
         """Continues after a text that ends a message or begins one."""
         headers = messages.headers
         if stop not in headers.starts:
@@ -512,7 +512,7 @@ class Parser:
 
     # Calls.
 
-    def _attempt(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[bool]:
+    def _read_calls(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[bool]:
         """Tries to read a call in one of these ways, and the calls that share its opener. If it is
         not a call, its opener is text, and reading continues after it.
 
@@ -524,7 +524,7 @@ class Parser:
         format = self._format
         if not format.opening:
             if self._recover and opener:
-                yield from self._bare_objects()  # several objects between one pair of tags
+                yield from self._read_bare_objects()  # several objects between one pair of tags
             between, closing = format.between.strip(), spell_fixed(format.closing).strip()
             if closing and (yield from self._accept_closing(closing)):
                 return True
@@ -536,10 +536,10 @@ class Parser:
         is_bare = format.bare is not None and ways[0] != format.call
         is_opened = format.opener is not None and opener.endswith(format.opener.text)
         if is_bare or is_opened or (format.opener is not None and self._recover):
-            yield from self._further_calls()
+            yield from self._read_further_calls()
         return True
 
-    def _further_calls(self) -> Steps[None]:
+    def _read_further_calls(self) -> Steps[None]:
         """Reads the calls after the first one of a group with a common opener, and the closer of
         the group."""
         between = self._format.between.strip()

@@ -184,7 +184,7 @@ class Unordered:
         return either(self.can_add.values())
 
     @cached_property
-    def can_go_on(self) -> Condition:
+    def can_continue(self) -> Condition:
         """The condition under which another member may come next."""
         return either([self.can_add_declared, *(way for way, _ in self.ways_to_add_extra)])
 
@@ -192,9 +192,9 @@ class Unordered:
         """True if the object may end in this state."""
         return self.can_end.holds(state)
 
-    def may_go_on(self, state: int) -> bool:
+    def may_continue(self, state: int) -> bool:
         """True if another member may come next in this state."""
-        return self.can_go_on.holds(state)
+        return self.can_continue.holds(state)
 
 
 Members: TypeAlias = Ordered | Unordered

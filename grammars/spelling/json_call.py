@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from grammars.regex.writing import escape_regex
-from grammars.spelling.keyword_arguments import WORD, find_around
+from grammars.spelling.keyword_arguments import WORD, find_enclosing_texts
 from grammars.spelling.styles import find_breaks, speaks_json, spell
 from grammars.wire.format import (
     CallId,
@@ -29,7 +29,7 @@ def begin_call(format: Format) -> str:
     """A regular expression for texts that begin like the bare calls of a format; for calls in
     Python, like a call of any name."""
     if isinstance(format.bare, KeywordArguments):
-        opener = escape_regex(find_around(format).opener)
+        opener = escape_regex(find_enclosing_texts(format).opener)
         start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
         return f"{''.join(start)}{BLANK}*{WORD}{opener}"
     start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]

@@ -30,7 +30,7 @@ def is_key(key: str, hole: KeywordArguments) -> bool:
 
 
 @dataclass(frozen=True)
-class Around:
+class EnclosingTexts:
     """The texts that a format writes around the arguments of a call, even if there are none.
 
     Args:
@@ -55,14 +55,14 @@ class Around:
         return self.closer + self.closing
 
 
-def find_around(format: Format) -> Around:
+def find_enclosing_texts(format: Format) -> EnclosingTexts:
     """The texts that the format writes around arguments."""
     nodes = format.call
     name = nodes.index(Name())
     hole = next(i for i, node in enumerate(nodes) if isinstance(node, KeywordArguments))
     between = format.between + spell_fixed(nodes[:name])
     closing = spell_fixed(format.closing)
-    return Around(
+    return EnclosingTexts(
         opener=spell_fixed(nodes[name + 1 : hole]),
         closer=spell_fixed(nodes[hole + 1 :]),
         between=between,
@@ -75,7 +75,7 @@ def list_starts(format: Format, names: Iterable[str]) -> tuple[tuple[str, ...], 
     Python, this includes the name, since any text may begin with a bracket."""
     if not isinstance(format.bare, KeywordArguments):
         return (format.bare_start,)
-    opener = find_around(format).opener
+    opener = find_enclosing_texts(format).opener
     return tuple((*format.bare_start, name + opener) for name in names)
 
 
@@ -85,7 +85,7 @@ def spell_fixed(nodes: Sequence[Node]) -> str:
 
 
 @dataclass(frozen=True)
-class Ends:
+class StringEnds:
     """The texts that can follow a string.
 
     Args:
@@ -164,7 +164,7 @@ def find_extra_keys(declared: Sequence[str], keys: Texts, hole: KeywordArguments
     return Texts((WORD,), without).both(keys)
 
 
-def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> Ends:
+def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> StringEnds:
     """The texts that can follow a string.
 
     Args:
@@ -172,11 +172,11 @@ def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> En
         names: the names of all tools; empty: a call may have any name.
         schema: the schema of the arguments; None: an unknown tool.
     """
-    hole, around, known = format.hole, find_around(format), tuple(names)
+    hole, enclosing, known = format.hole, find_enclosing_texts(format), tuple(names)
     assert isinstance(hole, KeywordArguments)
     keys, is_open = find_keys(schema)
-    texts = [hole.last + text for text in (around.end, *map(around.next, known))]
+    texts = [hole.last + text for text in (enclosing.end, *map(enclosing.next, known))]
     texts += [hole.item + key + hole.after_key for key in keys if is_key(key, hole)]
     words = [(hole.item, hole.after_key)] if is_open else []
-    words += [] if known else [(hole.last + around.closer + around.between, around.opener)]
-    return Ends(tuple(texts), around.closer, tuple(words))
+    words += [] if known else [(hole.last + enclosing.closer + enclosing.between, enclosing.opener)]
+    return StringEnds(tuple(texts), enclosing.closer, tuple(words))

@@ -149,6 +149,6 @@ def _find_node_kind(node: Flat, tags: TaggedArguments) -> str:
     return find_kind(tags, next(example for kind, example in _EXAMPLES if isinstance(node, kind)))
 
 
-def tell_text(tags: TaggedArguments) -> frozenset[str]:
+def list_text_kinds(tags: TaggedArguments) -> frozenset[str]:
     """The type names that mark a value as text."""
     return frozenset([find_kind(tags, "")] if tags.kinds else [])
