@@ -1,5 +1,6 @@
-"""Format x tools x policy x start state -> the grammar of one assistant turn (`grammars.ir`).
+"""Builds the grammar (`grammars.ir`) of one assistant turn from format, tools, policy and start
+state.
 
-Needs `ir`, `spelling`, `wire`, `schema`. Start with `turn`: `calls` writes the calls in it, and
-`values`, `tagged`, `nested` or `keyword_arguments` their arguments, as the format has them.
+Needs `ir`, `spelling`, `wire`, `schema`. Start with `turn`. `calls` writes the calls of a turn;
+`values`, `tagged`, `nested` or `keyword_arguments` write their arguments, depending on the format.
 """

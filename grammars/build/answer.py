@@ -1,4 +1,5 @@
-"""Answers: content that has to fit a schema, an expression, a choice or a grammar."""
+"""Grammars of answers: content that must match a schema, a regular expression, a choice or a Lark
+grammar."""
 
 import re
 import reprlib
@@ -17,26 +18,27 @@ from grammars.regex.ecma import MAX_QUANTIFIERS, translate
 from grammars.regex.writing import escape_slashes, match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
-_WHERE = "/response_format"
+_POINTER = "/response_format"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_CHOICES = 10_000
-"""As of an enum: each is an item of llguidance's parser, which has room for 20,000 in a row."""
+"""The same limit as for an enum: llguidance's parser has room for 20,000 items in a row."""
 
 
 def write_answer(
     answer: Answer, values: Values, openings: Sequence[str] = (), others: Sequence[str] = ()
 ) -> Expression:
-    """The content of the turn.
+    """Returns the expression for the content of a turn.
 
     Args:
-        answer: what the content has to be.
-        values: the grammar under way, and how JSON is spelled in it.
-        openings: what opens a call where the turn may also be calls; the answer begins otherwise.
-        others: what opens something else that an answer could be read as (the reasoning).
+        answer: what the content must match.
+        values: writes JSON values into the grammar that is being built.
+        openings: texts that open calls, if the turn may have calls instead; the answer may not
+            begin with them.
+        others: other texts that the answer may not begin with (the opener of the reasoning).
 
     Raises:
-        PolicyError: the answer cannot be enforced, or not beside calls.
-        SchemaError: a schema that this format cannot write.
+        PolicyError: the answer cannot be enforced, or cannot be combined with calls.
+        SchemaError: this format cannot write a value of the schema.
     """
     match answer:
         case JsonAnswer(schema):
@@ -58,31 +60,32 @@ def write_answer(
             if openings:
                 hint = "Use tool_choice none, or a schema, expression or choice"
                 raise PolicyError(
-                    "a grammar cannot be combined with tools", where=_WHERE, hint=hint
+                    "a grammar cannot be combined with tools", where=_POINTER, hint=hint
                 )
             return values.builder.define(EmbeddedLark(lark.strip()), "answer")
 
 
 def read_regex(regex: str) -> str:
-    """A regular expression for the whole answer, in Rust syntax, fit for `/.../` in Lark.
+    """Translates a regular expression for the whole answer into Rust syntax, escaped for `/.../` in
+    Lark.
 
     Raises:
-        PolicyError: it uses what a mask cannot hold.
+        PolicyError: a mask cannot enforce the expression.
     """
     if not regex.isascii() and _SURROGATE.search(regex):
         message = "the expression has a lone surrogate, which no text has"
-        raise PolicyError(message, where=_WHERE, hint="Replace it")
+        raise PolicyError(message, where=_POINTER, hint="Replace it")
     bare = regex.removeprefix("^")
     if bare.endswith("$"):
         before = bare[:-1]
         backslashes = len(before) - len(before.rstrip("\\"))
-        if backslashes % 2 == 0:  # else it is an escaped one
+        if backslashes % 2 == 0:  # otherwise the `$` is escaped
             bare = before
     translated = translate(f"^(?:{bare})$")
     if translated is None:
         raise PolicyError(
             f"the expression {reprlib.repr(regex)} cannot be enforced",
-            where=_WHERE,
+            where=_POINTER,
             hint="Leave out look-around, \\b, back references and anchors in the middle, and "
             f"use {MAX_QUANTIFIERS:,} quantifiers at most",
         )
@@ -91,8 +94,8 @@ def read_regex(regex: str) -> str:
 
 def _check_option(option: str, openings: Sequence[str], number: int) -> None:
     if not option:
-        raise PolicyError("a choice is empty", where=f"{_WHERE}/{number}", hint="Leave it out")
+        raise PolicyError("a choice is empty", where=f"{_POINTER}/{number}", hint="Leave it out")
     if any(option.lstrip().startswith(opening) for opening in openings):
         hint = "Use tool_choice none, or another choice"
         message = f"the choice {option!r} starts like a call"
-        raise PolicyError(message, where=f"{_WHERE}/{number}", hint=hint)
+        raise PolicyError(message, where=f"{_POINTER}/{number}", hint=hint)

@@ -1,4 +1,4 @@
-"""The calls of a turn."""
+"""Grammar rules for the calls of a turn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,8 @@ from grammars.wire.format import (
 )
 
 COUNTED = 8
-"""So many calls of a turn have exactly the index that is next; those behind may have any."""
+"""For this many calls of a turn, the grammar requires exactly the next index; later calls may have
+any index."""
 
 _QUOTE = ir.Literal('"')
 INDEX = "0|[1-9][0-9]{0,5}"
@@ -52,12 +53,12 @@ class TurnSpec:
 
     Args:
         format: the model's wire format.
-        tools: those that may be called.
-        names: those of all tools, also of those that the policy leaves out.
+        tools: the tools that may be called.
+        names: the names of all tools, including those that the policy leaves out.
         policy: what the request allows.
         state: where the rendered prompt ends.
-        captures: the matcher keeps the text of each call's arguments.
-        text_ends: texts that may stand at the end of a turn with calls.
+        captures: the matcher records the text of each call's arguments.
+        text_ends: texts that may end a turn with calls.
     """
 
     format: Format
@@ -74,25 +75,25 @@ class CallRules:
 
     Args:
         turn: what the grammar is built from.
-        values: the grammar under way, and how arguments are spelled in it.
+        values: writes JSON values into the grammar that is being built.
     """
 
     def __init__(self, turn: TurnSpec, values: Values):
         self._turn, self._format = turn, turn.format
         self._values, self._builder = values, values.builder
-        self._known: dict[str, Expression] = {}  # the arguments of tools, by their names
+        self._known: dict[str, Expression] = {}  # the arguments, by tool name
         self._tagged: TaggedRules | None = None
 
     @property
     def tail(self) -> Expression:
-        """What may stand at the end of the turn."""
+        """The optional text at the end of any turn."""
         texts = [self._format.tail] if self._format.tail else []
         texts += [end for end in self._format.inner_ends if end in self._builder.ids]
         return optional(choice(map(self._builder.fixed, texts))) if texts else EMPTY
 
     @property
     def _end(self) -> Expression:
-        """What may stand at the end of a turn with calls."""
+        """The optional text at the end of a turn with calls."""
         texts = self._turn.text_ends
         if not texts:
             return self.tail
@@ -106,13 +107,13 @@ class CallRules:
         spaced: bool = False,
         behind: Expression = EMPTY,
     ) -> Expression:
-        """The calls, from behind the first opener to the end of the turn.
+        """Returns a rule for the calls, from after the first opener to the end of the turn.
 
         Args:
-            first: the nodes of the first call, as far as they are not written.
-            opener: what has opened the calls.
-            spaced: white space may stand in front.
-            behind: the content that may stand behind them.
+            first: the nodes of the first call that are not written yet.
+            opener: the text that opened the calls.
+            spaced: allow white space before the calls.
+            behind: the content that may follow the calls.
         """
         format = self._format
         several = self._turn.policy.parallel and not format.single
@@ -121,7 +122,7 @@ class CallRules:
             for tool in self._turn.tools:
                 check_name(format, tool.name)
             tools, names = self._turn.tools, self._turn.names
-            chain = KeywordRules(format, tools, names, self._values, several=several)
+            chain = KeywordRules(format, tools, names, values=self._values, several=several)
             written = sequence(chain.calls(first, spaced=spaced), after, behind, self._end)
             return self._builder.define(written, "calls")
         more = EMPTY
@@ -136,18 +137,22 @@ class CallRules:
         return self._builder.define(written, "calls")
 
     def _opens_all(self, opener: str) -> bool:
-        """Can another call follow one that was opened so?"""
+        """True if another call may follow a call that this text opened."""
         format = self._format
         if not format.opening or format.bare is not None:
             return True
         return format.opener is not None and opener == format.opener.text
 
     def _more(self, number: int) -> Expression:
-        """Any number of calls behind so many."""
+        """Returns an expression for any number of further calls.
+
+        Args:
+            number: how many calls of this turn come before them.
+        """
         counts = find_index(self._format)
         is_exact = counts is not None and counts.count(self._turn.state.calls, 0) is not None
-        # One text of what stands between and how a call begins: the lexer would not give up the
-        # beginning of what closes the calls for a short text of its own.
+        # One text for the separator and the beginning of the call: between two short texts, the
+        # lexer would not consider the closer of the calls, which may begin in the same way.
         nodes = (Literal(self._format.between), *self._format.call)
         if not is_exact or number == COUNTED:
             return many(self._any_tool(nodes, None))
@@ -157,12 +162,12 @@ class CallRules:
     def _any_tool(
         self, nodes: tuple[Node, ...], number: int | None, *, spaced: bool = False
     ) -> Expression:
-        """One call of any tool.
+        """Returns a rule for one call of any tool.
 
         Args:
-            nodes: how it is written.
-            number: the calls of this turn before it; None: not known.
-            spaced: white space may stand in front.
+            nodes: the parts of the call.
+            number: how many calls of this turn come before it; None: not known.
+            spaced: allow white space before the call.
         """
         options: list[Expression] = []
         for tool in self._turn.tools:
@@ -194,13 +199,14 @@ class CallRules:
     def _write_node(
         self, node: Node, tool: Tool, number: int | None, *, apart: bool
     ) -> list[str | Expression]:
-        """A node of a call: texts, which are one lexeme with those beside them, and holes.
+        """Writes one node of a call: texts, which join adjacent texts in one lexeme, and
+        expressions.
 
         Args:
             node: the node.
-            tool: what is called.
-            number: the calls of this turn before this one; None: not known.
-            apart: at the place of the node something else than a call may begin, too.
+            tool: the called tool.
+            number: how many calls of this turn come before this one; None: not known.
+            apart: something other than a call may also begin at this node.
         """
         match node:
             case Literal(text) | Marker(text):
@@ -226,13 +232,12 @@ class CallRules:
         for piece in cut_closing(node, id):
             closing.append(piece if isinstance(piece, str) else self._id(piece))
         if apart and self._turn.policy.answer is not None:
-            # The lexer would not give up one terminal for the brace that opens an answer.
-            literals = [ir.Literal(piece) if isinstance(piece, str) else piece for piece in opening]
-            opening = [optional(self.space()), *literals]
+            # With one longer terminal, the lexer would not consider the answer's opening brace.
+            opening = [optional(self.space()), *map(_as_expression, opening)]
         return [*opening, arguments, *closing]
 
     def _index(self, node: CallId | CallIndex, number: int | None) -> str | None:
-        """The index of that call of the turn; None where it may be any."""
+        """The index of this call in the turn; None: any index is allowed."""
         if isinstance(node, CallId) or number is None:
             return None
         index = node.count(self._turn.state.calls, number)
@@ -243,7 +248,7 @@ class CallRules:
         return self._builder.terminal(Pattern(pattern), "ID")
 
     def _arguments(self, node: Hole, tool: Tool) -> Expression:
-        """The arguments of a tool; their rules are written when they are needed first."""
+        """The arguments of a tool. Their rules are written at the first use."""
         if tool.name not in self._known:
             check_name(self._format, tool.name)
             self._known[tool.name] = self._write_arguments(node, tool)
@@ -271,20 +276,23 @@ class CallRules:
                 raise TypeError("such calls are one chain")
 
     def _text(self, text: str, *, spaced: bool) -> Expression:
-        """The text itself. With white space in front it is one terminal: content that begins with
-        the same white space would win over a terminal of white space alone."""
+        """The text. If white space may precede it, both are one terminal: otherwise content that
+        begins with the same white space would win over a terminal of white space alone."""
         return self._spaced(text) if spaced else self._builder.fixed(text)
 
     def spaced(self, marker: str) -> Expression:
-        """The marker, behind the white space that models write or leave out; where the marker is
-        text, one terminal of both, for content may begin with white space. Where an answer takes
-        the place of content the lexer would not give up such a terminal for the answer."""
+        """The marker after optional white space, which some models write.
+
+        If the marker is text, both are one terminal, since content may also begin with white space.
+        If an answer replaces the content, they are two: the lexer would not give up one terminal
+        for the answer.
+        """
         if self._turn.policy.answer is None:
             return self._spaced(marker)
         text = marker.lstrip()
         if text == marker:
             return sequence(optional(self.space()), self._builder.fixed(marker))
-        # Two terminals of white space could not share what is written: the first would take it all.
+        # Two terminals of white space cannot share it: the first one would take all of it.
         lead = escape_regex(marker.removesuffix(text))
         space = self._builder.terminal(Pattern(f"{self._blanks(0)}{lead}"), "SPACE")
         return sequence(space, self._builder.fixed(text))
@@ -298,15 +306,19 @@ class CallRules:
         return sequence(head, self._builder.fixed("".join(rest)))
 
     def space(self) -> Expression:
-        """White space in front of a block."""
+        """White space before a block."""
         return self._builder.terminal(Pattern(self._blanks(1)), "SPACE")
 
     def _blanks(self, least: int) -> str:
         return f"{BLANK}{{{least},{self._format.max_space}}}"
 
 
+def _as_expression(piece: str | Expression) -> Expression:
+    return ir.Literal(piece) if isinstance(piece, str) else piece
+
+
 def find_index(format: Format) -> CallIndex | None:
-    """The hole in which the format counts calls; None if there is none."""
+    """The hole in which the format counts its calls; None if it does not count."""
     for node in format.call:
         if isinstance(node, JsonCall):
             node = node.id

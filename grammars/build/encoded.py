@@ -1,4 +1,5 @@
-"""Expressions as a JSON string spells their texts: for arguments that are the text of a string."""
+"""Rewrites expressions so that they match texts inside a JSON string: for arguments that are JSON
+in a string."""
 
 import json
 from dataclasses import replace
@@ -26,18 +27,20 @@ from grammars.regex.reader import UnreadableError, read
 from grammars.regex.spelled import spell_expression, write_code, write_spellings
 
 _ESCAPED = {chr(code): json.dumps(chr(code))[1:-1] for code in (*range(0x20), 0x22, 0x5C)}
-"""What stands for each character that cannot stand in a string as it is."""
+"""The JSON escape of each character that a JSON string cannot contain directly."""
 _PLAIN = Characters.of("".join(_ESCAPED)).invert()
 
 
 def encode(expression: Expression) -> Expression:
-    """The expression for the texts in a JSON string, without its quotes. Each has one spelling,
-    so what holds of sets of texts (complements, intersections) holds of their spellings.
+    """Rewrites an expression to match its texts as they stand in a JSON string, without the quotes.
+
+    Each text has exactly one encoding, so complements and intersections of texts carry over to
+    their encodings.
 
     Raises:
-        SchemaError: a regular expression that cannot be taken apart.
+        SchemaError: a regular expression in it cannot be parsed.
     """
-    if expression == EVERYTHING:  # no set of texts, and what is no text has no spelling
+    if expression == EVERYTHING:  # not a set of texts, so there is nothing to encode
         return expression
     match expression:
         case Literal(text):
@@ -57,7 +60,7 @@ def encode(expression: Expression) -> Expression:
         case Guarded(body) | Costly(body):
             return replace(expression, body=encode(body))
         case RuleReference() | JsonSchema():
-            return expression  # a rule is encoded already; what is left to llguidance are numbers
+            return expression  # rules are encoded already; `%json` holds only numbers
         case Token() | EmbeddedLark():
             raise TypeError("no part of a JSON value")
 
@@ -71,7 +74,7 @@ def _encode_regex(regex: str) -> str:
 
 
 def _encode_set(characters: Characters) -> str:
-    """One character of a set, as it is or escaped."""
+    """A regular expression for one character of a set, escaped where JSON requires it."""
     escapes: list[str] = []
     for character, escaped in _ESCAPED.items():
         if character in characters:

@@ -1,8 +1,9 @@
-"""Calls with arguments by keyword, as in Python: raw strings end only in front of what can follow.
+"""Grammar rules for calls with keyword arguments, as in Python.
 
-The lexer has to see what follows a string to know its end, be it an argument, another call, or
-what closes the calls. So the text of each goes into the end of the string, and what stands behind
-that follows from there: the calls of a turn are one chain.
+A raw string ends only before a text that can follow it. The lexer must see this text to know the
+end of the string: the next argument, the next call, or the closer of the calls. So the text becomes
+part of the terminal of the string, and the rule continues after it. Therefore the calls of a turn
+are one chain of rules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +34,8 @@ from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import Extra, Node, Object, Property, Schema, String, escape
 from grammars.spelling.json_call import BLANK
 from grammars.spelling.keyword_arguments import (
-    Ends,
-    find_around,
+    StringEnds,
+    find_enclosing_texts,
     find_ends,
     find_extra_keys,
     is_key,
@@ -50,13 +51,13 @@ from grammars.wire.format import Node as FormatNode
 
 @dataclass(frozen=True)
 class ChainContinuation:
-    """How a call may go on behind a value: a text, and what stands behind that.
+    """How a call may continue after a value.
 
     Args:
-        text: what tells that the value has ended.
-        rest: all that stands behind it (and the key).
-        keys: behind the text stands any of these keys.
-        condition: when, in a rule with a parameter.
+        text: the text that shows that the value has ended.
+        rest: everything after the text (and the key).
+        keys: if given, one of these keys follows the text.
+        condition: when this continuation is allowed, in a rule with a parameter.
     """
 
     text: str
@@ -67,10 +68,10 @@ class ChainContinuation:
 
 @dataclass(frozen=True)
 class Value:
-    """How a value is written.
+    """The ways to write a value.
 
     Args:
-        whole: what tells its own end; None: nothing does.
+        whole: the forms that show their own end; None: there are none.
         raw: a terminal for the text of raw strings; None: there are none.
     """
 
@@ -79,19 +80,19 @@ class Value:
 
     @property
     def is_writable(self) -> bool:
-        """Can any value be written?"""
+        """True if any value can be written."""
         return self.whole is not None or self.raw is not None
 
 
 class KeywordRules:
-    """Adds the rules of calls with arguments by keyword to a grammar.
+    """Adds the rules of calls with keyword arguments to a grammar.
 
     Args:
         format: the wire format.
-        tools: those that may be called.
-        names: those of all tools, which end a string in a call.
-        values: the grammar under way, and how values are spelled in it.
-        several: may another call follow?
+        tools: the tools that may be called.
+        names: the names of all tools: a raw string ends before a call of any of them.
+        values: writes other values into the grammar that is being built.
+        several: several calls may follow each other.
     """
 
     def __init__(
@@ -99,30 +100,31 @@ class KeywordRules:
         format: Format,
         tools: Sequence[Tool],
         names: Sequence[str],
-        values: Values,
         *,
+        values: Values,
         several: bool,
     ):
         assert isinstance(format.hole, KeywordArguments)
         self.format, self.hole, self.tools, self.names = format, format.hole, tools, names
         self.values, self.builder = values, values.builder
-        self.around = find_around(format)
+        self.enclosing = find_enclosing_texts(format)
         self.escaped = StyledStrings(self.hole.escaped, self.builder)
         self._several = several
         self._arguments: dict[str, Expression] = {}
 
     def calls(self, first: Sequence[FormatNode], *, spaced: bool = False) -> Expression:
-        """The calls of a turn, from these nodes to what closes them.
+        """Returns a rule for the calls of a turn, from the first nodes to the closer of the calls.
 
         Args:
-            first: the nodes of the first call, as far as they are not written.
-            spaced: white space may stand in front, in one terminal with the call: content that
-                begins with white space would win over a terminal of that alone.
+            first: the nodes of the first call that are not written yet.
+            spaced: allow white space before the call. It is in one terminal with the call:
+                otherwise content that begins with white space would win over a terminal of white
+                space alone.
         """
         before = spell_fixed(first[: list(first).index(Name())])
         options: list[Expression] = []
         for tool in self.tools:
-            text = before + tool.name + self.around.opener
+            text = before + tool.name + self.enclosing.opener
             head = self.builder.fixed(text)
             if spaced:
                 pattern = Pattern(f"{BLANK}{{0,{self.format.max_space}}}{escape_regex(text)}")
@@ -131,7 +133,7 @@ class KeywordRules:
         return self.builder.define(choice(options), "calls")
 
     def _call(self, tool: Tool) -> Expression:
-        """The arguments of a tool and all that follows."""
+        """The arguments of a tool and everything after them."""
         if tool.name not in self._arguments:
             name = self.builder.reserve("arguments")
             self._arguments[tool.name] = RuleReference(name)
@@ -145,16 +147,20 @@ class KeywordRules:
         return self._arguments[tool.name]
 
     def ways_to_finish(self, last: str) -> list[ChainContinuation]:
-        """How it may go on behind the arguments; `last` stands at their end."""
-        ways = [ChainContinuation(last + self.around.end)]
+        """The continuations after the last argument.
+
+        Args:
+            last: the text between the last argument and the end of the call.
+        """
+        ways = [ChainContinuation(last + self.enclosing.end)]
         if self._several:
             for tool in self.tools:
-                text = last + self.around.next(tool.name)
+                text = last + self.enclosing.next(tool.name)
                 ways.append(ChainContinuation(text, self._call(tool)))
         return ways
 
     def finish(self, last: str) -> Expression:
-        """A rule for all that may follow the arguments."""
+        """A rule for everything after the last argument; `last` as in `ways_to_finish`."""
         options: list[Expression] = []
         for way in self.ways_to_finish(last):
             options.append(sequence(self.builder.fixed(way.text), way.rest))
@@ -164,15 +170,16 @@ class KeywordRules:
 def _merge_ends(
     ways: Sequence[ChainContinuation], builder: GrammarBuilder
 ) -> Sequence[ChainContinuation]:
-    """The ways in which a raw string ends, none of which begins with another one.
+    """Merges the ways in which a raw string can end, so that the text of none begins with that of
+    another.
 
-    A text that ends at once (lazy) is over at the shortest of its ends: `')</run>` in front of
-    another call is taken for the end of the turn, and the call behind it would be refused.
+    A lazy terminal ends at the shortest of its ends. If `')</run>` ends the turn and also comes
+    before another call, the shorter one would win and the other call would be refused.
     """
     merged: list[ChainContinuation] = []
     for way in ways:
-        longer = [other for other in ways if _goes_on(way, other)]
-        if any(_goes_on(other, way) for other in ways):
+        longer = [other for other in ways if _is_prefix(way, other)]
+        if any(_is_prefix(other, way) for other in ways):
             continue
         rests: list[Expression] = []
         for other in longer:
@@ -185,22 +192,22 @@ def _merge_ends(
     return merged
 
 
-def _goes_on(way: ChainContinuation, other: ChainContinuation) -> bool:
-    """True if another way begins with all of this one."""
+def _is_prefix(way: ChainContinuation, other: ChainContinuation) -> bool:
+    """True if the text of the other way begins with all of this one."""
     is_longer = len(other.text) > len(way.text) and other.text.startswith(way.text)
     has_keys = way.keys is not None or other.keys is not None
     return is_longer and not has_keys and other.condition == way.condition
 
 
 class _Arguments:
-    """The arguments of one tool, and what follows them."""
+    """The rules for the arguments of one tool, and for everything after them."""
 
-    def __init__(self, calls: KeywordRules, ends: Ends, schema: Schema):
+    def __init__(self, calls: KeywordRules, ends: StringEnds, schema: Schema):
         self._calls, self._hole, self._builder = calls, calls.hole, calls.builder
         self._ends, self._schema = ends, schema
 
     def write(self) -> Expression:
-        """All of them."""
+        """The arguments of any of the tool's objects."""
         return choice([self._object(node) for node in self._schema.objects])
 
     def _object(self, node: Object) -> Expression:
@@ -208,8 +215,8 @@ class _Arguments:
         properties = [declared for declared in ordered if self._can_write(declared)]
         extras = self._find_extras(node)
         order = order_members(self._hole, self._calls.values.order, extra=bool(extras))
-        members = arrange(properties, bool(extras), node.presence, order)
-        if isinstance(members, Unordered) and members.may_go_on(members.start):
+        members = arrange(properties, node.presence, extra=bool(extras), order=order)
+        if isinstance(members, Unordered) and members.may_continue(members.start):
             return self._write_unordered(extras, properties, members)
         if isinstance(members, Unordered) or not (properties or extras):
             return self._calls.finish(self._hole.empty)
@@ -236,7 +243,7 @@ class _Arguments:
     def _write_extras(
         self, extras: Sequence[Extra], finish: list[ChainContinuation]
     ) -> list[ChainContinuation]:
-        """Undeclared arguments, any number of them, behind the declared ones."""
+        """Any number of undeclared arguments, after the declared ones."""
         names = [self._builder.reserve("extra") for _ in extras]
         ways: list[ChainContinuation] = []
         for name, extra in zip(names, extras, strict=True):
@@ -248,7 +255,8 @@ class _Arguments:
     def _write_unordered(
         self, extras: Sequence[Extra], properties: Sequence[Property], members: Unordered
     ) -> Expression:
-        """Any argument that is not there yet; the parameter tells which are."""
+        """Arguments in any order. The parameter of the rules holds which arguments are written
+        already."""
         hints: dict[Value, str] = {}
 
         def find_hint(node: Node) -> str:
@@ -262,11 +270,9 @@ class _Arguments:
         for extra in extras:
             hint = find_hint(extra.node)
             for condition, argument in members.ways_to_add_extra:
-                ways.append(
-                    ChainContinuation(
-                        self._hole.item, RuleReference(hint, argument), extra.keys, condition
-                    )
-                )
+                value = RuleReference(hint, argument)
+                way = ChainContinuation(self._hole.item, value, extra.keys, condition=condition)
+                ways.append(way)
         begin = [(self._begin(way), way.condition) for way in self._find_starts(ways)]
         begin.append((self._calls.finish(self._hole.empty), members.can_end))
         follow = [(self._begin(way), way.condition) for way in ways]
@@ -282,7 +288,7 @@ class _Arguments:
     def _write_parametric(
         self, value: Value, hint: str, ways: Sequence[ChainContinuation]
     ) -> Mapping[str, Expression]:
-        """The rules of a family for a value and what follows it."""
+        """The rules of a family for a value and the text after it."""
         options: list[Expression] = []
         bodies: dict[str, Expression] = {}
         if value.whole is not None:
@@ -295,21 +301,25 @@ class _Arguments:
         return {hint: choice(options), **bodies}
 
     def _find_starts(self, ways: Sequence[ChainContinuation]) -> list[ChainContinuation]:
-        """The ways for the first argument, in front of which something else stands."""
+        """The ways to write the first argument, which has a different text before it."""
         item, first = self._hole.item, self._hole.first
         return [replace(way, text=first + way.text.removeprefix(item)) for way in ways]
 
     def _can_write(self, declared: Property) -> bool:
-        """Can the argument be written? One that is required has to be."""
-        where = f"/properties/{escape(declared.key)}"
+        """True if the argument can be written.
+
+        Raises:
+            SchemaError: it is required, but cannot be written.
+        """
+        pointer = f"/properties/{escape(declared.key)}"
         if not is_key(declared.key, self._hole):
             hint = "Rename it, or use a model with a JSON format"
             message = f"the key {declared.key!r} cannot be written in such a call"
-            raise SchemaError(message, where=where, hint=hint)
+            raise SchemaError(message, where=pointer, hint=hint)
         if self._read(declared.node).is_writable:
             return True
         if declared.required:
-            raise SchemaError("none of its values can be written in such a call", where=where)
+            raise SchemaError("none of its values can be written in such a call", where=pointer)
         return False
 
     def _find_extras(self, node: Object) -> list[Extra]:
@@ -323,7 +333,7 @@ class _Arguments:
         return found
 
     def _read(self, node: Node) -> Value:
-        """How a value is written."""
+        """Finds the ways to write a value."""
         definitions = self._schema.definitions
         kinds = sort_kinds(node, definitions)
         options: list[Expression | None] = []
@@ -345,8 +355,8 @@ class _Arguments:
         return Value(whole=whole, raw=raw)
 
     def _escaped(self, node: String) -> Expression | None:
-        """The strings of a node with escapes; None where only JSON's quotes could hold its pattern,
-        and those stand around raw text."""
+        """The strings of a node, with escapes. None if its pattern needs JSON's double quotes, but
+        those mark raw text here."""
         escaped = self._calls.escaped
         if '"' not in escaped.style.quotes and find_strings(node, escaped.style) is None:
             return None
@@ -362,11 +372,12 @@ class _Arguments:
 
     @cached_property
     def _endless(self) -> Expression:
-        """What has no end of a string in it; as long as all keys together."""
+        """Texts that do not contain the end of a string. One shared rule, since it lists the keys
+        of all tools."""
         return unlike(f"(?s:.*){self._ends.write_regex(self._hole.quote)}")
 
     def _write_value(self, value: Value, ways: Sequence[ChainContinuation]) -> Expression:
-        """A rule for a value and what follows it."""
+        """A rule for a value and everything after it."""
         options: list[Expression] = []
         if value.whole is not None:
             follow = self._builder.define(self._follow(ways), "follow")
@@ -378,11 +389,11 @@ class _Arguments:
         return self._builder.define(choice(options), "value")
 
     def _follow(self, ways: Sequence[ChainContinuation]) -> Expression:
-        """What may follow a value that tells its own end."""
+        """The continuations after a value that shows its own end."""
         options = [self._begin(way) for way in ways]
         last = self._hole.last
         finish = [self._begin(way) for way in self._calls.ways_to_finish(last)]
-        if options[-len(finish) :] == finish:  # it is the same everywhere, and may be long
+        if options[-len(finish) :] == finish:  # a shared rule, since it may be long
             options[-len(finish) :] = [self._calls.finish(last)]
         return choice(options)
 
@@ -392,11 +403,11 @@ class _Arguments:
         return sequence(self._key(way.text, way.keys), way.rest)
 
     def _key(self, before: str, keys: Texts) -> Expression:
-        """One of the keys, behind and in front of what stands around it."""
+        """One of the keys, with the text before it and after it, as one terminal."""
         return self._builder.terminal(match_texts(keys.wrap(before, self._hole.after_key)), "EXTRA")
 
     def _end(self, raw: Expression, way: ChainContinuation) -> Expression:
-        """A raw string up to what follows it; that ends with a token, or at once."""
+        """A raw string and the text that ends it: a special token, or a lazy terminal."""
         if way.keys is None:
             return self._builder.end_raw(raw, self._hole.quote + way.text)
         key = self._key(self._hole.quote + way.text, way.keys)

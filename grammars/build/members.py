@@ -1,4 +1,4 @@
-"""The members of an object and the items of a list, between the brackets."""
+"""Grammar rules for the members of an object and the items of a list, between the brackets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,165 +23,159 @@ from grammars.schema.nodes import Object
 
 @dataclass(frozen=True)
 class MembersBody:
-    """All members (EMPTY if there can be none), and whether there have to be any."""
+    """The members of an object.
+
+    Args:
+        body: all members; EMPTY if there can be none.
+        required: at least one member is required.
+    """
 
     body: Expression
     required: bool
 
 
-def write_members(
-    node: Object,
-    members: Members,
-    pairs: Sequence[Expression],
-    extra: Expression | None,
-    comma: Expression,
-    builder: GrammarBuilder,
-) -> MembersBody:
-    """The members of an object.
+@dataclass(frozen=True)
+class MemberRules:
+    """Adds the rules of an object's members to a grammar.
 
     Args:
-        node: the object.
-        members: in which order they come.
-        pairs: a rule for each declared key and its value.
-        extra: one for an undeclared key and its value; None if there is none.
-        comma: what stands between two members.
-        builder: the grammar under way.
+        pairs: for each declared key: a rule for the key and its value.
+        extra: a rule for an undeclared key and its value; None if there is none.
+        comma: the separator between members.
+        builder: the grammar that is being built.
     """
-    if isinstance(members, Unordered):
-        return _write_unordered(members, pairs, extra, comma, builder)
-    if members.mixed:
-        return _write_mixed(node, pairs, extra, comma, builder)
-    return _write_ordered(node, pairs, extra, comma, builder)
 
+    pairs: Sequence[Expression]
+    extra: Expression | None
+    comma: Expression
+    builder: GrammarBuilder
 
-def _write_unordered(
-    members: Unordered,
-    pairs: Sequence[Expression],
-    extra: Expression | None,
-    comma: Expression,
-    builder: GrammarBuilder,
-) -> MembersBody:
-    """Right-recursive, with what is written in the parameter. Undeclared members that need not be
-    counted are a list of their own in front of each declared one: there may be many."""
-    if not members.may_go_on(members.start):
-        return MembersBody(EMPTY, required=False)
-    required = not members.may_end(members.start)
-    following: list[tuple[Expression, Condition]] = []
-    for i, pair in enumerate(pairs):
-        behind = RuleReference("more", members.behind(i))
-        following.append((sequence(pair, behind), members.can_add[i]))
-    run = EMPTY  # of undeclared members
-    if extra is not None:
-        for condition, bit in members.ways_to_count_extra:
-            following.append((sequence(extra, RuleReference("more", bit)), condition))
-        if members.counted != NEVER:
-            run = builder.define(many(sequence(comma, extra)), "extras")
-        if members.counted == ALWAYS and members.can_add_declared == NEVER:
-            return MembersBody(sequence(extra, run), required)
-    another = sequence(comma, RuleReference("next", KEEP))
-    uncounted = negate(members.counted)
-    more = [
-        (run, both([members.counted, members.can_end])),
-        (EMPTY, both([uncounted, members.can_end])),
-        (sequence(run, another), both([members.counted, members.can_add_declared])),
-        (another, both([uncounted, members.can_go_on])),
-    ]
-    names = builder.family(
-        {"next": guarded(following), "more": guarded(more)},
-        needed=members.required_bits,
-        least=members.least,
-    )
-    starts: list[Expression] = [RuleReference(names["next"], ZERO)]
-    if extra is not None and members.counted.holds(members.start):
-        starts.append(sequence(extra, RuleReference(names["more"], ZERO)))
-    return MembersBody(builder.enter(*starts), required)
+    def write(self, node: Object, members: Members) -> MembersBody:
+        """Writes the members of an object.
 
+        Args:
+            node: the object.
+            members: the order of its members.
+        """
+        if isinstance(members, Unordered):
+            return self._write_unordered(members)
+        if members.mixed:
+            return self._write_mixed(node)
+        return self._write_ordered(node)
 
-def _write_ordered(
-    node: Object,
-    pairs: Sequence[Expression],
-    extra: Expression | None,
-    comma: Expression,
-    builder: GrammarBuilder,
-) -> MembersBody:
-    """Declared members in schema order, then undeclared ones."""
-    rest = EMPTY
-    starts: list[Expression] = []
-    if extra is not None:
-        rest = many(sequence(comma, extra))
-        starts = [sequence(extra, rest)]
-    required = False
-    for declared, pair in reversed(list(zip(node.properties, pairs, strict=True))):
-        if declared.required:
-            starts, required = [], True
-        starts.insert(0, sequence(pair, rest))
-        member = sequence(comma, pair)
-        if not declared.required:
-            member = optional(member)
-        rest = builder.define(sequence(member, rest), "rest")
-    return MembersBody(choice(starts) if starts else EMPTY, required)
+    def _write_unordered(self, members: Unordered) -> MembersBody:
+        """Members in any order: right-recursive rules whose parameter holds which members are
+        written.
 
+        Undeclared members that need no counting are a list of their own before each declared
+        member, since there may be many.
+        """
+        if not members.may_continue(members.start):
+            return MembersBody(EMPTY, required=False)
+        required = not members.may_end(members.start)
+        following: list[tuple[Expression, Condition]] = []
+        for i, pair in enumerate(self.pairs):
+            behind = RuleReference("more", members.behind(i))
+            following.append((sequence(pair, behind), members.can_add[i]))
+        run = EMPTY  # of undeclared members
+        if self.extra is not None:
+            for condition, bit in members.ways_to_count_extra:
+                following.append((sequence(self.extra, RuleReference("more", bit)), condition))
+            if members.counted != NEVER:
+                run = self.builder.define(many(sequence(self.comma, self.extra)), "extras")
+            if members.counted == ALWAYS and members.can_add_declared == NEVER:
+                return MembersBody(sequence(self.extra, run), required)
+        another = sequence(self.comma, RuleReference("next", KEEP))
+        uncounted = negate(members.counted)
+        more = [
+            (run, both([members.counted, members.can_end])),
+            (EMPTY, both([uncounted, members.can_end])),
+            (sequence(run, another), both([members.counted, members.can_add_declared])),
+            (another, both([uncounted, members.can_continue])),
+        ]
+        names = self.builder.family(
+            {"next": guarded(following), "more": guarded(more)},
+            needed=members.required_bits,
+            least=members.least,
+        )
+        starts: list[Expression] = [RuleReference(names["next"], ZERO)]
+        if self.extra is not None and members.counted.holds(members.start):
+            starts.append(sequence(self.extra, RuleReference(names["more"], ZERO)))
+        return MembersBody(self.builder.enter(*starts), required)
 
-def _write_mixed(
-    node: Object,
-    pairs: Sequence[Expression],
-    extra: Expression | None,
-    comma: Expression,
-    builder: GrammarBuilder,
-) -> MembersBody:
-    """The same with undeclared members anywhere: where keys are sorted they stand in between."""
-    more = rest = EMPTY
-    if extra is not None:
-        more = many(sequence(comma, extra))
-        rest = builder.define(more, "rest")
-    starts: list[Expression] = []
-    required = False
-    for declared, pair in reversed(list(zip(node.properties, pairs, strict=True))):
-        first = sequence(pair, rest)
-        if declared.required:
-            starts, required = [first], True
-        else:
-            starts = [first, *starts]
-        following = choice([sequence(comma, start) for start in starts])
-        if not required:
-            following = optional(following)
-        rest = builder.define(sequence(more, following), "rest")
-    if extra is not None:
-        starts.append(sequence(extra, rest))
-    return MembersBody(choice(starts) if starts else EMPTY, required)
+    def _write_ordered(self, node: Object) -> MembersBody:
+        """Declared members in schema order, then undeclared members."""
+        rest = EMPTY
+        starts: list[Expression] = []
+        if self.extra is not None:
+            rest = many(sequence(self.comma, self.extra))
+            starts = [sequence(self.extra, rest)]
+        required = False
+        for declared, pair in reversed(list(zip(node.properties, self.pairs, strict=True))):
+            if declared.required:
+                starts, required = [], True
+            starts.insert(0, sequence(pair, rest))
+            member = sequence(self.comma, pair)
+            if not declared.required:
+                member = optional(member)
+            rest = self.builder.define(sequence(member, rest), "rest")
+        return MembersBody(choice(starts) if starts else EMPTY, required)
+
+    def _write_mixed(self, node: Object) -> MembersBody:
+        """Declared members in schema order, with undeclared members anywhere between them: for
+        sorted keys."""
+        more = rest = EMPTY
+        if self.extra is not None:
+            more = many(sequence(self.comma, self.extra))
+            rest = self.builder.define(more, "rest")
+        starts: list[Expression] = []
+        required = False
+        for declared, pair in reversed(list(zip(node.properties, self.pairs, strict=True))):
+            first = sequence(pair, rest)
+            if declared.required:
+                starts, required = [first], True
+            else:
+                starts = [first, *starts]
+            following = choice([sequence(self.comma, start) for start in starts])
+            if not required:
+                following = optional(following)
+            rest = self.builder.define(sequence(more, following), "rest")
+        if self.extra is not None:
+            starts.append(sequence(self.extra, rest))
+        return MembersBody(choice(starts) if starts else EMPTY, required)
 
 
 def write_items(
-    items: Items, values: Mapping[int, Expression], comma: Expression, builder: GrammarBuilder
+    items: Items, values: Mapping[int, Expression], *, comma: Expression, builder: GrammarBuilder
 ) -> Expression:
-    """The items of a list that depend on those in front of them: one and more; EMPTY if there can
+    """Writes the items of a list in which allowed items depend on earlier items. EMPTY if there can
     be none.
 
     Args:
         items: the list.
-        values: rules of its items, by the ids of their nodes.
-        comma: what stands between two items.
-        builder: the grammar under way.
+        values: rules for the items, by the `id` of their nodes.
+        comma: the separator between items.
+        builder: the grammar that is being built.
     """
     if isinstance(items, Distinct):
-        return _write_distinct(items, values, comma, builder)
-    return _write_counted(items, values, comma, builder)
+        return _write_distinct(items, values, comma=comma, builder=builder)
+    return _write_counted(items, values, comma=comma, builder=builder)
 
 
 def _write_distinct(
-    items: Distinct, values: Mapping[int, Expression], comma: Expression, builder: GrammarBuilder
+    items: Distinct, values: Mapping[int, Expression], *, comma: Expression, builder: GrammarBuilder
 ) -> Expression:
-    """Right-recursive, with what is written in the parameter."""
+    """Distinct items: right-recursive rules whose parameter holds which items are written."""
     if not items.most:
         return EMPTY
     size = len(items.nodes)
     following: list[tuple[Expression, Condition]] = []
     for i, node in enumerate(items.nodes):
-        is_missing = count(i, i + 1, 0, 0)
+        is_missing = count(i, i + 1, low=0, high=0)
         following.append((sequence(values[id(node)], RuleReference("more", SetBit(i))), is_missing))
     more = [
         (EMPTY, count(0, size, items.least)),
-        (sequence(comma, RuleReference("next", KEEP)), count(0, size, 0, items.most - 1)),
+        (sequence(comma, RuleReference("next", KEEP)), count(0, size, low=0, high=items.most - 1)),
     ]
     bodies = {"next": guarded(following), "more": guarded(more)}
     names = builder.family(bodies, least=items.least)
@@ -189,12 +183,16 @@ def _write_distinct(
 
 
 def _write_counted(
-    counted: Counted, values: Mapping[int, Expression], comma: Expression, builder: GrammarBuilder
+    counted: Counted,
+    values: Mapping[int, Expression],
+    *,
+    comma: Expression,
+    builder: GrammarBuilder,
 ) -> Expression:
     tails: dict[State, Expression] = {}
 
     def follow(state: State) -> Expression:
-        """The rule for what stands behind an item."""
+        """The rule for everything after an item."""
         if state not in tails:
             name = builder.reserve("items")
             tails[state] = RuleReference(name)
@@ -202,7 +200,7 @@ def _write_counted(
         return tails[state]
 
     def write(state: State) -> Expression:
-        loops: list[Expression] = []  # items behind which nothing is different
+        loops: list[Expression] = []  # items that do not change the state
         others: list[Expression] = []
         for step in counted.steps(state):
             if step.behind == state:

@@ -1,8 +1,8 @@
-"""Arguments as nested tags: members and items between tags of their own, text raw.
+"""Grammar rules for nested tags: each member and item has tags of its own, and text is raw.
 
-Text ends at its closing tag, as one lexeme: so the lexer tells it from the first tag of an object.
-The closing tag of a key that is not declared may have any name: no grammar without context can
-compare the two.
+Text and its closing tag are one lexeme, so that the lexer can tell a text from the first tag of an
+object. The closing tag of an undeclared key may have any name, since a context-free grammar cannot
+compare two names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,22 +64,22 @@ class NestedRules:
     """Adds the rules of nested tags to a grammar.
 
     Args:
-        hole: how the arguments are written.
-        values: the grammar under way, and how JSON is spelled in it.
-        definitions: what references name.
+        hole: how the format writes the arguments.
+        values: writes other values into the grammar that is being built.
+        definitions: the nodes that references name.
     """
 
     def __init__(self, hole: NestedArguments, values: Values, definitions: Mapping[str, Node]):
         self._hole, self._values, self._builder = hole, values, values.builder
         self._definitions = definitions
-        # By the node (its identity, so it is kept), the tag, and whether it is beside text.
+        # By the id of the node (so the node is kept), the tag, and `beside_text`.
         self._known: dict[tuple[int | None, str | None, bool], tuple[Node, Expression]] = {}
 
     def arguments(self, schema: Schema) -> Expression:
         """All arguments of a tool; EMPTY if there can be none.
 
         Raises:
-            SchemaError: a key or value that cannot be written.
+            SchemaError: a key or value cannot be written.
         """
         texts = find_texts(schema.objects, self._definitions)
         options = [self._members(node, texts) for node in schema.objects]
@@ -92,12 +92,12 @@ class NestedRules:
         return self._builder.define(body, "arguments")
 
     def _element(self, node: Node, tag: str | None, *, beside_text: bool = False) -> Expression:
-        """A value and the tag that closes it.
+        """A value and its closing tag.
 
         Args:
-            node: what the value may be.
-            tag: the name of the tag; None: any.
-            beside_text: the member may be text in another object that can be written here.
+            node: the value.
+            tag: the name of the tag; None: any name.
+            beside_text: in another object that may stand here, the same member may be text.
         """
         key = (None if isinstance(node, AnyValue) else id(node), tag, beside_text)
         if key not in self._known:
@@ -147,7 +147,12 @@ class NestedRules:
         return self._builder.terminal(match_texts(keys.wrap(mark + before, ">")), "TAG")
 
     def _body(self, node: Flat, texts: TextMembers) -> Expression:
-        """A value that is no text; `texts`: the members that may be text in another object."""
+        """A value that is not text.
+
+        Args:
+            node: the value.
+            texts: the members that may be text in another object that may stand here.
+        """
         match node:
             case Array():
                 return self._items(node)
@@ -161,13 +166,13 @@ class NestedRules:
                 return self._values.value(node, self._definitions)
 
     def _items(self, node: Array) -> Expression:
-        if node.contains is not None:  # what is text here may be read as something else
+        if node.contains is not None:  # the parser could read a text as an item of another type
             message = "what a list has to contain cannot be written between tags"
             raise SchemaError(message, where="", hint="Leave it out, or use a JSON format")
         counted = find_items(node)
         if counted is not None:
             values = {id(item): self._item(item) for item in counted.nodes}
-            body = write_items(counted, values, EMPTY, self._builder)
+            body = write_items(counted, values, comma=EMPTY, builder=self._builder)
             return optional(body) if counted.may_end(counted.start) else body
         most = node.max_items
         count = len(node.prefix) if most is None else min(len(node.prefix), most)
@@ -182,20 +187,21 @@ class NestedRules:
         return body
 
     def _item(self, node: Node) -> Expression:
-        """An item between its tags."""
+        """An item and its tags."""
         name = self._hole.item
         opener = self._builder.fixed(self._hole.open(name))
         return sequence(opener, self._element(node, name))
 
     def _members(self, node: Object, texts: TextMembers) -> Expression:
-        """The members; EMPTY if there can be none."""
+        """The members of an object; EMPTY if there can be none."""
         declared = [self._member(p, beside_text=texts.has(p)) for p in node.properties]
         extras: list[Expression] = []
         for keys, value in find_extras(node, self._hole):
             element = self._element(value, None, beside_text=texts.extras)
             extras.append(sequence(self._any_tag("<", keys), element))
         extra = self._builder.define(choice(extras), "extra") if extras else None
-        members = arrange(node.properties, bool(extras), node.presence, self._values.order)
+        has_extras, order = bool(extras), self._values.order
+        members = arrange(node.properties, node.presence, extra=has_extras, order=order)
         if isinstance(members, Unordered):
             return self._write_unordered(members, declared, extra)
         parts: list[Expression] = []
@@ -208,8 +214,8 @@ class NestedRules:
     def _write_unordered(
         self, members: Unordered, declared: Sequence[Expression], extra: Expression | None
     ) -> Expression:
-        """The members in any order; the parameter tells which are there."""
-        if not members.may_go_on(members.start):
+        """The members in any order. The parameter of the rule holds which members are written."""
+        if not members.may_continue(members.start):
             return EMPTY
         options: list[tuple[Expression, Condition]] = [(EMPTY, members.can_end)]
         for i, member in enumerate(declared):
@@ -224,21 +230,21 @@ class NestedRules:
         return self._builder.enter(RuleReference(names["members"], ZERO))
 
     def _member(self, declared: Property, *, beside_text: bool) -> Expression:
-        """A declared member between its tags."""
-        key, where = declared.key, f"/properties/{escape(declared.key)}"
+        """A declared member and its tags."""
+        key, pointer = declared.key, f"/properties/{escape(declared.key)}"
         if not is_key(key):
             hint = "Rename it, or use a model with a JSON format"
             message = f"the key {key!r} cannot be written between tags"
-            raise SchemaError(message, where=where, hint=hint)
+            raise SchemaError(message, where=pointer, hint=hint)
         try:
             value = self._element(declared.node, key, beside_text=beside_text)
         except SchemaError as e:
-            raise SchemaError(e.message, where=where + (e.where or ""), hint=e.hint) from None
+            raise SchemaError(e.message, where=pointer + (e.where or ""), hint=e.hint) from None
         return sequence(self._builder.fixed(self._hole.open(key)), value)
 
     def _match_text(self, node: Flat) -> Expression | None:
-        """The text of a node for a terminal; None where it is none: beside text, everything has to
-        be text."""
+        """The texts of a node, for a terminal; None if they are not regular. If another branch is
+        text, all branches must be, since the lexer cannot tell them apart."""
         match node:
             case String():
                 return self._builder.terminal(write_text(node), "TEXT")

@@ -1,7 +1,8 @@
-"""Tagged arguments: every argument between tags of its own, strings as raw text, all else as JSON.
+"""Grammar rules for tagged arguments: each argument between its own tags, strings as raw text,
+other values as JSON.
 
-Nothing is escaped in such a format, so a raw value ends only where its closing tag is followed by
-the next opening tag or by the end of the arguments (a composite terminator).
+Such a format escapes nothing. So a raw value ends only where its closing tag is followed by the
+next opening tag or by the end of the arguments (a composite terminator).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,11 +71,11 @@ Definitions: TypeAlias = Mapping[str, Node]
 
 @dataclass(frozen=True)
 class Follow:
-    """What may stand after a value.
+    """What may follow a value.
 
     Args:
-        more: the next argument, its opening tag excepted; None: there is none.
-        end: may the arguments end?
+        more: the next argument, without its opening tag; None: there is none.
+        end: the arguments may end.
     """
 
     more: Expression | None
@@ -85,8 +86,8 @@ class TaggedRules:
     """Adds the rules of tagged arguments to a grammar.
 
     Args:
-        tags: how the arguments are written.
-        values: the grammar under way, and how JSON is spelled in it.
+        tags: how the format writes the arguments.
+        values: writes JSON values into the grammar that is being built.
     """
 
     def __init__(self, tags: TaggedArguments, values: Values):
@@ -94,16 +95,16 @@ class TaggedRules:
         self._values = values
         self._builder = values.builder
         self._order = values.order
-        self._texts = TextMembers()  # of the tool under way
-        # Of values that are the same in all tools, by their tags and by what may follow them: most
-        # are plain text.
+        self._texts = TextMembers()  # of the current tool
+        # Rules of values that are the same in all tools, by their tags and by what may follow
+        # them. Most arguments are plain text.
         self._known: dict[tuple[_ArgumentValue, Follow], Expression] = {}
 
     def arguments(self, schema: Schema) -> Expression:
         """All arguments of a tool, from the first tag to the end tag.
 
         Raises:
-            SchemaError: a key that these tags cannot write.
+            SchemaError: these tags cannot write a key.
         """
         tags = self._tags
         empty = tags.end if tags.empty is None else tags.empty
@@ -118,28 +119,32 @@ class TaggedRules:
         return self._builder.define(choice(options), "arguments")
 
     def _find_start(self, node: Object, definitions: Definitions) -> Follow:
-        """What may stand at the start of the arguments."""
+        """What may come first."""
         ordered = sort_properties(node, self._tags)
         properties = tuple([p for p in ordered if self._can_write(p, definitions)])
         extras = self._find_extras(node, definitions)
         order = order_members(self._tags, self._order, extra=bool(extras))
-        members = arrange(properties, bool(extras), node.presence, order)
+        members = arrange(properties, node.presence, extra=bool(extras), order=order)
         node = replace(node, properties=properties, additional=None, patterned=extras)
         if not isinstance(members, Unordered):
             return self._write_ordered(node, definitions)
-        if not members.may_go_on(members.start):
+        if not members.may_continue(members.start):
             return Follow(None, True)
         more = self._write_unordered(node, members, definitions)
         return Follow(more, members.may_end(members.start))
 
     def _can_write(self, declared: Property, definitions: Definitions) -> bool:
-        """Can the argument be written? One that is required has to be."""
+        """True if the argument can be written.
+
+        Raises:
+            SchemaError: it is required, but cannot be written.
+        """
         values = _TaggedValues(self._tags.of(declared.key), self._values)
         if values.has_value(declared.node, definitions):
             return True
         if declared.required:
-            where = f"/properties/{escape(declared.key)}"
-            raise SchemaError("none of its values can be written between tags", where=where)
+            pointer = f"/properties/{escape(declared.key)}"
+            raise SchemaError("none of its values can be written between tags", where=pointer)
         return False
 
     def _find_extras(self, node: Object, definitions: Definitions) -> tuple[Extra, ...]:
@@ -158,8 +163,9 @@ class TaggedRules:
     def _write_unordered(
         self, node: Object, members: Unordered, definitions: Definitions
     ) -> Expression:
-        """Another argument, of any that is not there yet; the parameter tells which are."""
-        hints: dict[Expression, str] = {}  # of the rules of values, by their bodies
+        """One more argument, of those that are not written yet. The parameter of the rules holds
+        which are written."""
+        hints: dict[Expression, str] = {}  # rule names of values, by their bodies
         known: dict[_ArgumentValue, str] = {}
 
         def find_hint(value: _ArgumentValue) -> str:
@@ -186,19 +192,19 @@ class TaggedRules:
         return self._builder.enter(RuleReference(names["more"], ZERO))
 
     def _value_of(self, member: Property | Extra) -> "_ArgumentValue":
-        """The value of an argument; that of an undeclared one may have any key."""
+        """The value of an argument. An undeclared argument has the tags for any key."""
         tags = self._tags.of(member.key) if isinstance(member, Property) else self._tags
         return _ArgumentValue(tags, member.node, self._texts.has(member))
 
     def _write_parametric(
         self, value: "_ArgumentValue", members: Unordered, definitions: Definitions
     ) -> Expression:
-        """What follows a key, by what may follow the value."""
+        """A value and the text after it, for each condition on what may follow."""
         more = RuleReference("more", KEEP)
         follows = (
-            (Follow(more, True), both([members.can_end, members.can_go_on])),
+            (Follow(more, True), both([members.can_end, members.can_continue])),
             (Follow(more, False), negate(members.can_end)),
-            (Follow(None, True), negate(members.can_go_on)),
+            (Follow(None, True), negate(members.can_continue)),
         )
         options: list[tuple[Expression, Condition]] = []
         for follow, condition in follows:
@@ -236,7 +242,7 @@ class TaggedRules:
         return after
 
     def _write_extras(self, node: Object, definitions: Definitions) -> Follow:
-        """Undeclared arguments, any number of them, behind the declared ones."""
+        """Any number of undeclared arguments, after the declared ones."""
         name = self._builder.reserve("extra")
         follow = Follow(RuleReference(name), True)
         options: list[Expression] = []
@@ -269,14 +275,15 @@ class _TaggedValues:
         self._builder = values.builder
 
     def has_value(self, node: Node, definitions: Definitions) -> bool:
-        """Can one of its values be written?"""
+        """True if one of the node's values can be written."""
         branches = list(flatten(node, definitions))
         return bool(self._find_writable(branches) or self._find_wrappable(branches))
 
     def write(
         self, value: "_ArgumentValue", definitions: Definitions, follow: Follow
     ) -> Expression:
-        """What follows a key: how the type is told, if it is, the value, and what follows that."""
+        """Everything after a key: the type (if the tags have it), the value, and what follows the
+        value."""
         tags = self._tags
         options: list[Expression] = []
         for kind, branches in group_by_kind(flatten(value.node, definitions), tags):
@@ -301,7 +308,14 @@ class _TaggedValues:
         *,
         beside_text: bool,
     ) -> Expression:
-        """A value of one of these nodes without a wrapper, and what follows it."""
+        """A value without a wrapper, and what follows it.
+
+        Args:
+            nodes: the value matches one of these.
+            definitions: the nodes that references name.
+            follow: what may follow the value.
+            beside_text: in another object that may stand here, the argument may be text.
+        """
         tags = self._tags
         if admits_any_text(nodes):
             raw = self._exclude_wrapper(ANY_TEXT)
@@ -327,8 +341,8 @@ class _TaggedValues:
         return choice(options)
 
     def _exclude_wrapper(self, text: Expression) -> Expression:
-        """Of these texts, those that do not begin as a wrapper does: the lexer would take the
-        wrapper for a part of the text."""
+        """The texts that do not begin with the opener of the wrapper, which the lexer would take
+        for text."""
         wrapper = self._tags.wrapper
         if wrapper is None:
             return text
@@ -356,10 +370,10 @@ class _TaggedValues:
         return sequence(self._builder.fixed(tags.wrapper.opener), text)
 
     def _match_text(self, node: Flat) -> Expression | None:
-        """The text of a node for a terminal; None where it is not regular.
+        """The texts of a node, for a terminal; None if they are not regular.
 
-        Beside text, everything has to be text: the lexer would not give up a lexeme that can go on
-        for one that is complete.
+        If one branch is text, all branches must be text: the lexer continues a lexeme as long as it
+        can, and would not end it for another branch.
         """
         tags = self._tags
         match node:
@@ -380,7 +394,7 @@ class _TaggedValues:
                 return None
 
     def _spell(self, node: Flat, definitions: Definitions) -> Expression:
-        """Everything but text: JSON, and the template's own words for true, false and null."""
+        """A value other than text: JSON, with the template's own words for true, false and null."""
         tags = self._tags
         match node:
             case Boolean():
@@ -401,7 +415,7 @@ class _TaggedValues:
         return spell_words(value, self._tags, self._values.spell)
 
     def _find_writable(self, nodes: Iterable[Flat]) -> list[Flat]:
-        """The nodes without those constants that cannot be written as they are."""
+        """The nodes, without the constants that cannot be written as raw text."""
         found: list[Flat] = []
         for node in nodes:
             if isinstance(node, Constant):
@@ -412,7 +426,7 @@ class _TaggedValues:
         return found
 
     def _find_wrappable(self, nodes: Iterable[Flat]) -> list[Flat]:
-        """The nodes of which strings can be written in a wrapper, without all other constants."""
+        """The nodes whose strings can be written in a wrapper, without other constants."""
         if self._tags.wrapper is None:
             return []
         found: list[Flat] = []
@@ -428,21 +442,21 @@ class _TaggedValues:
         return found
 
     def _close(self, follow: Follow) -> Expression:
-        """What stands behind a value that tells its own end."""
+        """The closing tag after a value that shows its own end, and what follows it."""
         tags = self._tags
         options: list[Expression] = []
         for behind, more in self._list_behind(follow):
             options.append(sequence(self._builder.fixed(tags.close + behind), more))
         body = choice(options)
         if isinstance(follow.more, RuleReference) and follow.more.argument is not None:
-            return body  # a rule of its own would not know the parameter
+            return body  # a separate rule would not have the parameter
         return self._builder.define(body, "close")
 
     def _write_text(
         self, texts: Sequence[Expression], follow: Follow, close: str, *, can_be_empty: bool
     ) -> Expression:
-        """Raw text up to its terminator, which begins with `close`; two lexemes, because what
-        follows differs."""
+        """Raw text and its terminator, which begins with `close`. Two lexemes for the two
+        terminators, since different rules follow them."""
         terminated = unlike(self._match_terminator(follow, close))
         raw = self._builder.terminal(intersection(choice(texts), terminated), "RAW")
         options: list[Expression] = []
@@ -452,10 +466,10 @@ class _TaggedValues:
         return choice(options)
 
     def _list_behind(self, follow: Follow) -> list[tuple[str, Expression]]:
-        """The texts that may stand behind what closes a value, each with what follows it.
+        """The texts that may follow a closing tag, each with the rule after it.
 
-        An end that begins as an argument does is told apart only behind that: the lexer would take
-        the shorter text.
+        If the end tag begins like an argument, the two are told apart only after their common
+        beginning: the lexer would always take the shorter text.
         """
         tags = self._tags
         if tags.rest_of_end and not self._builder.begins_with_token(tags.end):
@@ -473,7 +487,8 @@ class _TaggedValues:
     def _match_terminator(self, follow: Follow, close: str) -> str:
         """A regular expression for texts up to the terminator of a raw value.
 
-        Of a tag that cannot follow here, as much as tells it from the other one is no text either.
+        If only one of argument and end may follow here, the text may not contain the other's tag
+        either, up to the character that tells them apart.
         """
         tags = self._tags
         apart = count_common(tags.open, tags.end) + 1
@@ -483,8 +498,8 @@ class _TaggedValues:
         line, tag = escape_regex(close[:1]), escape_regex(close[1:])
         before = f"(?s:.*){line}"
         if close[:1] == "\n":
-            # The newline in front of a value counts too: `>\n</parameter>` is no value that
-            # starts so.
+            # The newline before a value counts, too: `>\n</parameter>` closes an empty value, so
+            # no value begins with `</parameter>`.
             before = f"({before})?"
         return f"{before}{tag}({stop})"
 
@@ -501,10 +516,10 @@ class _ArgumentValue:
     """The value of an argument.
 
     Args:
-        tags: that it stands between.
-        node: what it may be.
-        beside_text: it may be text in another object that the schema admits, and the lexer cannot
-            tell yet which of them is written.
+        tags: the tags around it.
+        node: the value.
+        beside_text: in another object that the schema allows, the argument may be text, and the
+            lexer cannot know yet which object the model writes.
     """
 
     tags: TaggedArguments
@@ -513,5 +528,5 @@ class _ArgumentValue:
 
     @property
     def is_simple(self) -> bool:
-        """Is the node hashable, and the same whatever the definitions?"""
+        """True if the node is hashable and does not depend on definitions."""
         return isinstance(self.node, String | Boolean | Null)

@@ -1,7 +1,7 @@
-"""Format x tools x policy x start state -> the grammar of one assistant turn.
+"""Builds the grammar of one assistant turn from format, tools, policy and start state.
 
-It covers the whole turn, from the first token after the rendered prompt to the end of turn.
-End-of-generation tokens are not in it: the matcher admits them where it accepts.
+The grammar covers the whole turn, from the first token after the rendered prompt to the end of the
+turn. End-of-generation tokens are not part of it: the matcher allows them where it accepts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,8 +49,9 @@ def build_grammar(
     *,
     captures: bool = False,
 ) -> str:
-    """The grammar of one assistant turn as Lark for llguidance; see `build_turn`."""
-    return build_turn(format, tools, policy, state, markers, captures=captures).lark
+    """Builds the grammar of one assistant turn as Lark text for llguidance; see `build_turn`."""
+    turn = build_turn(format, tools, policy, state=state, markers=markers, captures=captures)
+    return turn.lark
 
 
 def build_turn(
@@ -63,23 +64,25 @@ def build_turn(
     captures: bool = False,
     text_ends: Sequence[str] = (),
 ) -> Grammar:
-    """The grammar of one assistant turn.
+    """Builds the grammar of one assistant turn.
 
     Args:
         format: the model's wire format.
-        tools: the tools on offer.
+        tools: the tools of the request.
         policy: what the request allows; by default anything.
         state: where the rendered prompt ends.
-        markers: token ids of those markers that the vocabulary has as one token.
-        captures: the matcher keeps the text of each call's arguments, under the tool's name
-            (`get_captures` of llguidance); that is a second reading, beside the parser's. Not of
-            calls in Python; and of nested tags also the arguments before any optional one.
-        text_ends: texts that may end a turn behind its calls, as the end token does: whoever reads
-            the turn stops there. Content may have any text in it.
+        markers: token ids of the markers that are a single token of the vocabulary.
+        captures: the matcher records the text of each call's arguments under the tool's name
+            (`get_captures` of llguidance), as a second reading beside the parser's. Calls in Python
+            are not recorded; of nested tags, the arguments before any optional one are recorded,
+            too.
+        text_ends: texts that may end a turn after its calls, like an end token, since the reader of
+            the turn stops there. Content may contain any text.
 
     Raises:
-        PolicyError, ToolError: the request cannot be satisfied, or a name cannot be written.
-        SchemaError: a schema that this format cannot write.
+        PolicyError: no turn satisfies the request.
+        ToolError: the format cannot write the name of a tool.
+        SchemaError: the format cannot write a value of a schema.
     """
     policy = policy or Policy()
     turn = TurnSpec(
@@ -95,7 +98,7 @@ def build_turn(
 
 
 class _TurnRules:
-    """Adds the rules of the turn to a grammar."""
+    """Adds the rules of a turn to a grammar."""
 
     def __init__(self, turn: TurnSpec, builder: GrammarBuilder):
         self._turn = turn
@@ -106,15 +109,15 @@ class _TurnRules:
         self._calls = CallRules(turn, self._values)
 
     def build(self) -> Grammar:
-        """The whole grammar."""
-        body = self._builder.define(self._body(), "body")
+        """Builds the whole grammar."""
+        body = self._builder.define(self._write_body(), "body")
         head = EMPTY
         if self._format.head and not self._state.lead:
             head = self._calls.spaced(self._format.head)
-        return self._builder.build(sequence(self._thought(), head, body))
+        return self._builder.build(sequence(self._write_reasoning(), head, body))
 
-    def _thought(self) -> Expression:
-        """The reasoning block, as far as the prompt has not written it."""
+    def _write_reasoning(self) -> Expression:
+        """The part of the reasoning block that the prompt has not written."""
         block, think, state = self._format.reasoning, self._policy.think, self._state
         if block is None:
             if think is Think.REQUIRED:
@@ -127,26 +130,26 @@ class _TurnRules:
             if think is Think.FORBIDDEN:
                 closer = self._calls.spaced(block.closer.text)
                 return sequence(inner, closer, self._pad(block.after))
-            return sequence(inner, self._thought_text(block))
+            return sequence(inner, self._reasoning_text(block))
         if state.start is Start.CLOSED:
             if think is Think.REQUIRED:
                 hint = "Leave thinking optional, or let the template open the block"
                 raise PolicyError("the prompt has already closed the reasoning block", hint=hint)
             if state.lead or self._policy.answer is not None:
                 return self._pad(state.pad)
-            # Some models close it again.
+            # Some models close the block again.
             return optional(self._calls.spaced(block.closer.text))
-        return self._whole_thought(block)
+        return self._write_whole_reasoning(block)
 
-    def _whole_thought(self, block: Reasoning) -> Expression:
-        """The reasoning block of which the prompt has written nothing."""
+    def _write_whole_reasoning(self, block: Reasoning) -> Expression:
+        """The reasoning block, if the prompt has written none of it."""
         think, lead = self._policy.think, self._state.lead
-        closed: Expression | None = None  # where there is no reasoning
+        closed: Expression | None = None  # the turn without reasoning
         if block.starts_closed and not lead and self._policy.answer is None:
             closed = optional(self._calls.spaced(block.closer.text))
         if lead or think is Think.FORBIDDEN:
             return self._pad(self._state.pad) if closed is None else closed
-        text = self._thought_text(block)
+        text = self._reasoning_text(block)
         inner = self._inner_pad(block, block.pad_open)
         whole = sequence(self._calls.spaced(block.opener.text), inner, text)
         if think is Think.REQUIRED:
@@ -154,23 +157,24 @@ class _TurnRules:
         return optional(whole) if closed is None else choice([whole, closed])
 
     def _inner_pad(self, block: Reasoning, pad: str) -> Expression:
-        """White space between opener and thought that would close the block if it were not told
-        apart: a thought of one line, below its opener. Other white space is part of the text."""
+        """White space after the opener that would otherwise close the block, in formats with one
+        line of reasoning. Other white space is part of the reasoning."""
         return Literal(pad) if block.closer.text in pad else EMPTY
 
-    def _thought_text(self, block: Reasoning) -> Expression:
-        """The reasoning and what closes it."""
+    def _reasoning_text(self, block: Reasoning) -> Expression:
+        """The reasoning and its closer."""
         return sequence(self._until(block.closer.text), self._pad(block.after))
 
     def _pad(self, pad: str) -> Expression:
-        """White space that a template writes behind the reasoning, and that is no part of what
-        comes next; text and calls may begin with any, but an answer of a given form may not."""
+        """White space that a template writes after the reasoning. Content and calls may begin with
+        any white space, so only answers of a given form need it here."""
         answer = self._policy.answer
         is_exact = answer is not None and not isinstance(answer, JsonAnswer)
         return optional(Literal(pad)) if pad and is_exact else EMPTY
 
-    def _body(self) -> Expression:
-        """Content, calls, or content and calls; with an answer asked for, it or calls."""
+    def _write_body(self) -> Expression:
+        """Content, calls, or both. If the request asks for an answer, the answer takes the place of
+        the content."""
         tools, answer = self._turn.tools, self._policy.answer
         must_call = bool(tools) and self._policy.choice is Choice.REQUIRED
         options: list[Expression] = []
@@ -184,7 +188,7 @@ class _TurnRules:
         elif tools:
             own, *others = self._format.openings
             options += map(Costly, self._opened_calls(own))
-            for opening in others:  # which models use, and the template does not
+            for opening in others:  # that models use, but the template does not
                 options += [Costly(Costly(calls)) for calls in self._opened_calls(opening)]
         if not options:
             hint = "Leave the tool choice to the model, or use a template that begins no message"
@@ -194,12 +198,12 @@ class _TurnRules:
             raise PolicyError(message, hint=hint)
         if must_call or answer is not None or self._state.lead:
             return choice(options)
-        if Content() in self._format.contents:  # which may be empty
+        if Content() in self._format.contents:  # content may be empty
             return choice(options)
         return optional(choice([*options, self._calls.space()]))
 
     def _content_alone(self, way: Content) -> list[Expression]:
-        """The turn as content alone, if it may be."""
+        """The turn as content without calls; empty if that is not allowed."""
         head = self._opener(way.opener)
         if head is None:
             return []
@@ -212,7 +216,7 @@ class _TurnRules:
         return [sequence(head, text, self._calls.tail)]
 
     def _opened_calls(self, opening: str) -> list[Expression]:
-        """Calls that are opened in this way: at once, or behind content."""
+        """The calls that this text opens: immediately, or after content."""
         nodes = self._format.openings[opening]
         trailing = self._content_behind()
         calls = self._calls.calls(nodes, opening, behind=trailing)
@@ -227,7 +231,7 @@ class _TurnRules:
             if rest is not None:
                 at_once.append(self._calls.calls(rest, opening))
         elif self._is_shared(opening):
-            # The lexer would not give up `to=user` for `to=`: the name goes into one terminal.
+            # The lexer would prefer `to=user` to `to=`, so opener and name are one terminal.
             whole = (Marker(opening), *nodes)
             at_once.append(self._calls.calls(whole, opening, spaced=True, behind=trailing))
         else:
@@ -246,27 +250,25 @@ class _TurnRules:
         return at_once + behind
 
     def _has_content_inside(self, opening: str) -> bool:
-        """May content stand behind what opens the calls in this way? None beside a call that is
-        asked for."""
+        """True if content may follow the opener of the calls: not if a call is required."""
         own = self._format.opener is not None and opening == self._format.opener.text
         return own and self._format.has_content_inside and not self._policy.requires_output
 
     def _content_behind(self) -> Expression:
-        """The content that may stand behind calls: none beside a call that is asked for, and none
-        in place of an answer."""
+        """The content that may follow calls. EMPTY if the request requires a call or an answer."""
         if self._policy.requires_output or not self._format.has_content_behind:
             return EMPTY
         return optional(self._free())
 
     def _is_shared(self, opening: str) -> bool:
-        """Does something else begin as calls do?"""
+        """True if something else begins with the opener of the calls."""
         others = [way.opener for way in self._format.contents]
         if self._format.reasoning is not None:
             others.append(self._format.reasoning.opener.text)
         return any(other.startswith(opening) for other in others)
 
     def _calls_behind(self, way: Content, opening: str, calls: Expression) -> list[Expression]:
-        """The calls behind content, if that may begin here."""
+        """The calls after content; empty if this content cannot begin here."""
         head = self._opener(way.opener)
         if head is None:
             return []
@@ -277,8 +279,8 @@ class _TurnRules:
         return [sequence(head, self._until(header + opening), calls)]
 
     def _opener(self, text: str) -> Expression | None:
-        """What opens content or calls, without what the prompt has written of it; None where the
-        prompt has written something else."""
+        """The rest of an opener, after what the prompt has written of it. None if the prompt has
+        written something else."""
         lead = self._state.lead
         if text and not lead and self._policy.answer is None:
             return self._calls.spaced(text)
@@ -287,19 +289,20 @@ class _TurnRules:
         return self._builder.fixed(text.removeprefix(lead))
 
     def _answer(self) -> Expression:
-        """The answer; JSON may have white space in front of it."""
+        """The answer. JSON may have white space before it."""
         assert self._policy.answer is not None
         openings = tuple(self._format.openings) if self._turn.tools else ()
         block = self._format.reasoning
         others = () if block is None else (block.opener.text,)
         values = self._values.restyle(style_answer(self._format.hole))
-        answer = write_answer(self._policy.answer, values, openings, others)
+        answer = write_answer(self._policy.answer, values, openings=openings, others=others)
         if isinstance(self._policy.answer, JsonAnswer):
             return sequence(optional(self._calls.space()), answer)
         return answer
 
     def _closed_answer(self, closer: str) -> Expression:
-        """The answer and what closes it; an expression that goes on for ever has to be stopped."""
+        """The answer and its closer. A regular expression may match without end, so the closer must
+        end it."""
         answer = self._answer()
         is_endless = isinstance(self._policy.answer, RegexAnswer)
         if not is_endless or self._builder.begins_with_token(closer):
@@ -311,10 +314,10 @@ class _TurnRules:
         return sequence(ended, self._builder.fixed("".join(rest)))
 
     def _refuse_ambiguous(self, bare: JsonCall | JsonArguments | KeywordArguments) -> None:
-        """Refuses an answer that could be read as a call.
+        """Refuses an answer that the parser could read as a call.
 
         Raises:
-            PolicyError: `where` is the answer.
+            PolicyError: the answer may look like a call; `where` points to the answer.
         """
         answer = self._policy.answer
         if answer is None or self._policy.choice is Choice.REQUIRED:
@@ -338,7 +341,7 @@ class _TurnRules:
                 hint="Put the list into an object, or use tool_choice none",
             )
         if not isinstance(bare, JsonCall):
-            return  # no other answer begins as a list does
+            return  # no other answer begins like a list
         keys = (bare.name_key, bare.arguments_key)
         if answer.schema.can_have(keys):
             raise PolicyError(
@@ -348,7 +351,7 @@ class _TurnRules:
             )
 
     def _until(self, marker: str) -> Expression:
-        """Free text that ends with the marker."""
+        """Free text up to and including the marker."""
         builder = self._builder
         if builder.begins_with_token(marker):
             text = sequence(optional(self._free()), builder.fixed(marker))
@@ -358,10 +361,10 @@ class _TurnRules:
         return sequence(text, builder.fixed("".join(rest)))
 
     def _free(self, *, content: bool = False) -> Expression:
-        """Any text without a marker, also where a marker is spelled in ordinary tokens.
+        """Any text without markers, including markers that are spelled in ordinary tokens.
 
         Args:
-            content: where no marker opens calls, the text does not begin as a call does.
+            content: if no marker opens calls, the text may not begin like a call.
         """
         excluded: list[Expression] = []
         if self._format.reserved:

@@ -1,8 +1,8 @@
-"""Values: a lowered schema as rules for text, spelled as the template spells it.
+"""Grammar rules for the values of a lowered schema, written in the style of the template.
 
-Objects and arrays become rules of their own rather than one `%json`: so a declared key cannot be
-shadowed by an escaped spelling of it, every number is a finite double, and the same nodes serve the
-raw-text formats. Multiples, and patterns that are not read here, are left to llguidance's `%json`.
+Objects and arrays become rules, not one `%json`. So an escaped spelling of a declared key cannot
+pass as an undeclared key, every number is a finite double, and the same nodes serve the raw-text
+formats. Only multiples, and patterns that cannot be parsed here, use llguidance's `%json`.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from grammars.build.members import write_items, write_members
+from grammars.build.members import MemberRules, write_items
 from grammars.errors import SchemaError
 from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.nodes import (
@@ -78,23 +78,24 @@ from grammars.spelling.styles import (
 from grammars.wire.format import JsonStyle
 
 LOOSE = r"[ \n]{1,256}"
-"""White space beside the items of lists and objects that stand deeper than exact indentation."""
+"""White space around the items of lists and objects that are nested deeper than exact indentation
+reaches."""
 
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 
 TIGHT: Mapping[str, Json] = {"x-guidance": {"whitespace_flexible": False}}
-"""Two `%json` side by side would else admit white space in front of them."""
+"""Without these options, `%json` allows white space before a value."""
 
 _CHARACTER = (
     r'([^"\\\x00-\x1f]|\\(["\\\/bfnrt]|u([0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}'
     r"|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))"
 )
-"""One code point in a JSON string; a surrogate only as half of a pair (RFC 8259, 7 and 8.2)."""
+"""One code point in a JSON string; surrogates only as pairs (RFC 8259, sections 7 and 8.2)."""
 
 
 @dataclass(frozen=True)
 class Separators:
-    """What stands behind an opening bracket, between two items, and before the closing bracket."""
+    """The texts after an opening bracket, between two items, and before the closing bracket."""
 
     opening: Expression
     comma: Expression
@@ -105,9 +106,9 @@ class Values:
     """Adds the rules of values in one style to a grammar.
 
     Args:
-        builder: the grammar under way.
-        style: how values are spelled.
-        order: in which order objects have their declared keys.
+        builder: the grammar that is being built.
+        style: how values are written.
+        order: the order of declared keys in objects.
     """
 
     def __init__(
@@ -125,22 +126,22 @@ class Values:
             self._strings = JsonStrings(self.style, builder)
         else:
             self._strings = StyledStrings(self.style, builder)
-        # By definitions (their identity), name, and level of indentation.
+        # By the id of the definitions, name, and level of indentation.
         self._references: dict[tuple[int, str, int], Expression] = {}
 
     def restyle(self, style: JsonStyle) -> "Values":
-        """The same for values in another style of the same grammar."""
+        """Returns the same for another style, in the same grammar."""
         return Values(self.builder, style, self.order)
 
     def value(self, node: Node, definitions: Mapping[str, Node]) -> Expression:
-        """The text of a value that the node admits.
+        """Returns the expression for a node: all its values, written in this style.
 
         Args:
             node: a lowered schema.
-            definitions: what references in it name.
+            definitions: the nodes that its references name.
 
         Raises:
-            SchemaError: a value or key that this style cannot write.
+            SchemaError: this style cannot write a value or key.
         """
         match node:
             case AnyValue():
@@ -170,7 +171,7 @@ class Values:
                 return self._reference(name, definitions)
 
     def spell(self, value: Json) -> str:
-        """A value as the template writes it."""
+        """Returns a value as the template writes it."""
         return spell(value, self.style)
 
     def _constants(self, values: Sequence[Json]) -> Expression:
@@ -184,7 +185,7 @@ class Values:
         return self.builder.define(choice(options), "enum")
 
     def _constant(self, value: Json) -> Expression | None:
-        """A constant in all its spellings; None where it cannot be written."""
+        """A constant in all its spellings; None if it cannot be written."""
         parts: list[Expression] = []
         try:
             self._add_constant(value, parts)
@@ -193,9 +194,11 @@ class Values:
         return sequence(*parts)
 
     def _add_constant(self, value: Json, parts: list[Expression]) -> None:
-        """Adds the parts of a constant. What has one order takes no rules, of which a deep constant
-        would need one for each level. It is no single word, for the lexer would take that for an
-        object or list beside it, as long as both are alike.
+        """Adds the parts of a constant.
+
+        Objects with one order of keys need no rules; otherwise a deep constant would need a rule
+        for each level. Lists and objects are not single words: the lexer would confuse such a word
+        with another list or object that begins in the same way.
 
         Raises:
             SchemaError: it cannot be written.
@@ -215,7 +218,7 @@ class Values:
     def _add_members(
         self, brackets: str, members: Sequence[tuple[str | None, Json]], parts: list[Expression]
     ) -> None:
-        """Adds the members of a constant list or object, each with its key if it has one."""
+        """Adds the members of a constant list (keys are None) or object."""
         separators = self._separators()
         parts.append(Literal(brackets[0]))
         if members:
@@ -242,24 +245,25 @@ class Values:
         return self.builder.terminal(Pattern(regex), "NUMBER")
 
     def _multiple(self, node: Number) -> Expression:
-        """Multiples, which no regular expression of a bearable size matches.
+        """Multiples of a number: regular expressions for them would be too large.
 
-        llguidance takes a multiple as a whole number or with all the decimals of the divisor, so
-        those with fewer decimals are multiples of another one: 0.5 for 0.25 with one decimal.
+        llguidance writes a multiple as a whole number or with all decimals of the divisor. So
+        multiples with fewer decimals are added as multiples of another number: with one decimal,
+        0.5 instead of 0.25.
         """
         whole = find_whole(node)
         if whole is not None:
             zeros = optional(self.builder.terminal(Pattern(WHOLE_TAIL), "ZEROS"))
-            return self.builder.define(sequence(self._hold_multiple(whole), zeros), "number")
-        options = [self._hold_multiple(part) for part in divide_by_places(node)]
+            return self.builder.define(sequence(self._match_multiple(whole), zeros), "number")
+        options = [self._match_multiple(part) for part in divide_by_places(node)]
         return self.builder.define(choice(options), "number")
 
-    def _hold_multiple(self, node: Number) -> Expression:
-        """Multiples as llguidance spells them."""
+    def _match_multiple(self, node: Number) -> Expression:
+        """Multiples as llguidance writes them."""
         bounds = tighten(node).bounds
         first = bounds.get("minimum", -LARGEST_MULTIPLE)
         last = bounds.get("maximum", LARGEST_MULTIPLE)
-        if first == last and not node.integer:  # none to llguidance, which divides doubles
+        if first == last and not node.integer:  # llguidance, which divides doubles, finds none
             return self.value(Constant((first,)), {})
         kind = "integer" if node.integer else "number"
         schema: dict[str, Json] = {"type": kind, **TIGHT, **bounds}
@@ -292,7 +296,7 @@ class Values:
 
     @contextmanager
     def _inside(self) -> Generator[None]:
-        """Inside a list or object, values stand one level deeper."""
+        """Makes values one level deeper: inside a list or object."""
         before, self._level = self._level, deepen(self.style, self._level)
         yield
         self._level = before
@@ -329,11 +333,11 @@ class Values:
             if i >= node.min_items:
                 body = optional(body)
             if i:
-                body = self.builder.define(body, "tail")  # Lark bounds how deep it nests
+                body = self.builder.define(body, "tail")  # Lark limits the depth of nesting
         return self.builder.define(sequence(Literal("["), body, Literal("]")), "array")
 
     def _more_items(self, node: Array, item: Expression) -> Expression:
-        """The items behind those of the prefix, or behind the first; each with its comma."""
+        """The items after the prefix (or after the first item), each with its comma."""
         before = max(1, len(node.prefix))
         fewest = max(0, node.min_items - before)
         if node.max_items is None:
@@ -347,7 +351,7 @@ class Values:
     ) -> Expression:
         with self._inside():
             values = {id(item): self.value(item, definitions) for item in counted.nodes}
-        body = write_items(counted, values, separators.comma, self.builder)
+        body = write_items(counted, values, comma=separators.comma, builder=self.builder)
         if body != EMPTY:
             body = sequence(separators.opening, body, separators.closing)
             if counted.may_end(counted.start):
@@ -362,12 +366,13 @@ class Values:
             extra = self._extra(node, definitions)
         members = arrange(
             node.properties,
-            bool(node.extras),
             node.presence,
-            self.order,
+            extra=bool(node.extras),
+            order=self.order,
             mixed=self.style.sorted_keys,
         )
-        start = write_members(node, members, pairs, extra, separators.comma, self.builder)
+        rules = MemberRules(pairs, extra, comma=separators.comma, builder=self.builder)
+        start = rules.write(node, members)
         if start.body == EMPTY:
             return sequence(Literal("{"), Literal("}"))
         body = sequence(separators.opening, start.body, separators.closing)
@@ -376,7 +381,7 @@ class Values:
         return self.builder.define(sequence(Literal("{"), body, Literal("}")), "object")
 
     def _extra(self, node: Object, definitions: Mapping[str, Node]) -> Expression | None:
-        """An undeclared key and its value; None if there may be none."""
+        """An undeclared key and its value; None if none is allowed."""
         options: list[Expression] = []
         for extra in node.extras:
             key = self._strings.extra_key(node.properties, extra.keys)
@@ -389,13 +394,13 @@ class Values:
         try:
             value = self.value(declared.node, definitions)
         except SchemaError as e:
-            where = f"/properties/{escape(declared.key)}{e.where or ''}"
-            raise SchemaError(e.message, where=where, hint=e.hint) from None
+            pointer = f"/properties/{escape(declared.key)}{e.where or ''}"
+            raise SchemaError(e.message, where=pointer, hint=e.hint) from None
         return self.builder.define(sequence(key, Literal(self.style.key), value), "pair")
 
 
 class JsonStrings:
-    """Adds the rules of strings and keys in JSON."""
+    """Adds the rules of JSON's strings and keys to a grammar."""
 
     def __init__(self, style: JsonStyle, builder: GrammarBuilder):
         self.style = style
@@ -404,12 +409,12 @@ class JsonStrings:
     def string(self, node: String) -> Expression:
         """The strings of a node."""
         if node.pattern is not None:
-            return _hold_pattern(node, self.builder)
+            return _match_pattern(node, self.builder)
         times = "*" if node.is_free else _count_characters(node)
         return self.builder.terminal(Pattern(f'"{_CHARACTER}{times}"'), "STRING")
 
     def scalar(self, value: Json) -> Expression:
-        """Anything but a list or object, in all its spellings."""
+        """A scalar, in all its spellings."""
         return choose_word(spell_scalar(value, self.style))
 
     def key(self, key: str) -> Expression:
@@ -417,7 +422,7 @@ class JsonStrings:
         return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
-        """Any of these keys but the declared ones."""
+        """Any of these keys, except the declared ones."""
         if not declared and keys.is_free:
             return self.string(String())
         names = [other.key for other in declared]
@@ -427,7 +432,7 @@ class JsonStrings:
 def _spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
     try:
         return spell_extra_keys(keys, declared)
-    except (UnreadableError, RecursionError) as error:  # a name nests as deeply as it is long
+    except (UnreadableError, RecursionError) as error:  # recursion is as deep as a name is long
         message = (
             "a name of a property is too long to be told from those that patternProperties or "
             "propertyNames describe"
@@ -436,10 +441,10 @@ def _spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
 
 
 class StyledStrings:
-    """Adds the rules of strings and keys in other styles than JSON's.
+    """Adds the rules of strings and keys in styles other than JSON's.
 
-    Where the quote is a special token, a string is that token, a terminal, that token again; its
-    text cannot spell the quote in ordinary tokens either.
+    If the quote is a special token, a string is three parts: quote token, terminal, quote token.
+    Its text cannot contain the quote in ordinary tokens either.
     """
 
     def __init__(self, style: JsonStyle, builder: GrammarBuilder):
@@ -449,12 +454,12 @@ class StyledStrings:
         self._quotes_are_tokens = not style.escapes and builder.begins_with_token(style.quotes[0])
 
     def string(self, node: String) -> Expression:
-        """The strings of a node. A pattern that cannot be taken apart is held in JSON's strings."""
+        """The strings of a node. If its pattern cannot be parsed, they are JSON's strings."""
         if not self.style.escapes:
             return self._raw(node)
         texts = find_strings(node, self.style)
         if texts is None:
-            return _hold_pattern(node, self.builder)
+            return _match_pattern(node, self.builder)
         return self.builder.terminal(match_texts(texts), "STRING")
 
     def _raw(self, node: String) -> Expression:
@@ -463,11 +468,11 @@ class StyledStrings:
         if not self._quotes_are_tokens:
             return self.builder.terminal(sequence(self._quote, body, self._quote), "STRING")
         if texts.accepts(""):
-            body = optional(body)  # the lexer gives no empty lexeme
+            body = optional(body)  # the lexer has no empty lexemes
         return self.builder.define(sequence(self._quote, body, self._quote), "string")
 
     def scalar(self, value: Json) -> Expression | None:
-        """Anything but a list or object, in all its spellings; None where it cannot be written."""
+        """A scalar, in all its spellings; None if it cannot be written."""
         if not isinstance(value, str):
             return choose_word(spell_scalar(value, self.style))
         if not is_writable(value, self.style):
@@ -485,7 +490,7 @@ class StyledStrings:
         """A declared key.
 
         Raises:
-            SchemaError: it cannot be written.
+            SchemaError: the style cannot write it.
         """
         fits = is_bare if self.style.bare_keys else is_writable
         if not fits(key, self.style):
@@ -499,7 +504,7 @@ class StyledStrings:
         return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
-        """Any of these keys but the declared ones."""
+        """Any of these keys, except the declared ones."""
         texts = find_extra_keys([other.key for other in declared], self.style, keys)
         return self.builder.terminal(match_texts(texts), "KEY")
 
@@ -510,7 +515,7 @@ def choose_word(words: Sequence[str]) -> Expression:
 
 
 def match_texts(texts: Texts) -> Expression:
-    """The texts of a set, for a terminal."""
+    """A set of texts, as part of a terminal."""
     parts: list[Expression] = []
     for regex in texts.parts or (ANY,):
         parts.append(Pattern(escape_slashes(regex)))
@@ -525,7 +530,7 @@ def match_texts(texts: Texts) -> Expression:
 
 
 def write_text(node: String) -> Expression:
-    """The characters of the strings of a node without any quotes, for a terminal."""
+    """The strings of a node without quotes, as part of a terminal."""
     length = Pattern(f"(?s:.{_count_characters(node)})")
     if not node.pattern:
         return length
@@ -533,7 +538,7 @@ def write_text(node: String) -> Expression:
 
 
 def admits_empty_text(node: Flat) -> bool:
-    """Can a value of the node be the empty text, where it stands without quotes?"""
+    """True if a value of the node can be the empty text, when it is written without quotes."""
     match node:
         case String():
             return fits_string("", node)
@@ -544,12 +549,12 @@ def admits_empty_text(node: Flat) -> bool:
 
 
 def _count_characters(node: String) -> str:
-    """How many characters a string has, to stand behind the expression for one."""
+    """The quantifier for the length of a string, to follow the expression for one character."""
     longest = "" if node.max_length is None else node.max_length
     return f"{{{node.min_length},{longest}}}"
 
 
-def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
+def _match_pattern(node: String, builder: GrammarBuilder) -> Expression:
     """JSON's strings that match a pattern."""
     spelled = spell_pattern(node.pattern or "")
     if spelled is not None:

@@ -1,11 +1,11 @@
-"""Reads the beginning of a text with a grammar, as llguidance does, and ends it.
+"""Parses the beginning of a text with a grammar, as llguidance does, and finds its endings.
 
-The parser keeps every way in which the text so far can be read (Earley's idea, with the stacks of
-callers shared as in generalised LL parsing). Its input are lexemes. As in llguidance, the lexer
-decides where one ends, by the lexemes that may begin where the last one ended: a lexeme goes on as
-long as any of them can, and a lazy one ends where it matches first. A special token ends what
-stands in front of it. Where a text spells a special token in ordinary characters, both readings are
-kept: more may be read than llguidance would, never less.
+The parser keeps all possible readings of the text so far (like Earley's algorithm, with shared
+stacks of callers as in generalised LL parsing). Its input are lexemes. As in llguidance, the lexer
+decides where a lexeme ends, depending on the lexemes that may begin at its start: it continues
+while any of them can, and a lazy lexeme ends at its first match. A special token ends the lexeme
+before it. If a text spells a special token in ordinary characters, both readings are kept: the
+chart may accept more than llguidance, but never less.
 """
 
 import re
@@ -41,24 +41,24 @@ from grammars.ir.word_choice import WordChoice, WordChoices, WordRange
 from grammars.steps import spend
 
 MAX_ENDINGS = 1_000
-"""So many endings of a rest are kept, one for each parameter of its rule."""
-START = "start"  # the rule of the whole turn
+"""How many endings of a rest are kept: one for each parameter of its rule."""
+START = "start"  # names the rule of the whole turn
 MAX_COSTLY = 4
-"""So many costly expressions, entered one inside the other, are told apart."""
+"""Up to this number, nested costly expressions are counted."""
 
 
 class UnknownEndError(Exception):
-    """The text is in a grammar of the user's own, of which no ending is known."""
+    """The text is in a grammar that the user wrote, whose endings are not known."""
 
 
 @dataclass(eq=False, slots=True)
 class Rest:
-    """The rest of the body of a rule.
+    """The part of a rule's body that is not read yet.
 
     Args:
-        expression: what comes next.
-        behind: what stands behind that.
-        endings: the shortest texts that are known of both, by the parameter of the rule.
+        expression: the next part.
+        behind: the part after it.
+        endings: the shortest texts of both, as far as known, by the parameter of the rule.
     """
 
     expression: "Lexeme"
@@ -67,12 +67,12 @@ class Rest:
 
 
 class Caller(NamedTuple):
-    """A rule under way, or one that goes on when another one is over.
+    """A rule that is being read, or that continues when another rule ends.
 
     Args:
-        rest: what is left of it.
+        rest: the unread part of its body.
         bits: its parameter.
-        frame: where it was begun.
+        frame: where it began.
         costly: how many costly expressions were entered since the last lexeme.
         rule: its name.
     """
@@ -83,20 +83,20 @@ class Caller(NamedTuple):
     costly: int = 0
     rule: str = START
 
-    def go_on(self, rest: Rest | None) -> "Caller":
+    def with_rest(self, rest: Rest | None) -> "Caller":
         """The same rule with another rest."""
-        # A tenth of the time of `_replace`, and a choice of thousands calls it for each of them.
+        # Ten times as fast as `_replace`; it is called for each option of a choice of thousands.
         return Caller(rest, self.bits, self.frame, self.costly, self.rule)
 
 
 @dataclass(eq=False, slots=True)
 class Frame:
-    """A rule that was begun at some offset of the text, whoever began it.
+    """A rule that began at an offset of the text; all its callers share it.
 
     Args:
         start: the offset.
-        callers: where to go on when it is over.
-        is_blank: it may be over where it began.
+        callers: the rules that continue after it.
+        is_blank: it can match the empty text.
     """
 
     start: int
@@ -105,11 +105,11 @@ class Frame:
 
 
 Lexeme: TypeAlias = Expression | WordChoice
-"""What a row waits for."""
+"""An expression for which a row waits."""
 
 
 class LexemeRun(NamedTuple):
-    """A lexeme under way."""
+    """A lexeme that is being read."""
 
     lexeme: Lexeme
     machine: Machine
@@ -118,15 +118,15 @@ class LexemeRun(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class ChartRow:
-    """A offset of the text where a lexeme ends and another begins.
+    """An offset of the text at which lexemes begin.
 
     Args:
         start: the offset.
-        waiting: those who wait for each lexeme that may come next.
-        running: these lexemes, as far as the text goes.
+        waiting: for each lexeme that may come next: the rules that wait for it.
+        running: these lexemes, as far as the text has been read.
         may_end: the turn may end here.
-        frames: the rules that were begun here, by name and parameter.
-        seen: all callers. Here they stay alive, so that no other frame gets the id of one.
+        frames: the rules that began here, by name and parameter.
+        seen: all callers. This keeps their frames alive, so that no other frame gets the same `id`.
     """
 
     start: int
@@ -140,12 +140,12 @@ class ChartRow:
 
 
 class Chart:
-    """Every reading of a text that grows.
+    """All readings of a text that grows.
 
     Args:
-        grammar: what it is read with.
+        grammar: the grammar.
         lexer: the lexemes of the grammar.
-        choices: those of its choices that are read by an index.
+        choices: its choices that are read by an index.
     """
 
     def __init__(self, grammar: Grammar, lexer: Lexer, choices: WordChoices):
@@ -155,26 +155,27 @@ class Chart:
         self._choices = choices
         self._names = _express_tokens(grammar)
         self._longest_name = max(map(len, grammar.tokens), default=0)
-        self._rests: dict[tuple[int, int], Rest] = {}  # so that equal ones are the same
+        self._rests: dict[tuple[int, int], Rest] = {}  # so that equal rests are the same object
         self._root = Frame(0)
         self._fewer: dict[int, Repeat] = {}  # by the ids of repeats, which `_rests` keeps alive
         self._open: list[ChartRow] = []
-        self._token_ends: set[int] = set()  # where a text that spells a special token is read as it
+        self._token_ends: set[int] = set()  # ends of texts that are read as special tokens
         self._due: dict[int, list[Caller]] = {}
         self._begin(0, [Caller(self._link(grammar.start, None), 0, self._root)])
 
     def may_grow_to(self, text: str) -> bool:
-        """True if a text begins as this one does, and no special token is half in this one."""
+        """True if the text begins with the current one, which does not end inside a special token
+        of it."""
         if not text.startswith(self.text):
             return False
         end = len(self.text)
         return not any(at < end < at + len(name) for at, name in self._find_tokens(text).items())
 
     def grow(self, text: str) -> None:
-        """Reads more of the text.
+        """Reads more text.
 
         Args:
-            text: all of it; it begins as before.
+            text: the whole text; it begins with the current one.
         """
         tokens = self._find_tokens(text)
         rows, self._open = self._open, []
@@ -188,18 +189,18 @@ class Chart:
                 self._scan(row, start, tokens)
 
     def _find_tokens(self, text: str) -> dict[int, str]:
-        """The special tokens that a text spells as far as it is new, by where they begin."""
+        """The special tokens in the new part of a text, by offset."""
         since = max(0, len(self.text) - self._longest_name)
         return {found.start(): found[1] for found in self._names.finditer(text, since)}
 
     @property
     def lexeme_start(self) -> int:
-        """Where the lexeme began that the text ends in; of several readings, the earliest."""
+        """The offset of the last lexeme; if there are several readings, the smallest."""
         return min((row.start for row in self._open), default=len(self.text))
 
-    def goes_on(self, since: int | None = None) -> bool:
-        """True if there is a reading of the text; with `since`, one whose last lexeme began at
-        that offset at the latest, with no special token behind it."""
+    def has_reading(self, since: int | None = None) -> bool:
+        """True if the text has a reading. With `since`: one whose last lexeme began at or before
+        this offset, without a special token after the offset."""
         if since is None:
             return bool(self._open)
         if any(end > since for end in self._token_ends):
@@ -207,10 +208,10 @@ class Chart:
         return any(row.start <= since for row in self._open)
 
     def find_endings(self, shortest: Shortest) -> Iterator[Completion]:
-        """The shortest text behind each reading: the rest of a lexeme, and what follows that.
+        """The shortest ending of each reading: the rest of the lexeme, and the text after it.
 
-        What the text spells of special tokens was most likely written as such: other readings of it
-        count only where that one has no end.
+        Text that spells a special token was most likely meant as that token, so other readings
+        count only if that one has no ending.
         """
         if any(row.may_end and row.start == len(self.text) for row in self._open):
             yield NO_TEXT
@@ -241,7 +242,7 @@ class Chart:
     def _list_ends(
         self, row: ChartRow, run: LexemeRun, shortest: Shortest
     ) -> Iterator[tuple[Completion, Caller]]:
-        """The shortest rest of a lexeme, with each of those who wait for it; of a choice, the
+        """The shortest rest of a lexeme, with each rule that waits for it; for a choice, the
         shortest ones of its options."""
         lexeme, machine, at = run
         if not isinstance(lexeme, WordChoice):
@@ -252,15 +253,15 @@ class Chart:
         assert isinstance(at, WordRange)
         for caller in row.waiting[lexeme]:
             options = lexeme.list_shortest(at, caller.bits, shortest)
-            for word, callers in self._take_apart(row, [caller], options).items():
+            for word, callers in self._expand_options(row, [caller], options).items():
                 rest = find_end(self._find_machine(word), at.size)
                 assert rest is not None, "it is a literal"
                 yield from ((rest, following) for following in callers)
 
     def fork(self) -> "Chart":
-        """A chart of the same text, which grows by itself.
+        """A chart of the same text, which grows independently.
 
-        Frames are shared: none changes once its row was begun.
+        Frames are shared, since a frame does not change after its row has begun.
         """
         other = copy(self)
         other._due = {}
@@ -271,7 +272,7 @@ class Chart:
     def _follow(
         self, caller: Caller, shortest: Shortest, known: dict[Frame, Completion | None]
     ) -> Completion | None:
-        """The shortest text of what is left of a rule and of all that have called it."""
+        """The shortest text for the rest of a rule and of all its callers."""
         rest = _find_rest(caller, shortest)
         if rest is None:
             return None
@@ -281,7 +282,8 @@ class Chart:
     def _leave(
         self, frame: Frame, shortest: Shortest, known: dict[Frame, Completion | None]
     ) -> Completion | None:
-        """The shortest text behind a rule; a stack of its own, for values can nest deeply."""
+        """The shortest text after a rule. Uses a stack instead of recursion, since values may be
+        nested deeply."""
         stack = [frame]
         while stack:
             top = stack[-1]
@@ -291,7 +293,7 @@ class Chart:
                 continue
             missing = [c.frame for c in top.callers if c.frame not in known]
             if top not in known and missing:
-                known[top] = None  # who comes back to it on this way has no shortest text
+                known[top] = None  # a path that returns to it is not the shortest
                 stack += missing
                 continue
             best: Completion | None = None
@@ -304,7 +306,7 @@ class Chart:
         return known[frame]
 
     def _begin(self, start: int, callers: list[Caller]) -> ChartRow | None:
-        """Begins a row with what may come there; None if there is nothing."""
+        """Begins a row with these rules; None if it is not to be scanned (yet)."""
         row = ChartRow(start)
         self._expand_all(callers, row)
         for lexeme in row.waiting:
@@ -323,7 +325,7 @@ class Chart:
         return self._lexer.machine(lexeme)
 
     def _expand_all(self, callers: list[Caller], row: ChartRow) -> None:
-        """Takes apart what comes next, the last of the callers first."""
+        """Expands the callers down to lexemes, the last one first."""
         while callers:
             spend()
             caller = callers.pop()
@@ -337,7 +339,7 @@ class Chart:
                 self._expand(caller.rest, caller, row, callers)
 
     def _return(self, frame: Frame, row: ChartRow, callers: list[Caller]) -> None:
-        """A rule is over: all that have named it go on."""
+        """Continues the callers of a rule that has ended."""
         if frame is self._root:
             row.may_end = True
         if frame.start == row.start:
@@ -351,78 +353,83 @@ class Chart:
         row: ChartRow,
         callers: list[Caller],
     ) -> None:
-        """Takes apart what comes next of one caller, down to lexemes."""
-        bits, frame = caller.bits, caller.frame
+        """Expands the next expression of a caller: adds new callers, or waits for a lexeme."""
         match rest.expression:
             case Sequence(parts):
                 behind = rest.behind
                 for part in reversed(parts):
                     behind = self._link(part, behind)
-                callers.append(caller.go_on(behind))
+                callers.append(caller.with_rest(behind))
             case Literal(""):
-                callers.append(caller.go_on(rest.behind))
+                callers.append(caller.with_rest(rest.behind))
             case Alternatives(options) as choice:
                 words = self._choices.find(choice)
                 for option in options if words is None else words.parts:
-                    callers.append(caller.go_on(self._link(option, rest.behind)))
+                    callers.append(caller.with_rest(self._link(option, rest.behind)))
             case WordChoice() as words:
                 row.waiting.setdefault(words, []).append(caller)
             case Guarded(body, condition):
-                if condition.holds(bits):
-                    callers.append(caller.go_on(self._link(body, rest.behind)))
+                if condition.holds(caller.bits):
+                    callers.append(caller.with_rest(self._link(body, rest.behind)))
             case Costly(body):
                 body_rest = self._link(body, rest.behind)
-                costly = min(caller.costly + 1, MAX_COSTLY)  # a repeat might enter it for ever
-                callers.append(Caller(body_rest, bits, frame, costly, caller.rule))
+                costly = min(caller.costly + 1, MAX_COSTLY)  # a repeat may enter it often
+                callers.append(caller._replace(rest=body_rest, costly=costly))
             case Repeat() as repeat:
                 for following in self._repeat(repeat, rest.behind):
-                    callers.append(caller.go_on(following))
-            case RuleReference(name, argument) if not self._rules[name].is_terminal:
-                given = 0 if argument is None else apply(argument, bits)
-                body_rest = self._link(self._rules[name].body, None)
-                if rest.behind is None:
-                    # Nothing is left to come back to: long lists need no deep stack.
-                    callers.append(Caller(body_rest, given, frame, caller.costly, name))
-                    return
-                called = row.frames.setdefault((name, given), Frame(row.start))
-                following = Caller(rest.behind, bits, frame, rule=caller.rule)
-                called.callers.append(following)
-                callers.append(Caller(body_rest, given, called, caller.costly, name))
-                if called.is_blank:
-                    callers.append(following)
+                    callers.append(caller.with_rest(following))
+            case RuleReference(name) as reference if not self._rules[name].is_terminal:
+                callers += self._enter_rule(reference, caller, row)
             case EmbeddedLark():
                 raise UnknownEndError
             case lexeme:
-                following = caller.go_on(rest.behind)
+                following = caller.with_rest(rest.behind)
                 row.waiting.setdefault(lexeme, []).append(following)
                 if not isinstance(lexeme, Token):
                     machine = self._find_machine(lexeme)
-                    if machine.accepts(machine.start):  # llguidance takes an empty one for granted
+                    if machine.accepts(machine.start):  # llguidance skips an empty lexeme
                         callers.append(following)
 
-    def _take_apart(
+    def _enter_rule(self, reference: RuleReference, caller: Caller, row: ChartRow) -> list[Caller]:
+        """Begins the rule that comes next in a caller; returns what to expand then."""
+        assert caller.rest is not None, "the reference is in it"
+        name, behind = reference.name, caller.rest.behind
+        given = 0 if reference.argument is None else apply(reference.argument, caller.bits)
+        body = self._link(self._rules[name].body, None)
+        if behind is None:
+            # A tail call: long lists need no deep stack.
+            return [Caller(body, given, caller.frame, caller.costly, name)]
+        called = row.frames.setdefault((name, given), Frame(row.start))
+        following = Caller(behind, caller.bits, caller.frame, rule=caller.rule)
+        called.callers.append(following)
+        begun = Caller(body, given, called, caller.costly, name)
+        return [begun, following] if called.is_blank else [begun]
+
+    def _expand_options(
         self, row: ChartRow, waiting: list[Caller], options: list[Expression]
     ) -> dict[Lexeme, list[Caller]]:
-        """Some options of a choice, as if each stood for itself: those who wait for their words.
+        """Expands some options of a choice like separate alternatives. Returns the rules that wait
+        for their words.
 
-        The row stays as it is, but for frames, which learn of callers that they have anyway.
+        The row does not change, except for its frames, which may get callers again that they have
+        already.
         """
         callers: list[Caller] = []
         for caller in reversed(waiting):
             assert caller.rest is not None, "it waits for the choice"
             behind = caller.rest.behind
-            callers += [caller.go_on(self._link(option, behind)) for option in options]
+            callers += [caller.with_rest(self._link(option, behind)) for option in options]
         part = ChartRow(row.start, frames=dict(row.frames), seen=dict(row.seen))
         self._expand_all(callers, part)
         return part.waiting
 
     def _separate(self, row: ChartRow, choice: WordChoice, at: WordRange) -> list[LexemeRun]:
-        """A choice whose range has become smaller: options that are read by themselves from now on,
-        and the rest, which stays together."""
+        """Splits a choice whose range has become smaller: into options that are read separately
+        from now on, and the rest, which stays together."""
         options, rest = choice.split(at)
         runs: list[LexemeRun] = []
-        waiting = dict(row.waiting)  # forks share it
-        for word, callers in self._take_apart(row, waiting[choice], options).items():
+        waiting = dict(row.waiting)  # a copy, since forks share it
+        for word, callers in self._expand_options(row, waiting[choice], options).items():
             if word not in waiting:
                 runs.append(LexemeRun(word, self._find_machine(word), at.size))
             waiting[word] = [*waiting.get(word, ()), *callers]
@@ -432,7 +439,7 @@ class Chart:
         return runs
 
     def _repeat(self, repeat: Repeat, behind: Rest | None) -> Iterator[Rest | None]:
-        """The body once more, or what stands behind."""
+        """The continuations of a repeat: its body once more, or what follows the repeat."""
         body, fewest, most = repeat.body, repeat.fewest, repeat.most
         if fewest == 0:
             yield behind
@@ -453,14 +460,14 @@ class Chart:
         return rest
 
     def _scan(self, row: ChartRow, since: int, tokens: dict[int, str]) -> None:
-        """Reads lexemes of a row from that offset on, until one ends, or the text does."""
+        """Reads the lexemes of a row from an offset on, until one of them or the text ends."""
         text, running, offset = self.text, row.running, since
         stops = [at for at in tokens if at >= since]
         while offset < len(text):
             if offset in tokens:
-                self._meet_token(row, running, offset, tokens[offset])
+                self._read_token(row, running, offset, tokens[offset])
             if len(running) == 1:
-                # Most of a text is long strings, in which nothing else may come.
+                # Most of a text is long strings, in which no other lexeme is possible.
                 lexeme, machine, at = running[0]
                 stop = next((at for at in stops if at > offset), len(text))
                 at, offset = machine.skip(at, text, offset, stop)
@@ -490,8 +497,9 @@ class Chart:
         row.running = running
         self._open.append(row)
 
-    def _meet_token(self, row: ChartRow, running: list[LexemeRun], offset: int, name: str) -> None:
-        """A special token may stand here: it ends a lexeme, or is the first one of the row."""
+    def _read_token(self, row: ChartRow, running: list[LexemeRun], offset: int, name: str) -> None:
+        """Reads a special token at the offset: it ends a lexeme, or is the first lexeme of the
+        row."""
         if offset > row.start:
             self._emit(row, running, offset)
             return
@@ -501,20 +509,20 @@ class Chart:
                 self._leave_lexeme(row, lexeme, offset + len(name))
 
     def _emit(self, row: ChartRow, running: list[LexemeRun], offset: int) -> None:
-        """The lexemes that are whole there are over."""
+        """Ends the lexemes that match up to the offset."""
         for lexeme, machine, at in running:
             if offset > row.start and machine.accepts(at):
                 self._leave_lexeme(row, lexeme, offset)
 
     def _leave_lexeme(self, row: ChartRow, lexeme: Lexeme, offset: int) -> None:
-        """All that have waited for a lexeme go on behind it."""
+        """Continues all rules that wait for a lexeme after it."""
         due = self._due.setdefault(offset, [])
         for caller in row.waiting[lexeme]:
             due.append(Caller(caller.rest, caller.bits, caller.frame, rule=caller.rule))
 
 
 def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
-    """The shortest text of what is left of a rule."""
+    """The shortest text for the rest of a rule."""
     rest, bits = caller.rest, caller.bits
     if rest is None:
         return NO_TEXT
@@ -532,6 +540,6 @@ def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
 
 
 def _express_tokens(grammar: Grammar) -> re.Pattern[str]:
-    """Finds the names of special tokens in a text, the longest at each offset."""
+    """A pattern for the names of special tokens; the longest name wins."""
     names = sorted(grammar.tokens, key=len, reverse=True)
     return re.compile(f"(?=({'|'.join(map(re.escape, names)) or '(?!)'}))")

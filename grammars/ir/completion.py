@@ -1,4 +1,4 @@
-"""The shortest legal completion of a turn, for the moment when the tokens run out."""
+"""The shortest valid completion of a turn, for when its tokens run out."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -19,47 +19,47 @@ from grammars.steps import StepsError, limit_steps
 Found = TypeVar("Found")
 MAX_TRIED = 16
 MAX_STEPS = 100_000
-"""For what is found once: `.*a.{1000}` has more states than anybody can search."""
+"""The limit for work that is done once per grammar: `.*a.{1000}` has too many states to search."""
 PIECE_STEPS = 30_000
-"""For one completion: of tools and schemas it takes 50 to 2,500. Others wait meanwhile."""
+"""The limit for one completion. Tools and schemas take 50 to 2,500; other turns wait meanwhile."""
 MAX_TURN_STEPS = 7 * PIECE_STEPS
-"""For all completions of one text that grows."""
+"""The limit for all completions of one growing text."""
 LOOK_STEPS = 4_000
-"""What each completion gives back of them."""
+"""How many of these steps each completion gives back."""
 STEPS_PER_CHARACTER = 40
-"""On top, to read what is new of the text, and an ending as long: JSON takes 0.1 to 5, brackets
-that open side by side 37."""
+"""Extra steps for each new character of the text, and of an ending of this length: JSON takes 0.1
+to 5, brackets that may begin several values 37."""
 
 
 @dataclass(frozen=True)
 class TooLong:
-    """Every ending is longer than the room that there is.
+    """Every ending is longer than the available room.
 
     Args:
-        least: no ending has fewer characters.
+        least: a lower bound for the characters of any ending.
     """
 
     least: int
 
 
 class _Found(NamedTuple):
-    """What is known of the endings of a text: the characters of the shortest one, and one that the
-    grammar takes, if it can be written out."""
+    """The known endings of a text: the length of the shortest one in characters, and one that the
+    grammar accepts, if it can be written out."""
 
     least: int
     ending: str | None
 
 
 class Completer:
-    """Finds the shortest completions of texts. Not for two threads at once.
+    """Finds the shortest completions of texts. Not thread-safe.
 
-    What was read of a text is kept: a text that has grown is read from where it ended.
+    It remembers how the last text was read, so a text that has grown is read from its former end.
 
     Args:
-        grammar: what holds the texts.
+        grammar: the grammar of the texts.
 
     Attributes:
-        least: the characters of the shortest text; None where that is not known.
+        least: the length of the shortest text in characters; None: not known.
     """
 
     def __init__(self, grammar: Grammar):
@@ -82,13 +82,13 @@ class Completer:
         return None if shortest is None else shortest.size
 
     def _prepare_choices(self) -> None:
-        """Does beforehand what would else be done at the first look of a turn."""
+        """Does work in advance that the first completion of a turn would do otherwise."""
         with suppress(StepsError, RecursionError), limit_steps(MAX_STEPS):
             self._choices.prepare(self._shortest)
 
     def _find_first(self) -> _Found | None:
-        """What every turn asks first, also where it takes long: whoever shares the thread of the
-        turns does not wait for it."""
+        """Finds the ending of the empty text, which every turn needs first. It may take long, so
+        the decode thread should not do it."""
         try:
             with limit_steps(MAX_STEPS):
                 return self._find("")
@@ -96,30 +96,31 @@ class Completer:
             return None
 
     def measure(self) -> int:
-        """The bytes of what its lexer has learnt, about."""
+        """The approximate bytes of the lexer's automata."""
         return self._lexer.measure()
 
     def fork(self) -> "Completer":
-        """A completer of other texts, which shares what is known of the grammar."""
+        """A completer for other texts that shares the knowledge of the grammar."""
         other = copy(self)
         other._chart = None
         other._spent = 0
         return other
 
     def complete(self, text: str, room: int | None = None) -> str | TooLong | None:
-        """What to write behind `text`, so that the turn is whole: "" if it may end there.
+        """Finds the text to write after `text` to complete the turn; "" if it may end there.
 
-        Half a special token is ordinary text, since it has no half: a whole one follows.
+        A part of a special token counts as ordinary text, since tokens have no parts: the whole
+        token follows it.
 
         Args:
-            text: what the model has written behind the prompt; the grammar has let it through.
-            room: characters that a completion may have; None: any number.
+            text: what the model has written after the prompt; the grammar has accepted it.
+            room: the limit for characters of the completion; None: no limit.
 
         Returns:
-            None where no completion is known: a user's own grammar, an expression that cannot be
-            read, a text that the grammar does not take, a completion of more than `MAX_SPELLED`
-            characters, or one that takes too many steps to find. What was found out until then is
-            kept, so that the next completion may get further; but not for ever.
+            None if no completion is known: a grammar that the user wrote, an expression that cannot
+            be parsed, a text that the grammar does not accept, a completion of more than
+            `MAX_SPELLED` characters, or one that takes too many steps. Partial results are kept
+            for the next completion, up to a limit.
         """
         found = self._first
         if text or found is None:
@@ -133,18 +134,18 @@ class Completer:
     def find_departure(
         self, text: str, cycle: str, *, since: Sequence[int] = (), max_left: int | None = None
     ) -> str | None:
-        """The first characters of the shortest completion, as far as it takes to leave a cycle:
-        behind them, the grammar does not let the text go on as it did.
+        """Finds the shortest beginning of the completion that leaves a cycle: after it, the grammar
+        does not allow the text to continue as before.
 
         Args:
             text: what the model has written so far.
-            cycle: what it has written again and again, and would write next.
-            since: offsets in the text behind earlier departures: what was written from each of them
-                on cannot come once more either.
-            max_left: of the completion, so many characters are left behind them, at most.
+            cycle: what it has written repeatedly, and would write next.
+            since: offsets in the text after earlier departures; the texts from there on must not be
+                possible again either.
+            max_left: a limit for the characters of the completion after the departure.
 
         Returns:
-            None where no completion is known. "" where the turn may end there.
+            None if no completion is known; "" if the turn may end there.
         """
         ending = self.complete(text)
         if not isinstance(ending, str):
@@ -163,22 +164,22 @@ class Completer:
         return self._spend(text, find, to_try)
 
     def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
-        """How many times a cycle can follow a text, if the grammar ends it.
+        """How many times a cycle can follow a text before the grammar forbids it.
 
         Args:
             text: what the model has written so far.
-            cycle: what it has written again and again, and would write next.
-            max_cycles: so many times are tried.
+            cycle: what it has written repeatedly, and would write next.
+            max_cycles: how many repetitions are tried.
 
         Returns:
-            None where it can follow as often as that, or nobody knows.
+            None if all of them are possible, or if it is not known.
         """
         to_read = max_cycles * len(cycle)
         return self._spend(text, lambda: self._count_cycles(text, cycle, max_cycles), to_read)
 
     def _spend(self, text: str, work: Callable[[], Found | None], more: int = 0) -> Found | None:
-        """Does some work on a text, and on so many characters more; None where it takes too many
-        steps, or meets a grammar of the user's own."""
+        """Runs work on a text (and `more` further characters); None if it takes too many steps, or
+        reaches a grammar that the user wrote."""
         if self._spent >= MAX_TURN_STEPS:
             return None
         known = 0 if self._chart is None else len(self._chart.text)
@@ -190,7 +191,7 @@ class Completer:
             return None
         except StepsError:
             self._spent += max_steps
-            if self._chart is None:  # not even read: it would be read from its start each time
+            if self._chart is None:  # reading failed; every retry would begin at the start
                 self._spent = sys.maxsize
             return None
         assert account.left is not None
@@ -201,7 +202,7 @@ class Completer:
         chart = self._read(text).fork()
         for count in range(max_cycles):
             chart.grow(chart.text + cycle)
-            if not chart.goes_on():
+            if not chart.has_reading():
                 return count
         return None
 
@@ -212,8 +213,8 @@ class Completer:
         for ending in islice(endings, MAX_TRIED):
             if ending.size > MAX_SPELLED:
                 continue
-            # The lexer does not end a lexeme that can go on with what follows it, so not every
-            # sequence of shortest lexemes is read as such.
+            # The lexer does not end a lexeme if the next character can continue it. So it may read
+            # a sequence of shortest lexemes differently.
             spelled = ending.spell()
             if self._ends(chart, text + spelled):
                 return _Found(least, spelled)
@@ -222,14 +223,14 @@ class Completer:
         return _Found(least, None)
 
     def _find_detour(self, chart: Chart, ending: str) -> str | None:
-        """An ending that begins as one which the lexer reads otherwise: `[]` may be a list in one
-        of two alternatives and raw text in the other, and is the latter then, behind which more has
-        to come."""
+        """Finds an ending that starts with one that the lexer reads differently. Example: in two
+        alternatives, `[]` is a list or raw text; the lexer reads raw text, which needs more text
+        after it."""
         found: list[tuple[int, Chart, Completion]] = []
         extended = chart
         for character in ending:
             extended = _read_on(extended, character)
-            if not extended.goes_on():
+            if not extended.has_reading():
                 break
             written = len(extended.text) - len(chart.text)
             for rest in extended.find_endings(self._shortest):
@@ -246,12 +247,12 @@ class Completer:
         return None
 
     def _read(self, text: str) -> Chart:
-        """The readings of a text; they are kept for the next one, but not those of a last character
-        of several bytes: of a turn that ends inside of one, the caller knows only the first bytes,
-        and shows another character each time."""
+        """Reads a text and keeps its readings for the next call. Not if the text ends with a
+        multi-byte character: the turn may end inside it, and the caller guesses the character until
+        its bytes are complete."""
         settled = text if text[-1:].isascii() else text[:-1]
         if self._chart is None or not self._chart.may_grow_to(settled):
-            self._chart = None  # until it is read: an error leaves half a chart
+            self._chart = None  # an error would leave a half-read chart
             chart = Chart(self.grammar, self._lexer, self._choices)
         else:
             chart, self._chart = self._chart, None
@@ -264,26 +265,26 @@ class Completer:
         return whole
 
     def _ends(self, chart: Chart, text: str) -> bool:
-        """May the turn be this text, which begins as that of the chart does?"""
+        """True if the text, which begins with that of the chart, is a whole turn."""
         whole = _read_on(chart, text.removeprefix(chart.text))
         return NO_TEXT in whole.find_endings(self._shortest)
 
 
 def _departs(chart: Chart, departure: str, cycle: str, stretches: Sequence[str]) -> bool:
-    """True if behind a departure neither the cycle can follow, nor one of the stretches."""
-    # A cycle inside of one lexeme, such as a string, is over where that is. What follows may
-    # look like the cycle, and white space does.
+    """True if neither the cycle nor one of the stretches can follow a departure."""
+    # A cycle inside a lexeme, such as a string, ends with the lexeme. The text after it may
+    # look like the cycle; white space does.
     lexeme_start = chart.lexeme_start
     if lexeme_start > len(chart.text) - len(cycle):
         lexeme_start = None
-    if _read_on(chart, departure + cycle * 2).goes_on(lexeme_start):
+    if _read_on(chart, departure + cycle * 2).has_reading(lexeme_start):
         return False
     again = [departure + stretch for stretch in stretches]
-    return not any(_read_on(chart, stretch * 2).goes_on() for stretch in again)
+    return not any(_read_on(chart, stretch * 2).has_reading() for stretch in again)
 
 
 def _read_on(chart: Chart, more: str) -> Chart:
-    """A chart of its text and more."""
+    """A chart of the chart's text plus more text."""
     longer = chart.fork()
     longer.grow(chart.text + more)
     return longer

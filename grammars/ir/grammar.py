@@ -28,7 +28,7 @@ from grammars.ir.printer import print_rule, quote
 from grammars.regex.writing import escape_regex
 from grammars.steps import spend
 
-_BUILT = 4  # characters of a rule, with their nodes, that count as one step
+_BUILT = 4  # characters of a printed rule per step
 MAX_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
 
 
@@ -40,8 +40,8 @@ class Rule:
         body: what it matches; for a terminal, one regular expression.
         is_terminal: its text is one lexeme.
         lazy: the lexeme ends at its first match; False: at its longest match.
-        needed: for a rule with a parameter, the bits that have to be set before it can end.
-        least: the minimum number of bits that have to be set.
+        needed: for a rule with a parameter: the bits that must be set before it can end.
+        least: the minimum number of bits that must be set.
     """
 
     body: Expression
@@ -82,7 +82,7 @@ class GrammarBuilder:
     """Collects the rules of a grammar; equal bodies share one rule.
 
     Args:
-        ids: the names of special tokens.
+        ids: the token ids of special tokens, by name.
     """
 
     def __init__(self, ids: Mapping[str, int] | None = None):
@@ -95,17 +95,18 @@ class GrammarBuilder:
         self._spell: Callable[[Expression], Expression] | None = None
 
     def respell(self, spell: Callable[[Expression], Expression]) -> "GrammarBuilder":
-        """A builder of the same grammar that adds expressions in another spelling. Rules that are
-        there already must have this spelling, if the new ones refer to them."""
+        """A builder for the same grammar that rewrites each expression with `spell`. New rules may
+        only refer to rules that were rewritten in the same way."""
         other = copy(self)
         other._spell = spell
         return other
 
     def embed(self, schema: JsonSchema, hint: str) -> Expression:
-        """A reference to strings that llguidance enforces by itself (`%json`).
+        """A reference to strings that llguidance enforces with its own JSON Schema support
+        (`%json`).
 
         Raises:
-            SchemaError: this builder has another spelling than JSON, which llguidance lacks.
+            SchemaError: this builder rewrites expressions, but llguidance can only write JSON.
         """
         if self._spell is not None:
             message = "a pattern that the automata here cannot read cannot be held in this format"
@@ -113,15 +114,15 @@ class GrammarBuilder:
         return self.define(schema, hint)
 
     def define(self, body: Expression, hint: str = "r") -> Expression:
-        """A reference to the rule with this body; makes the rule if there is none."""
+        """A reference to the rule with this body; adds the rule if it does not exist."""
         return self._find(body, hint)
 
     def terminal(self, body: Expression, hint: str = "T") -> Expression:
-        """A reference to the terminal with this body: a lexeme that goes on as long as it can."""
+        """A reference to the terminal with this body: a lexeme that ends at its longest match."""
         return self._find(body, hint, is_terminal=True)
 
     def lazy(self, body: Expression, hint: str) -> Expression:
-        """A reference to a terminal with this body that ends where it matches first."""
+        """A reference to a terminal with this body that ends at its first match."""
         return self._find(body, hint, is_terminal=True, lazy=True)
 
     def _find(
@@ -131,14 +132,14 @@ class GrammarBuilder:
             body = self._spell(body)
         name = self._next_name(hint)
         new = RuleReference(name)
-        # One look-up and not two: hashing a deep body costs more than a reference made in vain.
+        # One look-up, not two: hashing a deep body costs more than an unused reference.
         known = self._names.setdefault((body, is_terminal, lazy), new)
         if known is new:
             self._keep(name, Rule(body, is_terminal, lazy))
         return known
 
     def reserve(self, hint: str) -> str:
-        """A name for a rule that refers to itself; `fill` gives it its body."""
+        """Reserves a name, for a rule that refers to itself; `fill` sets its body."""
         name = self._next_name(hint)
         self._rules[name] = _RESERVED
         return name
@@ -147,21 +148,21 @@ class GrammarBuilder:
         return f"{hint}_{len(self._rules)}"
 
     def fill(self, name: str, body: Expression) -> None:
-        """Gives a reserved name its body."""
+        """Sets the body of a reserved name."""
         self._keep(name, Rule(body if self._spell is None else self._spell(body)))
 
     def family(
         self, bodies: Mapping[str, Expression], needed: int = 0, least: int = 0
     ) -> dict[str, str]:
-        """The names of rules with one parameter that refer to each other, by their hints.
+        """Adds rules with one parameter that refer to each other; returns their names by hint.
 
-        From outside refer to one of them in one rule only (`enter`): llguidance 1.9.1 fails on a
-        rule with a parameter that is begun at two places if it contains one of them.
+        Only one rule outside the family may refer to it (`enter`): llguidance 1.9.1 fails if a rule
+        with a parameter begins in two places and one contains the other.
 
         Args:
-            bodies: theirs, by their hints; a reference to one of them has the hint for a name.
-            needed: the bits that have to be set before they can end.
-            least: how many bits have to be set at least.
+            bodies: their bodies, by hint; references between them use the hints as names.
+            needed: the bits that must be set before they can end.
+            least: the minimum number of bits that must be set.
         """
         if self._spell is not None:
             bodies = {hint: self._spell(body) for hint, body in bodies.items()}
@@ -175,20 +176,20 @@ class GrammarBuilder:
         return names
 
     def enter(self, *bodies: Expression) -> Expression:
-        """A reference to a rule that begins a family of rules in one of these ways."""
+        """A reference to a rule that begins a family in one of these ways."""
         return self.define(choice(bodies), "members")
 
     def capture(self, body: Expression, label: str) -> Expression:
-        """A reference to a rule with this body, whose text the matcher keeps under the label."""
+        """A reference to a rule with this body; the matcher records its text under the label."""
         name = self.reserve("captured")
         self._keep(name, Rule(body), f"[capture={quote(label)}]")
         return RuleReference(name)
 
     def _keep(self, name: str, rule: Rule, attribute: str = "") -> None:
-        """Keeps a rule.
+        """Adds a rule.
 
         Raises:
-            SchemaError: with it the grammar is too large.
+            SchemaError: the grammar becomes too large.
         """
         if rule.lazy:
             attribute = "[lazy]"
@@ -203,23 +204,23 @@ class GrammarBuilder:
 
     def build(self, start: Expression) -> Grammar:
         """The whole grammar."""
-        # The rules stand in the order of their names, in which they were begun.
+        # The rules are in the order of their names, which is the order of creation.
         rules = "".join([self._printed[name] for name in self._rules])
         lark = f"%llguidance {{}}\n{print_rule('start', start)}{rules}"
-        return Grammar(start, dict(self._rules), lark, tuple(self.ids))
+        return Grammar(start, dict(self._rules), lark=lark, tokens=tuple(self.ids))
 
     def cut(self, text: str) -> list[str]:
-        """Structural text, cut where it spells special tokens, the longest first."""
+        """Splits structural text into special tokens and other text; the longest token wins."""
         return [piece for piece in self._tokens.split(text) if piece]
 
     @cached_property
     def _tokens(self) -> re.Pattern[str]:
-        """The names of special tokens, the longest first."""
+        """A pattern for the names of special tokens, the longest first."""
         names = sorted(filter(None, self.ids), key=len, reverse=True)
         return re.compile(f"({'|'.join(map(re.escape, names)) or '(?!)'})")
 
     def fixed(self, text: str) -> Expression:
-        """Structural text: literals, and tokens where it spells some."""
+        """The expression for structural text: literals and special tokens."""
         pieces: list[Expression] = []
         for piece in self.cut(text):
             if piece in self.ids:
@@ -233,10 +234,14 @@ class GrammarBuilder:
         return self.cut(text)[0] in self.ids
 
     def end_raw(self, raw: Expression, terminator: str) -> Expression:
-        """Raw text, which is this terminal, and what ends it.
+        """Raw text and its terminator.
 
-        Where a special token stands in the terminator, the text goes up to the token; else the
-        lexeme of both is lazy: it ends at the first terminator.
+        If the terminator has a special token, the text ends at the token. Otherwise both are one
+        lazy lexeme, which ends at the first terminator.
+
+        Args:
+            raw: the terminal for the raw text.
+            terminator: the text that ends it.
         """
         first, *rest = self.cut(terminator)
         if rest:
@@ -245,18 +250,19 @@ class GrammarBuilder:
         return self.lazy(sequence(raw, Literal(first)), "text")
 
     def up_to_token(self, raw: Expression, *, empty: bool) -> Expression:
-        """Raw text that a special token ends, so nothing has to be lazy.
+        """Raw text that a special token ends, so the lexeme need not be lazy.
 
         Args:
-            raw: the terminal for it.
-            empty: may there be no text? The lexer knows no empty lexeme, so that is an option.
+            raw: the terminal for the raw text.
+            empty: the text may be empty; since there are no empty lexemes, the terminal becomes
+                optional.
         """
         some = self.terminal(Intersection((raw, Pattern("(?s:.+)"))), "RAW")
         return optional(some) if empty else some
 
 
 def _rename(body: Expression, names: Mapping[str, str]) -> Expression:
-    """The body with the names of rules in place of the hints."""
+    """The body with rule names instead of hints."""
     match body:
         case RuleReference(hint, argument):
             if argument is None or hint not in names:

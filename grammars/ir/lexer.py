@@ -1,4 +1,4 @@
-"""Lexemes as machines that read them character by character, as llguidance's lexer does."""
+"""Lexemes as machines that read them character by character, like llguidance's lexer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ from grammars.regex.reader import UnreadableError, read
 
 
 class WordRange(NamedTuple):
-    """The options of a choice whose words begin as the text does.
+    """The options of a choice whose words begin with the text so far.
 
     Args:
         low, high: their numbers, from `low` to before `high`.
-        size: the characters that were read.
+        size: the number of characters read.
     """
 
     low: int
@@ -41,7 +41,7 @@ class WordRange(NamedTuple):
 
 
 Position: TypeAlias = int | str | AutomatonState | WordRange
-"""How far a machine has come in its lexeme; each kind of machine has its own."""
+"""The state of a machine; each kind of machine has its own."""
 
 
 class Machine(Protocol):
@@ -49,25 +49,28 @@ class Machine(Protocol):
 
     @property
     def lazy(self) -> bool:
-        """True if the lexeme ends where it matches first."""
+        """True if the lexeme ends at its first match."""
         ...
 
     @property
     def start(self) -> Position:
-        """In front of the lexeme."""
+        """The state before the lexeme."""
         ...
 
     def step(self, at: Position, character: str) -> Position | None:
-        """Behind one more character; None where it cannot be."""
+        """The state after one more character; None if it does not fit."""
         ...
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
-        """Behind as many characters as cannot be the last ones: the lexeme goes on behind them.
+        """Skips characters after which the lexeme certainly continues.
 
         Args:
-            at: in front of the text from `offset` on.
-            text: what it stands in.
-            offset, stop: from where to where it is read at most.
+            at: the state at `offset`.
+            text: the text.
+            offset, stop: the part of the text that may be skipped.
+
+        Returns:
+            the new state and offset.
         """
         ...
 
@@ -76,16 +79,16 @@ class Machine(Protocol):
         ...
 
     def end(self, at: Position) -> str | None:
-        """The shortest rest of the lexeme; None where none is known."""
+        """The shortest rest of the lexeme; None: not known."""
         ...
 
     def measure(self, at: Position) -> int:
-        """No rest has fewer characters."""
+        """A lower bound for the characters of the rest."""
         ...
 
 
 class _StepwiseMachine:
-    """Reads short lexemes, of which nothing is skipped."""
+    """Reads short lexemes, in which nothing is skipped."""
 
     lazy = False
 
@@ -98,7 +101,7 @@ class _StepwiseMachine:
 
 @dataclass(frozen=True)
 class LiteralMachine(_StepwiseMachine):
-    """Reads text that stands as it is; a position is how much of it was read."""
+    """Reads fixed text; the state is the number of characters read."""
 
     text: str
     start = 0
@@ -117,7 +120,7 @@ class LiteralMachine(_StepwiseMachine):
 
 @dataclass(frozen=True)
 class TokenMachine(_StepwiseMachine):
-    """A special token: no character of a text is part of it, for it has no half."""
+    """Reads a special token, which contains no characters of a text."""
 
     token: Token
     start = 0
@@ -133,7 +136,7 @@ class TokenMachine(_StepwiseMachine):
 
 
 class RegexMachine:
-    """Reads text that a regular expression matches."""
+    """Reads text that matches a regular expression."""
 
     def __init__(self, automaton: Automaton, lazy: bool):
         self._automaton = automaton
@@ -141,7 +144,7 @@ class RegexMachine:
 
     @property
     def bytes(self) -> int:
-        """What its automaton takes."""
+        """The bytes of its automaton."""
         return self._automaton.measure()
 
     @property
@@ -179,7 +182,7 @@ class RegexMachine:
 
 @dataclass(frozen=True)
 class LanguageMachine(_StepwiseMachine):
-    """Reads text that only a `Language` knows; a position is the text so far."""
+    """Reads text of a `Language`; the state is the text so far."""
 
     language: Language
     start = ""
@@ -199,7 +202,7 @@ class LanguageMachine(_StepwiseMachine):
 
 @dataclass(frozen=True)
 class UnknownMachine(_StepwiseMachine):
-    """Reads a lexeme of which nothing is known: any text may be it, and nobody knows its end."""
+    """Reads a lexeme that cannot be analysed: it accepts any text and has no known end."""
 
     start = 0
 
@@ -214,10 +217,10 @@ class UnknownMachine(_StepwiseMachine):
 
 
 class Lexer:
-    """The machines of the lexemes of one grammar.
+    """The machines for the lexemes of one grammar.
 
     Args:
-        rules: of the grammar.
+        rules: the rules of the grammar.
     """
 
     def __init__(self, rules: Mapping[str, Rule]):
@@ -225,12 +228,12 @@ class Lexer:
         self._machines: dict[Expression, Machine] = {}
 
     def measure(self) -> int:
-        """The bytes of the automata, which grow with each text that they read."""
-        machines = list(self._machines.values())  # a copy: another thread may be adding one
+        """The bytes of the automata, which grow with the texts that they read."""
+        machines = list(self._machines.values())  # a copy, since another thread may add one
         return sum(machine.bytes for machine in machines if isinstance(machine, RegexMachine))
 
     def machine(self, lexeme: Expression) -> Machine:
-        """The machine that reads this lexeme."""
+        """The machine for this lexeme."""
         if lexeme not in self._machines:
             self._machines[lexeme] = self._make(lexeme)
         return self._machines[lexeme]
@@ -256,14 +259,14 @@ class Lexer:
 
 
 def read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
-    """The body of a terminal as a regular expression.
+    """Converts the body of a terminal to a regular expression.
 
     Args:
-        body: what it matches.
-        rules: the terminals that it may name.
+        body: the body.
+        rules: the terminals that it may refer to.
 
     Raises:
-        UnreadableError: a pattern that the reader does not know.
+        UnreadableError: a pattern has syntax that the parser does not know.
     """
 
     def read_all(parts: Iterable[Expression]) -> list[Regex]:
@@ -292,11 +295,11 @@ def read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
 
 @keep_results("regexes", 8 * MIB)
 def _read_pattern(regex: str) -> Regex:
-    # Requests come again with the same expressions: reading one costs more than looking it up.
+    # Requests repeat their expressions, and parsing one costs more than a look-up.
     return read(regex)
 
 
-# Each keeps thousands of states. Strings and numbers are what grammars have in common.
+# Each automaton keeps thousands of states. Grammars share those of strings and numbers.
 @keep_results("automata", 32 * MIB, Automaton.measure)
 def _compile(regex: Regex) -> Automaton:
     return Automaton(regex)

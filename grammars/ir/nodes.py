@@ -1,9 +1,9 @@
 """The expressions of a grammar.
 
-An expression of a *rule* is over lexemes: pieces of text that llguidance's lexer tells apart before
-the parser sees them. A `Literal` is such a piece, so is a special `Token` of the vocabulary, and so
-is what a *terminal* names: inside a terminal the same expressions, with `Pattern`, `Intersection`
-and `Complement`, are one regular expression.
+The expression of a *rule* is over lexemes: pieces of text that llguidance's lexer separates before
+the parser sees them. A `Literal`, a special `Token` of the vocabulary, and a *terminal* are one
+lexeme each. The expression of a terminal is one regular expression; it may also contain `Pattern`,
+`Intersection` and `Complement`.
 """
 
 from collections.abc import Iterable
@@ -17,18 +17,18 @@ from grammars.schema.bits import ALWAYS, NEVER, Condition, Keep, SetBit
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Text as it stands."""
+    """Fixed text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A special token of the vocabulary; no ordinary text spells it.
+    """A special token of the vocabulary; ordinary text never produces it.
 
     Args:
-        name: the text that it stands for in templates.
-        id: its number.
+        name: its text in templates.
+        id: its token id.
     """
 
     name: str
@@ -37,10 +37,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression (Rust syntax) for a whole text; in terminals only.
+    """A regular expression (Rust syntax) for the whole text; only in terminals.
 
     Args:
-        regex: fit to stand between slashes in Lark.
+        regex: escaped for use between slashes in Lark.
     """
 
     regex: str
@@ -48,28 +48,28 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Intersection:
-    """Text that all of the parts match; in terminals only."""
+    """Text that all parts match; only in terminals."""
 
     parts: tuple["Expression", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Complement:
-    """Text that the expression does not match; in terminals only."""
+    """Text that the expression does not match; only in terminals."""
 
     of: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One behind the other; of no parts: the empty text."""
+    """The parts, one after the other; without parts: the empty text."""
 
     parts: tuple["Expression", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """Any of the options; of none: nothing can be written."""
+    """Any of the options; without options: nothing matches."""
 
     options: tuple["Expression", ...]
 
@@ -85,7 +85,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Zero:
-    """The parameter with which a family of rules begins."""
+    """The initial parameter of a family of rules."""
 
 
 Argument: TypeAlias = Keep | SetBit | Zero
@@ -93,11 +93,11 @@ Argument: TypeAlias = Keep | SetBit | Zero
 
 @dataclass(frozen=True, slots=True)
 class RuleReference:
-    """Text that the rule or terminal of that name matches.
+    """Text that the rule or terminal with this name matches.
 
     Args:
-        name: of the rule.
-        argument: its parameter, where it has one.
+        name: the name.
+        argument: the parameter of the rule, if it has one.
     """
 
     name: str
@@ -106,7 +106,8 @@ class RuleReference:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The body, where the parameter of the rule fulfils a condition; one of `Alternatives`."""
+    """The body, if the parameter of the rule meets the condition; only as an option of
+    `Alternatives`."""
 
     body: "Expression"
     condition: Condition
@@ -114,9 +115,9 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Costly:
-    """The body; a shortest completion takes it only where there is nothing else.
+    """The body; a shortest completion uses it only if there is no other way.
 
-    Such is a call where the turn may end without one: it might have effects that nobody wanted.
+    An example is a call in a turn that may end without one: it might have unwanted effects.
     """
 
     body: "Expression"
@@ -124,11 +125,11 @@ class Costly:
 
 @dataclass(frozen=True, slots=True)
 class JsonSchema:
-    """A value that llguidance's own reading of a JSON Schema holds (`%json`).
+    """A value that llguidance enforces with its own JSON Schema support (`%json`).
 
     Args:
         text: the schema as JSON.
-        language: what tells of a beginning how it can end; None: nobody knows.
+        language: finds endings of such values; None: they are not known.
     """
 
     text: str
@@ -137,24 +138,24 @@ class JsonSchema:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedLark:
-    """A Lark grammar of the user's own (`%lark`); how its texts end is not known."""
+    """A Lark grammar that the user wrote (`%lark`); endings of its texts are not known."""
 
     text: str
 
 
 class Language:
-    """A set of texts whose beginnings can be ended."""
+    """A set of texts that can complete the beginnings of its texts."""
 
     def automaton(self, max_states: int) -> Sequences[DeterministicState] | None:
-        """An automaton for just these texts; None where none is known.
+        """An automaton for exactly these texts; None: not known.
 
         Raises:
-            TooManyStatesError: it has more states than that.
+            TooManyStatesError: it has more than `max_states` states.
         """
         return None
 
     def begins(self, text: str) -> bool:
-        """True if a text of the set may begin so, and where that cannot be told."""
+        """True if a text of the set may begin like this, or if it is not known."""
         raise NotImplementedError
 
     def accepts(self, text: str) -> bool:
@@ -162,7 +163,7 @@ class Language:
         raise NotImplementedError
 
     def extend(self, text: str) -> str | None:
-        """The shortest end of a text in the set that begins so; None if none is known."""
+        """The shortest rest of a text of the set that begins like this; None: not known."""
         raise NotImplementedError
 
 
@@ -186,12 +187,12 @@ EMPTY = Sequence(())
 NOTHING = Alternatives(())
 ANY_TEXT = Pattern("(?s:.*)")
 EVERYTHING = Complement(Pattern(r"[^\x{0}-\x{10ffff}]"))
-"""Any bytes: all but what no character matches."""
+"""Any bytes: everything except what no character matches."""
 ZERO = Zero()
 
 
 def sequence(*parts: Expression) -> Expression:
-    """The parts one behind the other, without empty ones; sequences inside are taken apart."""
+    """The parts, one after the other. Flattens nested sequences and drops empty ones."""
     flat: list[Expression] = []
     for part in parts:
         if type(part) is Sequence:
@@ -202,11 +203,11 @@ def sequence(*parts: Expression) -> Expression:
 
 
 def unlike(beginning: str) -> Complement:
-    """No text that begins so, for an intersection in a terminal.
+    """Excludes texts with this beginning, for an intersection in a terminal.
 
-    What may stand behind such a beginning are any bytes, not any text: of the latter llguidance has
-    to find out that it is never left, anew for each length that a text beside it may still have,
-    and it fails by its limit of expressions.
+    After the beginning, any bytes are excluded, not any text: for text, llguidance would have to
+    find out that it never ends, once for each length that another part of the intersection still
+    allows, and would exceed its limit of expressions.
 
     Args:
         beginning: a regular expression.
@@ -215,7 +216,7 @@ def unlike(beginning: str) -> Complement:
 
 
 def choice(options: Iterable[Expression]) -> Expression:
-    """Any of the options, each once; choices inside are taken apart."""
+    """Any of the options, without duplicates. Flattens nested choices."""
     flat: dict[Expression, None] = {}
     for option in options:
         if type(option) is Alternatives:
@@ -226,7 +227,8 @@ def choice(options: Iterable[Expression]) -> Expression:
 
 
 def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
-    """Options of a rule with a parameter, each under its condition, without impossible ones."""
+    """The options of a rule with a parameter, each with its condition; impossible ones are
+    dropped."""
     possible: list[Expression] = []
     for body, condition in options:
         if condition == ALWAYS:
@@ -242,12 +244,12 @@ def optional(body: Expression) -> Expression:
 
 
 def many(body: Expression) -> Expression:
-    """The body any number of times."""
+    """The body, any number of times."""
     return Repeat(body, 0, None)
 
 
 def intersection(*parts: Expression) -> Expression:
-    """Text that all of the parts match; intersections inside are taken apart."""
+    """Text that all parts match. Flattens nested intersections."""
     flat: list[Expression] = []
     for part in parts:
         if type(part) is Intersection:

@@ -1,4 +1,4 @@
-"""Expressions and rules as Lark text for llguidance."""
+"""Writes expressions and rules as Lark for llguidance."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -23,31 +23,31 @@ from grammars.ir.nodes import (
 )
 from grammars.schema.bits import Keep, SetBit
 
-# How tightly an operator binds; what binds less than its level asks for stands in parentheses.
+# Precedence of the operators; an operand of lower precedence gets parentheses.
 _CHOICE, _INTERSECTION, _SEQUENCE, _ATOM = range(4)
 
 
-_STRINGS = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one for each string
+_STRINGS = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one per string
 
 
 def quote(text: str) -> str:
     """A Lark string literal.
 
-    The lexer of llguidance 1.9 takes JSON's strings, but no raw U+007F.
+    llguidance 1.9 reads JSON strings, but not an unescaped U+007F.
     """
     return _STRINGS.encode(text).replace("\x7f", r"\u007f")
 
 
 def print_expression(expression: Expression, level: int = _CHOICE) -> str:
-    """An expression as Lark, in parentheses where its level needs them."""
+    """An expression as Lark, with parentheses if its level requires them."""
     return _PRINTERS[type(expression)](expression, level)
 
 
 def print_rule(head: str, body: Expression) -> str:
-    """A rule on a line of its own.
+    """A rule on one line.
 
     Args:
-        head: its name with what belongs to that (`[lazy]`, `::_`).
+        head: its name with its attributes (`[lazy]`, `::_`).
         body: what it matches.
     """
     return f"{head}: {print_expression(body)}\n"
@@ -68,19 +68,19 @@ def _pattern(node: Pattern, level: int) -> str:
 def _sequence(node: Sequence, level: int) -> str:
     if not node.parts:
         return '""'
-    return _join(" ", node.parts, _SEQUENCE, level)
+    return _join(" ", node.parts, own=_SEQUENCE, level=level)
 
 
 def _choice(node: Alternatives, level: int) -> str:
     assert node.options, "nothing can be written"
-    return _join(" | ", node.options, _CHOICE, level)
+    return _join(" | ", node.options, own=_CHOICE, level=level)
 
 
 def _intersection(node: Intersection, level: int) -> str:
-    return _join(" & ", node.parts, _INTERSECTION, level)
+    return _join(" & ", node.parts, own=_INTERSECTION, level=level)
 
 
-def _join(operator: str, parts: Iterable[Expression], own: int, level: int) -> str:
+def _join(operator: str, parts: Iterable[Expression], *, own: int, level: int) -> str:
     text = operator.join([print_expression(part, own + 1) for part in parts])
     return f"({text})" if level > own else text
 
@@ -90,7 +90,7 @@ def _complement(node: Complement, level: int) -> str:
 
 
 def _repeat(node: Repeat, level: int) -> str:
-    # A postfix behind a postfix, such as `x*?`, would mean something else in other readers of Lark.
+    # Two postfix operators, such as `x*?`, have another meaning in other Lark parsers.
     body = print_expression(node.body, _ATOM)
     if isinstance(node.body, Repeat | Complement):
         body = f"({body})"
@@ -136,7 +136,7 @@ def _lark(node: EmbeddedLark, level: int) -> str:
     return f"%lark {{\n{node.text}\n}}"
 
 
-# A table by type: `match` would try one class after the other for each of thousands of nodes.
+# A table by type, since `match` would test many classes for each of thousands of nodes.
 _PRINTERS: dict[type, Callable[[Any, int], str]] = {
     Literal: _literal,
     Token: _token,

@@ -1,4 +1,4 @@
-"""Which rules of its grammar a text is read by, piece by piece."""
+"""Finds which rules of the grammar read a text, piece by piece."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -13,17 +13,17 @@ from grammars.ir.word_choice import WordChoices
 from grammars.steps import StepsError, limit_steps
 
 MAX_NAMED = 4
-"""Readings of a piece; what has more is hardly told apart by their names."""
+"""The limit for readings of a piece; with more, rule names say little."""
 STEPS, STEPS_PER_CHARACTER = 200_000, 200
 
 
 class RuleNames(NamedTuple):
-    """The rules that the end of a piece of text is read by; several, where there are several
-    readings so far, and none, where that is not known.
+    """The rules that read the end of a piece of text. There may be several, one for each reading so
+    far; there are none if they are not known.
 
     Args:
-        rules: those whose part it is.
-        terminals: the terminals that it is in; literals and special tokens have no name.
+        rules: the rules.
+        terminals: the terminals; literals and special tokens have no name.
     """
 
     rules: tuple[str, ...] = ()
@@ -34,13 +34,13 @@ UNKNOWN = RuleNames()
 
 
 def name_rules(grammar: Grammar, given: str, pieces: Sequence[str]) -> list[RuleNames]:
-    """The rules of each piece of a text, as far as its steps allow; behind that, and in a grammar
-    of a user's own, they are not known.
+    """Finds the rules of each piece of a text. They are not known after too many steps, or in a
+    grammar that the user wrote.
 
     Args:
-        grammar: that the text is read with.
-        given: what stands in front of the pieces.
-        pieces: of the text, one behind the other.
+        grammar: the grammar of the text.
+        given: the text before the pieces.
+        pieces: consecutive pieces of the text.
     """
     found: list[RuleNames] = []
     max_steps = STEPS + STEPS_PER_CHARACTER * (len(given) + sum(map(len, pieces)))
@@ -56,7 +56,7 @@ def _read(grammar: Grammar, given: str, pieces: Sequence[str]) -> Iterator[RuleN
     halves = chart.find_halves(text)
     chart.grow(given if len(given) not in halves else given[: halves[len(given)]])
     end = len(given)
-    waiting = 0  # pieces that end inside of a special token
+    waiting = 0  # pieces that end inside a special token
     for piece in pieces:
         end += len(piece)
         waiting += 1
@@ -68,20 +68,20 @@ def _read(grammar: Grammar, given: str, pieces: Sequence[str]) -> Iterator[RuleN
 
 
 def print_named(grammar: Grammar, name: str) -> str:
-    """A rule or terminal as Lark has it."""
+    """A rule or terminal as Lark."""
     body = grammar.start if name == START else grammar.rules[name].body
     return print_rule(name, body).rstrip("\n")
 
 
 class _NamedChart(Chart):
-    """A chart that tells which rules its text ends in."""
+    """A chart that knows the rules at the end of its text."""
 
     def __init__(self, grammar: Grammar, lexer: Lexer, choices: WordChoices):
         self._ended: dict[int, list[tuple[Lexeme, list[Caller]]]] = {}
         super().__init__(grammar, lexer, choices)
 
     def find_halves(self, text: str) -> dict[int, int]:
-        """The offsets of a text that are inside of a special token, with where that begins."""
+        """The offsets inside special tokens, each with the offset where its token begins."""
         halves: dict[int, int] = {}
         for at, name in self._find_tokens(text).items():
             halves |= dict.fromkeys(range(at + 1, at + len(name)), at)
@@ -96,7 +96,7 @@ class _NamedChart(Chart):
         super()._leave_lexeme(row, lexeme, offset)
 
     def name_end(self) -> RuleNames:
-        """The rules that the text ends in."""
+        """The rules at the end of the text."""
         size = len(self.text)
         found: list[tuple[Lexeme, list[Caller]]] = []
         for row in self._open:

@@ -1,4 +1,4 @@
-"""The shortest text of each expression of a grammar."""
+"""Finds the shortest text of each expression of a grammar."""
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
@@ -24,49 +24,51 @@ from grammars.ir.nodes import (
 from grammars.steps import spend
 
 MAX_SPELLED = 32_768
-"""Characters of an ending that is written out, and tried; of a longer one the length is known."""
-_SHORT = 256  # characters; texts that are joined at once, and not when they are spelled
+"""The limit for endings that are written out and tried, in characters; of longer ones only the
+length is known."""
+_SHORT = 256  # characters; shorter texts are joined immediately, not when they are spelled
 MAX_KEPT = 20_000
-"""Texts of members of families: an object of 40 optional keys has 2^40, which come up over time."""
+"""The limit for cached texts of family members: an object with 40 optional keys has 2^40
+members."""
 MAX_TRIED = 2_000
-"""Members of a family of rules are tried in so many orders; then no text is known."""
+"""The limit for orders of members that are tried; beyond it, the text is not known."""
 MANY = 64
-"""Options of a choice of which not each is tried each time."""
+"""In a choice with more options than this, not every option is tried each time."""
 MAX_LIKELY = 64
-"""So many of them are, of those that bounds say are the shortest."""
+"""How many options of such a choice are tried: those with the smallest lower bounds."""
 NEVER = (10**18, 0)
-"""The measure of what has no end."""
+"""The measure of an expression without an ending."""
 
 
 class Repeated(NamedTuple):
-    """Pieces so many times."""
+    """Pieces, repeated."""
 
     pieces: "Pieces"
     times: int
 
 
 class Joined(NamedTuple):
-    """Pieces one behind the other."""
+    """Two pieces, one after the other."""
 
     first: "Pieces"
     second: "Pieces"
 
 
 class Unspelled(NamedTuple):
-    """A text so long that nobody will ever write it."""
+    """A text that is too long to be written."""
 
 
 Pieces: TypeAlias = str | Repeated | Joined | Unspelled
 
 
 class Completion(NamedTuple):
-    """A text that ends something. It is not written out: the shortest value of a schema of 300
-    bytes can have more characters than there is memory for.
+    """A text that ends something. It is not written out, since the shortest value of a schema of
+    300 bytes may be larger than the memory.
 
     Args:
-        costly: how many costly expressions are in it.
-        size: its characters.
-        pieces: what it is made of.
+        costly: the number of costly expressions in it.
+        size: the number of characters.
+        pieces: its parts.
     """
 
     costly: int
@@ -74,7 +76,7 @@ class Completion(NamedTuple):
     pieces: Pieces
 
     def spell(self) -> str:
-        """The text, which may have `MAX_SPELLED` characters at most."""
+        """Writes the text, which must not have more than `MAX_SPELLED` characters."""
         assert self.size <= MAX_SPELLED
         texts: list[str] = []
         stack: list[Pieces] = [self.pieces]
@@ -95,7 +97,7 @@ NO_TEXT = Completion(0, 0, "")
 
 
 def join(first: Completion, second: Completion) -> Completion:
-    """One behind the other."""
+    """Joins two texts."""
     costly, size = first.costly + second.costly, first.size + second.size
     if not first.size or not second.size:
         return Completion(costly, size, first.pieces or second.pieces)
@@ -105,7 +107,7 @@ def join(first: Completion, second: Completion) -> Completion:
 
 
 def repeat(once: Completion, count: int) -> Completion:
-    """The text so many times."""
+    """Repeats a text `count` times."""
     costly, size = once.costly * count, once.size * count
     if not size:
         return Completion(costly, 0, "")
@@ -115,7 +117,7 @@ def repeat(once: Completion, count: int) -> Completion:
 
 
 def find_end(machine: Machine, at: Position) -> Completion | None:
-    """The shortest rest of a lexeme; None where none is known."""
+    """The shortest rest of a lexeme; None: not known."""
     least = machine.measure(at)
     if least > MAX_SPELLED:
         return Completion(0, least, Unspelled())
@@ -124,22 +126,22 @@ def find_end(machine: Machine, at: Position) -> Completion | None:
 
 
 def measure(ending: Completion) -> tuple[int, int]:
-    """What makes one ending better than another: nothing costly, then fewer characters."""
+    """The sort key of endings: first the number of costly expressions, then the length."""
     return ending.costly, ending.size
 
 
 def pick_shorter(known: Completion | None, other: Completion | None) -> Completion | None:
-    """The better one; the first of two that are equal."""
+    """The better ending; the first one if both are equal."""
     if known is None or (other is not None and measure(other) < measure(known)):
         return other
     return known
 
 
 class CircleError(Exception):
-    """A rule refers to itself, so that its text has to be found together with others.
+    """A rule refers to itself, so its text must be found together with those of other rules.
 
     Args:
-        name: of the rule.
+        name: the rule.
     """
 
     def __init__(self, name: str):
@@ -148,44 +150,44 @@ class CircleError(Exception):
 
 
 class Member(NamedTuple):
-    """One of a family of rules with a parameter, and the parameter."""
+    """A rule of a family, with its parameter."""
 
     name: str
     bits: int
 
 
 class Way(NamedTuple):
-    """One way through the body of such a rule: an ending, and the member behind it, if any."""
+    """A path through the body of such a rule: an ending, and the member after it, if any."""
 
     ending: Completion
     behind: Member | None
 
 
 class Shortest:
-    """Knows the shortest texts of a grammar; each is found once.
+    """Finds the shortest texts of a grammar, each once.
 
     Args:
-        rules: of the grammar.
+        rules: the rules of the grammar.
         lexer: its lexemes.
     """
 
     def __init__(self, rules: Mapping[str, Rule], lexer: Lexer):
         self._rules = rules
         self._lexer = lexer
-        self._texts: dict[str, Completion | None] = {}  # of rules without a parameter
+        self._texts: dict[str, Completion | None] = {}  # the texts of rules without a parameter
         self._members: dict[Member, Completion | None] = {}
         self._under_way = set[str]()
-        self._is_solving = False  # texts of rules are known that are not the shortest yet
-        # By the ids of choices, which the rules keep alive: their options by the bit that they set.
+        self._is_solving = False  # `_texts` has texts that may not be the shortest yet
+        # By the `id` of a choice (rules keep choices alive): its options, by the bit that they set.
         self._setters: dict[int, dict[int | None, list[Expression]]] = {}
-        self._sorted: dict[int, list[Expression]] = {}  # their options, the shortest ones first
+        self._sorted: dict[int, list[Expression]] = {}  # its options, the shortest first
 
     def find(self, expression: Expression, bits: int = 0) -> Completion | None:
-        """The shortest text of an expression; None if none is known.
+        """The shortest text of an expression; None: not known.
 
         Args:
-            expression: any but what stands in terminals only.
-            bits: the parameter of the rule that it stands in.
+            expression: any expression of a rule.
+            bits: the parameter of the rule.
         """
         try:
             return self._text(expression, bits)
@@ -195,7 +197,7 @@ class Shortest:
                 self._solve_circle(name)
             return self._text(expression, bits)
         finally:
-            self._under_way.clear()  # also where the steps have run out
+            self._under_way.clear()  # also after an error, such as too many steps
 
     def _find_rule(self, name: str) -> Completion | None:
         """The shortest text of a rule without a parameter."""
@@ -217,10 +219,11 @@ class Shortest:
         return text
 
     def _solve_circle(self, name: str) -> None:
-        """Finds the texts of a rule and of all that it refers to, where they refer to each other.
+        """Finds the texts of a rule and of all rules that it refers to, if they refer to each
+        other.
 
-        All begin with no text, and are asked again until no text changes: a shortest text is never
-        made of a text of the same rule.
+        All start without a text and are measured again until nothing changes: a shortest text never
+        contains a text of the same rule.
         """
         if name in self._texts:
             return
@@ -235,13 +238,13 @@ class Shortest:
             is_solved = True
         finally:
             self._is_solving = was_solving
-            if not is_solved:  # the steps have run out, and what is known may not be the shortest
+            if not is_solved:  # too many steps: the texts may not be the shortest
                 self._members.clear()
                 for rule in order:
                     del self._texts[rule]
 
     def _improve(self, order: list[str]) -> bool:
-        """Asks for the text of each rule again; returns whether one has become shorter."""
+        """Measures each rule again; returns whether one became shorter."""
         changed = False
         self._members.clear()
         for rule in order:
@@ -253,8 +256,8 @@ class Shortest:
         return changed
 
     def _find_below(self, name: str) -> list[str]:
-        """The rules below this one that are not known yet, each behind those that it needs, as far
-        as they do not need each other."""
+        """The rules below this one without a known text, each after those that it needs, except in
+        circles."""
         order: list[str] = []
         seen = {name}
         stack = [(name, self._find_references(self._rules[name].body))]
@@ -271,7 +274,8 @@ class Shortest:
         return order
 
     def _find_references(self, expression: Expression) -> Iterator[str]:
-        """The rules without a parameter that an expression names, also by way of a family."""
+        """The rules without a parameter that an expression refers to, directly or through a
+        family."""
         stack = [expression]
         families = set[str]()
         while stack:
@@ -290,7 +294,7 @@ class Shortest:
                     pass
 
     def _text(self, expression: Expression, bits: int) -> Completion | None:
-        """The shortest text of an expression, by what is known of the rules that it names."""
+        """The shortest text of an expression, given the known texts of rules."""
         spend()
         match expression:
             case Sequence(parts):
@@ -339,10 +343,10 @@ class Shortest:
         return best
 
     def _find_member(self, start: Member) -> Completion | None:
-        """The shortest text of a rule with this parameter: Dijkstra's search over the members.
+        """The shortest text of a rule with this parameter: Dijkstra's algorithm on the members.
 
-        The order in which members of an object are written does not change what they come to. So
-        of the bits that are needed the lowest one is set next, and no other order is tried.
+        The order of an object's members does not change the length. So the lowest needed bit is
+        always set next; other orders are not tried.
         """
         if start in self._members:
             return self._members[start]
@@ -370,28 +374,28 @@ class Shortest:
         return ended
 
     def _choose(self, member: Member) -> list[Way]:
-        """The ways through a rule that can be part of a shortest text."""
+        """The paths through a rule that may be part of a shortest text."""
         rule = self._rules[member.name]
         missing = rule.needed & ~member.bits
         if missing:
             ways = list(self._find_ways(rule.body, member.bits, missing & -missing))
-            # What could stand in front of it only adds to the text.
+            # Anything before it would only make the text longer.
             return _list_adding(ways, member) or ways
         ways = list(self._find_ways(rule.body, member.bits))
         if member.bits.bit_count() >= rule.least:
             return ways
-        # So many have to follow that any order of them would be tried: the shortest goes first.
+        # Many members must follow, in any order; only the shortest one is tried first.
         adding = _list_adding(ways, member)
         others = [way for way in ways if way not in adding]
         return others + sorted(adding, key=lambda way: measure(way.ending))[:1]
 
     def _find_ways(self, expression: Expression, bits: int, wanted: int = 0) -> Iterator[Way]:
-        """The shortest way through an expression to each member that it can end with.
+        """The shortest path through an expression to each member at its end.
 
         Args:
             expression: the body of a rule with a parameter, or a part of it.
             bits: the parameter.
-            wanted: where a bit is set, it is this one; 0: any.
+            wanted: if a bit is set, it must be this one; 0: any bit.
         """
         match expression:
             case Sequence(parts) if parts:
@@ -421,7 +425,8 @@ class Shortest:
                     yield Way(ending, None)
 
     def _find_likely_ways(self, choice: Alternatives, bits: int) -> Iterator[Way]:
-        """The ways through many options, the shortest ones first, as far as bounds tell."""
+        """The paths through the options with the smallest lower bounds, in a choice with many
+        options."""
 
         def measure_option(option: Expression) -> tuple[int, int]:
             return _measure_least(option, lambda part: self._text(part, 0))
@@ -434,12 +439,12 @@ class Shortest:
             yield from self._find_ways(option, bits)
 
     def measure_least(self, option: Expression) -> tuple[int, int]:
-        """What the texts of an option measure at least: as much as its parts in front of the first
-        one that depends on a parameter."""
+        """A lower bound for the texts of an option: the measure of its parts before the first one
+        that depends on a parameter."""
         return _measure_least(option, self.find)
 
     def _list_setters(self, choice: Alternatives, wanted: int) -> list[Expression]:
-        """The options that may set a bit, without a look at each of thousands."""
+        """The options that may set this bit, found by an index."""
         setters = self._setters.get(id(choice))
         if setters is None:
             setters = self._setters[id(choice)] = dict[int | None, list[Expression]]()
@@ -470,7 +475,7 @@ def _measure_least(
 
 
 def find_bit(option: Expression) -> int | None:
-    """The bit that is set behind an option, as a number; None if that cannot be told."""
+    """The bit that an option sets at its end; None: not known."""
     match option:
         case Guarded(body):
             return find_bit(body)
@@ -483,12 +488,12 @@ def find_bit(option: Expression) -> int | None:
 
 
 def _list_adding(ways: list[Way], member: Member) -> list[Way]:
-    """The ways that set a bit."""
+    """The paths that set a bit."""
     return [way for way in ways if way.behind and way.behind.bits != member.bits]
 
 
 def _may_set(expression: Expression, wanted: int) -> bool:
-    """False if a bit is wanted and the expression is known to set another one."""
+    """False if the expression certainly sets another bit than the wanted one."""
     match expression:
         case RuleReference(_, SetBit(bit)):
             return not wanted or 1 << bit == wanted
@@ -497,7 +502,7 @@ def _may_set(expression: Expression, wanted: int) -> bool:
 
 
 def apply(argument: Argument, bits: int) -> int:
-    """The parameter that a rule is given by a rule with this one."""
+    """The parameter that a rule with the parameter `bits` passes to another rule."""
     match argument:
         case Keep():
             return bits

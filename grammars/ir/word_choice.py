@@ -1,8 +1,8 @@
-"""Choices of thousands of options, read by the words that these begin with.
+"""Choices with thousands of options, read by the words at the beginning of the options.
 
-The values of an enumeration and the keys of an object are such options. Taking each of them apart
-costs more than all the rest of a text, so they stay together until the text has ruled out most of
-them; the shortest of those that are left are found by bounds that are known beforehand.
+Examples are the values of an enumeration and the keys of an object. Expanding each option would
+cost more than the rest of the text. So the options stay together until the text has excluded most
+of them, and lower bounds that are computed in advance find the shortest of the rest.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -24,22 +24,22 @@ from grammars.ir.shortest import MANY, MAX_LIKELY, NEVER, Shortest, find_bit, me
 from grammars.steps import spend
 
 FEWEST_OPTIONS = MANY
-"""Of fewer options, each is read by itself."""
+"""With fewer options, each is read separately."""
 MAX_SEPARATE = 16
-"""So many options that are left are read each by itself."""
+"""When at most this many options are left, each is read separately."""
 MAX_RANKED = 16
-"""So many of the shortest options are told; no more endings are tried."""
-_DEEPEST = 16  # rules and sequences around a word
+"""The limit for shortest options that are listed."""
+_DEEPEST = 16  # the limit for rules and sequences around a word
 
 
 class WordChoice:
-    """Options that begin with a word each; stands among the lexemes, and reads all of them.
+    """Options that each begin with a word. It is used like a lexeme, and reads all of them.
 
     Args:
-        words: one for each option.
+        words: the word of each option.
         options: in the order of the grammar.
-        front, behind: options of the same choice that are read each by itself.
-        needed: the bits that have to be set before a text of the rule can end.
+        front, behind: other options of the same choice, which are read separately.
+        needed: the bits that must be set before a text of the rule can end.
     """
 
     lazy = False
@@ -60,7 +60,7 @@ class WordChoice:
         self._places = places
         self._options = options
         self._ranks: _Ranks | None = None
-        self._setters: dict[int, int] = {}  # by needed bits, the numbers of options
+        self._setters: dict[int, int] = {}  # numbers of options, by the needed bit that they set
         for number, place in enumerate(places):
             bit = find_bit(options[place])
             if bit is not None and bit & needed:
@@ -68,11 +68,11 @@ class WordChoice:
 
     @property
     def start(self) -> WordRange:
-        """In front of the word."""
+        """The state before the word."""
         return WordRange(0, len(self._words), 0)
 
     def step(self, at: Position, character: str) -> WordRange | None:
-        """Those that are left behind one more character; None where there are none."""
+        """The options that are left after one more character; None: none."""
         assert isinstance(at, WordRange)
         low, high, size = at
 
@@ -88,20 +88,20 @@ class WordChoice:
         return at, offset
 
     def accepts(self, at: Position) -> bool:
-        """Never: an option whose word is whole is read by itself."""
+        """Never: an option whose word is complete is read separately."""
         return False
 
     def end(self, at: Position) -> str | None:
-        """The ends of the options are found one by one, see `list_shortest`."""
+        """Not known here; `list_shortest` finds the endings of the options."""
         return None
 
     def measure(self, at: Position) -> int:
-        """No rest of a word has fewer characters."""
+        """A lower bound for the rest of the words."""
         return 0
 
     def split(self, at: WordRange) -> tuple[list[Expression], WordRange | None]:
-        """The options that are to be read each by itself from here on, in the order of the grammar,
-        and those that stay together, if any."""
+        """Splits the options into those that are read separately from now on, in the order of the
+        grammar, and the range that stays together, if any."""
         stop = at.high
         if at.high - at.low > MAX_SEPARATE:
             whole = self._words[at.low][: at.size]
@@ -114,16 +114,16 @@ class WordChoice:
         return [self._options[place] for place in places]
 
     def list_shortest(self, at: WordRange, bits: int, shortest: Shortest) -> list[Expression]:
-        """The options with the shortest texts, in the order of the grammar; of those that are
-        equally short, the last ones.
+        """The options with the shortest texts, in the order of the grammar; of equally short ones,
+        the last.
 
         Args:
-            at: those that are left.
-            bits: the parameter of the rule that they stand in.
-            shortest: knows their texts.
+            at: the options that are left.
+            bits: the parameter of the rule.
+            shortest: finds their texts.
         """
         ranks = self._rank(shortest)
-        found: list[tuple[tuple[int, int], int]] = []  # with places, the last ones first
+        found: list[tuple[tuple[int, int], int]] = []  # with -place: last ones first
 
         def find(number: int) -> None:
             spend()
@@ -148,8 +148,8 @@ class WordChoice:
         return [self._options[place] for place in sorted(places)]
 
     def _list_needed(self, at: WordRange, bits: int) -> set[int]:
-        """The numbers of the options of a range that set a bit which is missing: most likely the
-        shortest text begins with one of them, even if it is a long one."""
+        """The numbers of the options of a range that set a missing bit. The shortest text most
+        likely begins with one of them, even if it is long."""
         missing = self._needed & ~bits
         setters = {number for bit, number in self._setters.items() if bit & missing}
         return {number for number in setters if at.low <= number < at.high}
@@ -163,16 +163,16 @@ class WordChoice:
         return self._ranks
 
     def prepare(self, shortest: Shortest) -> None:
-        """Finds beforehand what takes long."""
+        """Does expensive work in advance."""
         self._rank(shortest)
 
 
 class _Ranks:
-    """In which order options are likely to be the shortest.
+    """The options by the lower bounds of their texts.
 
     Args:
-        least: by the numbers of the options, what their texts measure at least.
-        places: by the same, where they stand in the grammar.
+        least: the lower bound of each option.
+        places: the position of each option in the grammar.
     """
 
     def __init__(self, least: list[tuple[int, int]], places: list[int]):
@@ -183,23 +183,23 @@ class _Ranks:
             self._ranks[number] = rank
 
     def sort(self, at: WordRange) -> Iterable[int]:
-        """The numbers of a range, in that order."""
+        """The numbers of a range in this order."""
         if at.high - at.low == len(self._ranks):
             return self._sorted
         return sorted(range(at.low, at.high), key=self._ranks.__getitem__)
 
 
 class WordChoices:
-    """The choices of a grammar that are read so.
+    """The choices of a grammar that are read by words.
 
     Args:
-        start: the whole turn.
-        rules: of the grammar.
+        start: the expression of the whole turn.
+        rules: the rules of the grammar.
     """
 
     def __init__(self, start: Expression, rules: Mapping[str, Rule]):
         self._rules = rules
-        self._known: dict[int, WordChoice] = {}  # by the ids of choices, which the rules keep alive
+        self._known: dict[int, WordChoice] = {}  # by the `id` of a choice; rules keep choices alive
         for rule in (Rule(start), *rules.values()):
             if not rule.is_terminal:
                 for choice in _find_choices(rule.body):
@@ -224,7 +224,7 @@ class WordChoices:
             )
 
     def _find_word(self, option: Expression) -> str | None:
-        """The literal that every text of an option begins with."""
+        """The literal at the beginning of every text of an option."""
         for _ in range(_DEEPEST):
             match option:
                 case Literal(text):
@@ -240,17 +240,17 @@ class WordChoices:
         return None
 
     def find(self, choice: Alternatives) -> WordChoice | None:
-        """The options of a choice that are read together; None if there are too few."""
+        """The options of a choice that are read together; None: it has too few."""
         return self._known.get(id(choice))
 
     def prepare(self, shortest: Shortest) -> None:
-        """Finds beforehand what takes long."""
+        """Does expensive work in advance."""
         for words in self._known.values():
             words.prepare(shortest)
 
 
 def _find_choices(body: Expression) -> Iterator[Alternatives]:
-    """The choices in the body of a rule that may have options enough."""
+    """The choices in the body of a rule that may have enough options."""
     stack = [body]
     while stack:
         match stack.pop():

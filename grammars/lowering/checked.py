@@ -1,9 +1,10 @@
-"""The arguments of a tool that need the validator: those with a keyword that no mask can enforce.
+"""Finds the arguments of a tool that need the validator: those with a keyword that the mask cannot
+enforce.
 
-Such a value is not passed on before it is complete and checked. Which ones they are is read off the
-report: a finding under `/properties/KEY` concerns that argument, one in a definition each argument
-that can reach it, and one at the level of the whole object (`not`, `if`, `minProperties`) the call.
-Where that is not plain, the whole call is buffered.
+Such a value is buffered until it is complete and validated. The report shows which values these
+are: a finding under `/properties/KEY` concerns that argument; one in a definition concerns each
+argument that can reach the definition; one on the whole object (`not`, `if`, `minProperties`)
+concerns the whole call. In unclear cases, the whole call is buffered.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from grammars.schema.subschemas import is_list, is_object, look_up, omit
 from grammars.steps import StepsError, limit_steps, spend
 
 MAX_STEPS = 100_000
-"""Of finding out which arguments they are; where it takes more, the whole call is buffered."""
+"""The limit for finding these arguments; beyond it, the whole call is buffered."""
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _DYNAMIC = {"$dynamicRef", "$recursiveRef"}
 _ELSEWHERE = (*_MEMBERS, "$defs", "definitions")
@@ -23,13 +24,13 @@ _ELSEWHERE = (*_MEMBERS, "$defs", "definitions")
 
 @dataclass(frozen=True)
 class CheckedArguments:
-    """The parts of a call that are buffered until they are checked.
+    """The parts of a call that are buffered until they are validated.
 
     Args:
-        whole: all of it.
+        whole: the whole call.
         keys: these arguments.
-        declared: the arguments that the schema knows.
-        others: those that it does not know.
+        declared: the arguments that the schema declares.
+        others: the arguments that it does not declare.
     """
 
     whole: bool = False
@@ -46,7 +47,7 @@ class CheckedArguments:
 
 
 def find_checked(schema: Schema) -> CheckedArguments:
-    """The parts of a call with these arguments that are buffered."""
+    """The parts of a call with this schema that are buffered."""
     found = {finding.pointer for finding in schema.report.checked}
     if not found:
         return CheckedArguments()
@@ -57,7 +58,7 @@ def find_checked(schema: Schema) -> CheckedArguments:
             return _find_checked(schema, found)
     except StepsError:
         return CheckedArguments(whole=True)
-    except SchemaError:  # a reference that only a validator follows, or data that look like one
+    except SchemaError:  # a reference that only the validator follows, or data like one
         return CheckedArguments(whole=True)
 
 
@@ -85,21 +86,21 @@ def _find_checked(schema: Schema, found: set[str]) -> CheckedArguments:
     )
 
 
-def _concern(found: set[str], at: str, source: Json, *, root: Json) -> set[str]:
-    """Those of the findings that lie in the schema at that pointer, or where it leads."""
-    tops = [at]
-    tops += [target for _, target in _walk(at, source, root) if target is not None]
+def _concern(found: set[str], pointer: str, source: Json, *, root: Json) -> set[str]:
+    """The findings in the schema at this pointer, and in the schemas that it refers to."""
+    tops = [pointer]
+    tops += [target for _, target in _walk(pointer, source, root) if target is not None]
     prefixes = tuple(f"{top}/" for top in tops)
-    return {pointer for pointer in found if f"{pointer}/".startswith(prefixes)}
+    return {finding for finding in found if f"{finding}/".startswith(prefixes)}
 
 
 def _walk(
-    at: str, source: Json, root: Json, *, skipped: tuple[str, ...] = ()
+    pointer: str, source: Json, root: Json, *, skipped: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str | None]]:
-    """The pointer of each part of a schema, and of what its reference leads to (None: it has none),
-    and the same of the parts there."""
+    """Lists the pointers of a schema, of its parts, and of everything they refer to; each with the
+    pointer of its reference's target (None: no reference)."""
     seen: set[str] = set()
-    queue = [(at, source)]
+    queue = [(pointer, source)]
     while queue:
         spend()
         pointer, part = queue.pop()

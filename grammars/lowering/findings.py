@@ -1,4 +1,4 @@
-"""The fate of each keyword of a document, as lowering finds it out."""
+"""Collects what happens to each keyword of a document during lowering."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,8 @@ from grammars.schema.subschemas import find_keywords
 
 
 class Findings:
-    """The findings of one document; of several about one keyword at one place the first counts.
+    """The findings of one document. If there are several for one keyword at one pointer, the first
+    one counts.
 
     Args:
         root: the document.
@@ -20,33 +21,33 @@ class Findings:
         self._narrowed: dict[tuple[str, str], Finding] = {}
         self._ignored: dict[tuple[str, str], Finding] = {}
 
-    def enforce(self, at: str, keyword: str) -> None:
+    def enforce(self, pointer: str, keyword: str) -> None:
         """The mask enforces the keyword at that JSON pointer."""
-        if keyword in self._keywords:  # others come from rewriting, and are in no document
-            self.enforced.setdefault((at, keyword), Finding(at, keyword))
+        if keyword in self._keywords:  # other keywords come from rewriting, not from the document
+            self.enforced.setdefault((pointer, keyword), Finding(pointer, keyword))
 
-    def check(self, at: str, keyword: str, reason: str) -> None:
+    def check(self, pointer: str, keyword: str, reason: str) -> None:
         """The validator checks the keyword after generation."""
-        self.checked.setdefault((at, keyword), Finding(at, keyword, reason))
+        self.checked.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
-    def narrow(self, at: str, keyword: str, reason: str) -> None:
-        """The mask refuses some values that the keyword admits."""
-        self._narrowed.setdefault((at, keyword), Finding(at, keyword, reason))
+    def narrow(self, pointer: str, keyword: str, reason: str) -> None:
+        """The mask refuses some values that the keyword allows."""
+        self._narrowed.setdefault((pointer, keyword), Finding(pointer, keyword, reason))
 
-    def ignore(self, at: str, keyword: str) -> None:
-        """Nobody knows the keyword."""
-        self._ignored.setdefault((at, keyword), Finding(at, keyword, "no such keyword"))
+    def ignore(self, pointer: str, keyword: str) -> None:
+        """The keyword is unknown."""
+        self._ignored.setdefault((pointer, keyword), Finding(pointer, keyword, "no such keyword"))
 
-    def note(self, at: str, keywords: Iterable[str], *, enforced: bool) -> None:
-        """The mask enforces all of these keywords, or the validator checks them."""
+    def note(self, pointer: str, keywords: Iterable[str], *, enforced: bool) -> None:
+        """The mask enforces these keywords if `enforced`; otherwise the validator checks them."""
         for keyword in sorted(keywords):
             if enforced:
-                self.enforce(at, keyword)
+                self.enforce(pointer, keyword)
             else:
-                self.check(at, keyword, "not enforced by the mask")
+                self.check(pointer, keyword, "not enforced by the mask")
 
     def report(self) -> Report:
-        """All of them. What is enforced at one place and checked at the same is checked."""
+        """The report. A keyword that is both enforced and checked counts as checked."""
         enforced = dict(self.enforced)
         for key in self.checked:
             enforced.pop(key, None)

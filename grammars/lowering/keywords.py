@@ -1,5 +1,5 @@
-"""Single keywords of JSON Schema (Core 10 and 11, Validation 6): of which types they speak, which
-of them a mask can enforce, which exclude nothing."""
+"""Facts about single keywords of JSON Schema (Core, sections 10 and 11; Validation, section 6): to
+which types they apply, which of them a mask can enforce, which restrict nothing."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from grammars.schema.subschemas import is_list
 
 _RANGE = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 TYPES = ("object", "array", "string", "number", "boolean", "null")
-"""The types of values; `integer` is a part of `number`."""
+"""The types of values; `integer` is a subset of `number`."""
 
 EXPRESSIBLE = {
     "object": ("properties", "required", "additionalProperties"),
@@ -17,17 +17,17 @@ EXPRESSIBLE = {
     "number": _RANGE,
     "integer": _RANGE,
 }
-"""The keywords that nodes can express, by the type that they speak of."""
+"""The keywords that nodes can express, by the type to which they apply."""
 
 ANNOTATIONS = frozenset(
     "$schema $id $comment $anchor $defs definitions title description default examples example "
     "deprecated readOnly writeOnly optional discriminator contentMediaType contentEncoding "
     "contentSchema x-order x-guidance".split()
 )
-"""Keywords that say nothing about which values are admitted."""
+"""Keywords that do not restrict values."""
 
 CASES = ("if", "then", "else")
-"""Keywords that say something together."""
+"""Keywords that belong together."""
 
 MAX_REMAINDERS = 10_000
 _LARGEST_DIVISOR = 10**7
@@ -42,13 +42,13 @@ _ASSERTING = frozenset(
 
 
 def is_asserting(keyword: str) -> bool:
-    """True if the keyword says which values are admitted; a validator ignores others, too."""
+    """True if the keyword restricts values. A validator ignores unknown keywords, too."""
     return keyword in _ASSERTING
 
 
 def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
-    """The keywords for the range of a number, in the form that they have since draft 6: there
-    `exclusiveMinimum` is the bound itself, in draft 4 it is a flag beside `minimum`."""
+    """The keywords for the range of a number, as in draft 6 and later: `exclusiveMinimum` is the
+    bound itself; in draft 4 it is a flag beside `minimum`."""
     bounds = {k: flat[k] for k in EXPRESSIBLE["number"] if k in flat}
     for bound in ("minimum", "maximum"):
         keyword = f"exclusive{bound.title()}"
@@ -61,11 +61,11 @@ def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
 
 
 def is_light(divisor: float) -> bool:
-    """True if a mask tells multiples of the divisor by few states.
+    """True if the mask needs few states for multiples of the divisor.
 
-    llguidance takes a state for each remainder, and reads the digits of a divisor off its double.
+    llguidance has a state for each remainder, and reads the decimal digits of the divisor's double.
     """
-    if divisor > _LARGEST_DIVISOR:  # or than any double
+    if divisor > _LARGEST_DIVISOR:  # also if it is larger than any double
         return False
     digits = float(divisor)
     for _ in range(15):
@@ -96,7 +96,7 @@ _SPEAKS_OF = {
 
 
 def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
-    """True if the keyword excludes nothing (zod writes `propertyNames` for each record)."""
+    """True if the keyword restricts nothing (zod writes `propertyNames` for each record)."""
     value = flat[keyword]
     kind = _SPEAKS_OF.get(keyword)
     if kind is not None and kind not in as_list(flat.get("type", kind)):
@@ -112,7 +112,7 @@ def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
             return value in ({}, True)
         case "additionalItems":
             return not isinstance(flat.get("items"), list) or value is True
-        case "nullable":  # repaired where it says something
+        case "nullable":  # repaired if it has an effect
             return True
         case "patternProperties" | "dependencies" | "dependentSchemas" | "dependentRequired":
             return value == {}
@@ -129,7 +129,7 @@ def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
 
 
 def drop_annotations(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """The keywords of a schema that say which values are admitted."""
+    """The keywords of a schema that restrict values."""
     return {k: v for k, v in schema.items() if k not in ANNOTATIONS}
 
 
@@ -141,7 +141,7 @@ def list_values(flat: Mapping[str, Json]) -> list[Json]:
 
 
 def as_list(value: Json) -> list[Json]:
-    """The value itself if it is a list, else a list of it."""
+    """The value if it is a list, else a list with the value."""
     if is_list(value):
         return value
     return [value]

@@ -1,8 +1,9 @@
-"""JSON Schema -> `Schema`: what the mask can enforce becomes nodes, the rest is listed as checked.
+"""JSON Schema -> `Schema`: what the mask can enforce becomes nodes, the rest is reported as
+checked.
 
-Lowering may only loosen: a keyword that the mask does not enforce is in `report.checked`, and the
-validator looks at it after generation. What cannot be read at all raises `SchemaError` with its
-pointer.
+Lowering may only allow more values, not fewer: a keyword that the mask does not enforce is in
+`report.checked`, and the validator checks it after generation. What cannot be read raises
+`SchemaError` with its pointer.
 """
 
 import json
@@ -45,21 +46,21 @@ from grammars.schema.validator import find_multiplied
 from grammars.steps import WRITTEN, StepsError, limit_steps, spend
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
-"""Keywords that decide whether an object that is silent about other keys admits some."""
+"""Keywords that decide whether an object without `additionalProperties` allows undeclared keys."""
 ALTERNATIVES = frozenset(["allOf", "anyOf", "oneOf"])
-"""Keywords that have alternatives in a schema whose conjunctions are merged."""
-MAX_PARTS = 5_000  # subschemas that a schema comes to, conjunctions multiplied out
+"""Keywords with alternatives in a schema whose conjunctions are merged."""
+MAX_PARTS = 5_000  # subschemas of a schema, with conjunctions multiplied out
 MAX_SHORTEST_VALUE = 1_000_000  # characters of the shortest value
 
 
 @dataclass(frozen=True)
 class LoweringEffort:
-    """How far a schema is multiplied out; what is beyond that is checked after generation.
+    """How far a schema is multiplied out. What goes beyond is checked after generation.
 
     Args:
-        steps: of lowering the schema, at most; 60,000 are 0.3 s.
-        splits: schemas that are taken apart into alternatives which exclude each other.
-        nested: conjunctions inside of each other.
+        steps: the limit for lowering the schema; 60,000 take about 0.3 s.
+        splits: the limit for schemas that are split into alternatives which exclude each other.
+        nested: the limit for conjunctions inside each other.
     """
 
     steps: int
@@ -73,9 +74,8 @@ EFFORTS = (
     LoweringEffort(steps=60_000, splits=0, nested=1),
 )
 """A schema that takes too many steps is lowered again with less effort. Alternatives multiply with
-those inside of them and beside them; what a schema adds to a reference to itself may be another
-schema each time. Of 2,500 real schemas, 20 take more than the first effort, none more than the
-second."""
+those inside them and beside them. A reference to itself with other keywords beside it may be a new
+schema on each level. Of 2,500 real schemas, 20 need the second effort, and none the third."""
 _DEEP = "too many conjunctions inside each other"
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
@@ -84,13 +84,13 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     """Lowers one JSON Schema document.
 
     Args:
-        source: the schema, any draft from 3 to 2020-12, or true or false.
-        close: objects that declare properties and are silent about others admit no others.
-        only_object: the root has to be an object (the arguments of a tool).
+        source: a schema of any draft from 3 to 2020-12, or true or false.
+        close: objects that declare properties allow no others, unless they say so.
+        only_object: the root must be an object (the arguments of a tool).
 
     Raises:
-        SchemaError: the schema is malformed, a `$ref` points to nothing, or it admits no value
-            (with `only_object`, no object).
+        SchemaError: the schema is malformed, a `$ref` points to nothing, or no value fits (with
+            `only_object`: no object).
     """
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema must be an object, true or false", where="")
@@ -105,15 +105,15 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
         raise _refuse_size(error.where or "") from error
 
 
-def _refuse_size(where: str) -> SchemaError:
+def _refuse_size(pointer: str) -> SchemaError:
     message = "the schema is too large: its references and alternatives expand too far"
-    if where.endswith("/pattern") or "/patternProperties" in where:
+    if pointer.endswith("/pattern") or "/patternProperties" in pointer:
         message = "the schema is too large: the counts of its patterns expand too far"
-    return SchemaError(message, where=where, hint="Simplify it, or split the tool")
+    return SchemaError(message, where=pointer, hint="Simplify it, or split the tool")
 
 
 def find_reference(schema: Json) -> Json | None:
-    """The first `$ref` among the parts of a conjunction; None: there is none."""
+    """The first `$ref` among the parts of a conjunction; None if there is none."""
     if not is_object(schema):
         return None
     if "$ref" in schema:
@@ -144,7 +144,7 @@ def _lower(source: Json, *, close: bool, only_object: bool, effort: LoweringEffo
     root = document
     if only_object and (isinstance(root, bool) or root.get("type") != "object"):
         root = {"allOf": [root, {"type": "object"}]}
-    # a problem without a pointer may be a reference that points to nothing: lowering knows where
+    # A problem without a pointer may be a reference that points to nothing; lowering finds it.
     if problem is not None and problem.where:
         raise problem
     lowered = lowering.lower(root, "")
@@ -154,18 +154,18 @@ def _lower(source: Json, *, close: bool, only_object: bool, effort: LoweringEffo
     if node == NEVER:
         kind = "object" if only_object else "value"
         message = f"the schema allows no {kind}"
-        where = find_cause(lowered, lowering.definitions)
-        if where:
-            message += f": nothing fits {where}"
-        raise SchemaError(message, where=where, hint="Loosen its constraints")
+        pointer = find_cause(lowered, lowering.definitions)
+        if pointer:
+            message += f": nothing fits {pointer}"
+        raise SchemaError(message, where=pointer, hint="Loosen its constraints")
     least = measure_least(node, definitions)
     if least > MAX_SHORTEST_VALUE:
         message = (
             f"every valid value has more than {MAX_SHORTEST_VALUE:,} characters, "
             "which fits no context"
         )
-        where = find_long_part(node, definitions, MAX_SHORTEST_VALUE)
-        raise SchemaError(message, where=where, hint="Lower the minimum")
+        pointer = find_long_part(node, definitions, MAX_SHORTEST_VALUE)
+        raise SchemaError(message, where=pointer, hint="Lower the minimum")
     types = set(map(type, flatten(node, definitions)))
     if only_object and not types <= {Object}:
         hint = "Declare its properties instead"
@@ -175,12 +175,12 @@ def _lower(source: Json, *, close: bool, only_object: bool, effort: LoweringEffo
 
 
 class _Lowering:
-    """Lowers the subschemas of one document: rewritten until they are flat, then made nodes.
+    """Lowers the subschemas of one document: rewrites each until it is flat, then makes nodes.
 
     Args:
         root: the document.
-        close: objects that declare properties and are silent about others admit no others.
-        effort: what may be multiplied out.
+        close: objects that declare properties allow no others, unless they say so.
+        effort: how far it is multiplied out.
     """
 
     def __init__(self, root: Json, *, close: bool, effort: LoweringEffort):
@@ -190,137 +190,138 @@ class _Lowering:
         self.definitions: dict[str, Node] = {}
         self._flattening = Flattening(root, self.findings)
         self._flat = FlatLowering(root, close=close, findings=self.findings, lower=self.lower)
-        self._open = set[str]()  # conjunctions on their way
+        self._open = set[str]()  # conjunctions that are being lowered
         self._parts = 0
         self._splits_left = effort.splits
-        self._nested = effort.nested
+        self._max_nested = effort.nested
 
-    def lower(self, schema: Json, at: str) -> Node:
-        """The node of a subschema; `at` is its JSON pointer in the document."""
+    def lower(self, schema: Json, pointer: str) -> Node:
+        """The node of a subschema; `pointer` is its JSON pointer in the document."""
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise StepsError(f"it has more than {MAX_PARTS:,} parts", where=at)
+            raise StepsError(f"it has more than {MAX_PARTS:,} parts", where=pointer)
         try:
-            return self._lower(schema, at)
+            return self._lower(schema, pointer)
         except StepsError as error:
-            if error.where is None:  # the innermost place says most
-                error.where = at
+            if error.where is None:  # the innermost pointer says most
+                error.where = pointer
             raise
 
-    def _lower(self, schema: Json, at: str) -> Node:
+    def _lower(self, schema: Json, pointer: str) -> Node:
         if isinstance(schema, bool):
             return AnyValue() if schema else NEVER
-        stated = self._flattening.drop_unevaluated(schema, at)
+        stated = self._flattening.drop_unevaluated(schema, pointer)
         if "$ref" not in stated and "allOf" not in stated:
-            return self._lower_unconjoined(stated, at)
+            return self._lower_unconjoined(stated, pointer)
         keywords = drop_annotations(stated)
         if "$ref" in keywords and (self._flattening.references_stand_alone or len(keywords) == 1):
-            return self._refer(keywords["$ref"], at)
-        return self._lower_conjunction(keywords, at)
+            return self._refer(keywords["$ref"], pointer)
+        return self._lower_conjunction(keywords, pointer)
 
-    def _refer(self, pointer: Json, at: str) -> Node:
-        """A `$ref` alone; what it leads to becomes a definition."""
-        if str(pointer).startswith(_DRAFTS):
-            self.findings.check(at, "$ref", "refers to a draft of JSON Schema")
+    def _refer(self, reference: Json, pointer: str) -> Node:
+        """A `$ref` without siblings; its target becomes a definition."""
+        if str(reference).startswith(_DRAFTS):
+            self.findings.check(pointer, "$ref", "refers to a draft of JSON Schema")
             return AnyValue()
-        target = look_up(self._root, pointer, at)
-        if pointer not in self.definitions:
-            self.definitions[pointer] = NEVER  # until it is lowered, as it may refer to itself
-            self.definitions[pointer] = self.lower(target, pointer.removeprefix("#"))
-        return Reference(pointer)
+        target = look_up(self._root, reference, pointer)
+        if reference not in self.definitions:
+            self.definitions[reference] = NEVER  # until it is lowered, since it may refer to itself
+            self.definitions[reference] = self.lower(target, reference.removeprefix("#"))
+        return Reference(reference)
 
-    def _lower_conjunction(self, flat: Mapping[str, Json], at: str) -> Node:
-        """`allOf`, and `$ref` with siblings; met again inside itself it becomes a definition."""
+    def _lower_conjunction(self, flat: Mapping[str, Json], pointer: str) -> Node:
+        """`allOf`, and `$ref` with siblings. If it contains itself, it becomes a definition."""
         if set(flat) == {"allOf"} and len(flat["allOf"]) == 1:
-            return self.lower(flat["allOf"][0], f"{at}/allOf/0")
+            return self.lower(flat["allOf"][0], f"{pointer}/allOf/0")
         name = json.dumps(flat)
         spend(1 + len(name) // WRITTEN)
         if name in self.definitions or name in self._open:
             self.definitions.setdefault(name, NEVER)
             return Reference(name)
-        is_deep = len(self._open) >= self._nested
+        is_deep = len(self._open) >= self._max_nested
         reference = find_reference(flat) if is_deep else None
         if reference is not None:
-            self.findings.check(at, "allOf", _DEEP)
-            return self._refer(reference, at)
-        merged = self._flattening.flatten(flat, at)
+            self.findings.check(pointer, "allOf", _DEEP)
+            return self._refer(reference, pointer)
+        merged = self._flattening.flatten(flat, pointer)
         if is_deep:
-            merged = self._drop_alternatives(merged, at)
+            merged = self._drop_alternatives(merged, pointer)
         self._open.add(name)
-        node = self._lower_unconjoined(merged, at)
+        node = self._lower_unconjoined(merged, pointer)
         self._open.remove(name)
         if name not in self.definitions:
             return node
         self.definitions[name] = node
         return Reference(name)
 
-    def _drop_alternatives(self, flat: Mapping[str, Json], at: str) -> dict[str, Json]:
-        """The schema without its alternatives, which are checked."""
+    def _drop_alternatives(self, flat: Mapping[str, Json], pointer: str) -> dict[str, Json]:
+        """The schema without its alternatives, which are checked after generation."""
         for keyword in ALTERNATIVES & flat.keys():
-            self.findings.check(at, keyword, _DEEP)
+            self.findings.check(pointer, keyword, _DEEP)
         return omit(flat, *ALTERNATIVES)
 
-    def _lower_unconjoined(self, flat: Mapping[str, Json], at: str) -> Node:
-        """A schema without `$ref`, perhaps of alternatives."""
+    def _lower_unconjoined(self, flat: Mapping[str, Json], pointer: str) -> Node:
+        """A schema without `$ref` and `allOf`; it may have alternatives."""
         if "enum" in flat or "const" in flat:
-            return self._flat.lower_constants(flat, at)
+            return self._flat.lower_constants(flat, pointer)
         untouched = find_presence(flat).keywords
         for keyword in ("anyOf", "oneOf"):
             if keyword in flat and keyword not in untouched:
-                return self._lower_branches(flat, keyword, at)
-        split = find_split(flat, untouched, self._flattening.resolve(at))
+                return self._lower_branches(flat, keyword, pointer)
+        split = find_split(flat, untouched, self._flattening.resolve(pointer))
         if split is not None and self._splits_left > 0:
-            return self._lower_split(split, at)
+            return self._lower_split(split, pointer)
         if "not" in flat and is_exclusion(flat):
-            return self._flat.lower_exclusion(flat, at)
-        return self._flat.lower_typed(flat, at)
+            return self._flat.lower_exclusion(flat, pointer)
+        return self._flat.lower_typed(flat, pointer)
 
-    def _lower_branches(self, flat: Mapping[str, Json], keyword: str, at: str) -> Node:
-        """`anyOf` or `oneOf`, each branch with the keywords beside it."""
+    def _lower_branches(self, flat: Mapping[str, Json], keyword: str, pointer: str) -> Node:
+        """`anyOf` or `oneOf`: each branch together with the keywords beside it."""
         base = drop_annotations(flat)
         parts: list[Json] = base.pop(keyword)
         branches: list[Node] = []
         for i, part in enumerate(parts):
             spend(1 + len(base))
-            branches.append(self._lower_beside(base, part, f"{at}/{keyword}/{i}"))
+            branches.append(self._lower_beside(base, part, f"{pointer}/{keyword}/{i}"))
         if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
             overlaps = find_overlaps(branches, self.definitions)
-            divided = divide(parts, overlaps, self._flattening.resolve(at))
+            divided = divide(parts, overlaps, self._flattening.resolve(pointer))
             if divided is None or self._splits_left <= 0:
-                self.findings.check(at, keyword, "the branches may overlap")
+                self.findings.check(pointer, keyword, "the branches may overlap")
             else:
                 self._splits_left -= 1
                 enforced = dict(self.findings.enforced)
-                branches = [self._lower_beside(base, part, at) for part in divided]
-                self.findings.enforced = enforced  # of the branches as they stand there
-        self.findings.enforce(at, keyword)
+                branches = [self._lower_beside(base, part, pointer) for part in divided]
+                self.findings.enforced = enforced  # of the branches as written
+        self.findings.enforce(pointer, keyword)
         united = Union(tuple(branches))
         numbers = [node for node in flatten(united, self.definitions) if isinstance(node, Number)]
         if len(numbers) > 1 and any("multipleOf" in node.bounds for node in numbers):
-            # The point may begin another number; llguidance reads the longest of all lexemes.
+            # A decimal point may begin another number: llguidance reads the longest lexeme.
             self.findings.narrow(
-                at, keyword, "no multiple with a point (10.0) beside other numbers"
+                pointer, keyword, "no multiple with a point (10.0) beside other numbers"
             )
-        self._narrow_raw(united, at, keyword)
+        self._narrow_raw(united, pointer, keyword)
         return united
 
-    def _lower_split(self, split: Split, at: str) -> Node:
-        """The alternatives, each with what stands beside them."""
+    def _lower_split(self, split: Split, pointer: str) -> Node:
+        """The alternatives, each together with the keywords beside them."""
         self._splits_left -= 1
         base = split.base
         if self._close and not OPENNESS & base.keys():
-            base = {**base, "additionalProperties": True}  # the cases alone do not close an object
+            base = {**base, "additionalProperties": True}  # alternatives do not close an object
         for keyword in split.keywords:
             if split.exact:
-                self.findings.enforce(at, keyword)
+                self.findings.enforce(pointer, keyword)
             else:
-                self.findings.check(at, keyword, "the mask enforces a part of it")
-        united = unite([self._lower_beside(base, part, at) for part in split.parts])
-        self._narrow_raw(united, at, split.keywords[0])
+                self.findings.check(pointer, keyword, "the mask enforces a part of it")
+        united = unite([self._lower_beside(base, part, pointer) for part in split.parts])
+        self._narrow_raw(united, pointer, split.keywords[0])
         return united
 
-    def _narrow_raw(self, alternatives: Node, at: str, keyword: str) -> None:
-        """Tells of what formats of raw text cannot write before it is clear which object it is."""
+    def _narrow_raw(self, alternatives: Node, pointer: str, keyword: str) -> None:
+        """Reports what formats with raw text cannot write before it is clear which object is
+        written."""
         nodes = list(flatten(alternatives, self.definitions))
         objects = [node for node in nodes if isinstance(node, Object)]
         covered = find_covered(objects, self.definitions)
@@ -329,10 +330,10 @@ class _Lowering:
                 f"in formats of raw text, no list, object or multiple as {covered[0]!r} before what"
                 " tells that it is no text"
             )
-            self.findings.narrow(at, keyword, reason)
+            self.findings.narrow(pointer, keyword, reason)
 
-    def _lower_beside(self, base: Mapping[str, Json], part: Json, at: str) -> Node:
-        """A part conjoined with the keywords beside it."""
+    def _lower_beside(self, base: Mapping[str, Json], part: Json, pointer: str) -> Node:
+        """A part together with the keywords beside it."""
         if base:
             part = {"allOf": [base, part]}
-        return self.lower(part, at)
+        return self.lower(part, pointer)

@@ -1,11 +1,12 @@
 """Options of a tool that change its lowered schema.
 
-`strict: false` (`loosen`): the mask enforces the shape and the declared types, the rest is checked.
+`strict: false` (`loosen`): the mask enforces the shape and the declared types; the rest is checked.
 
-`require_nonempty`: required strings have at least one character, at any depth. Schemas hardly ever
-say `minLength: 1`, and `""` is a legal argument (`edit(new_string="")` deletes text). Where it is
-not wanted, the lowered schema is tightened, so every format enforces it. Optional strings and
-elements of lists stay as they are, and so does what admits no other string.
+`require_nonempty`: required strings have at least one character, at any depth. Schemas rarely say
+`minLength: 1`, although an empty string is often a mistake; but `""` can also be meant
+(`edit(new_string="")` deletes text), so this is an option. It changes the lowered schema, so that
+every format enforces it. Optional strings and list items stay as they are, and so do nodes that
+allow only the empty string.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -36,11 +37,11 @@ from grammars.schema.nodes import (
 SHAPE = frozenset(["type", "properties", "required", "items", "prefixItems", "anyOf", "oneOf"])
 """Keywords that a loose schema still enforces."""
 
-_SUFFIX = " (not empty)"  # of definitions whose strings are not empty
+_SUFFIX = " (not empty)"  # suffix of definitions without empty strings
 
 
 def loosen(schema: Schema) -> Schema:
-    """The schema with names, required keys and declared types alone; undeclared keys are open."""
+    """The schema with only names, required keys and declared types; undeclared keys are allowed."""
     enforced: list[Finding] = []
     checked = [*schema.report.checked]
     for finding in schema.report.enforced:
@@ -80,7 +81,7 @@ def _map_values(change: Callable[[Node], Node], nodes: Mapping[str, Node]) -> di
 
 
 def _distinct(nodes: Iterable[Node]) -> list[Node]:
-    """Each node once. (Nodes with bounds cannot be hashed.)"""
+    """Each node once. (Nodes with bounds are not hashable.)"""
     kept: list[Node] = []
     for node in nodes:
         if node not in kept:
@@ -89,7 +90,7 @@ def _distinct(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _find_type(value: Json) -> Node:
-    """The node of all values of the type of this one."""
+    """The node for all values with the type of this value."""
     match value:
         case bool():
             return Boolean()
@@ -108,7 +109,7 @@ def _find_type(value: Json) -> Node:
 
 
 def require_nonempty(schema: Schema) -> Schema:
-    """The schema without empty strings where a string is required."""
+    """The schema without empty strings in required members."""
     definitions = _map_values(_tighten_objects, schema.definitions)
     for name, node in schema.definitions.items():
         definitions[name + _SUFFIX] = _tighten(node)
@@ -119,7 +120,7 @@ def require_nonempty(schema: Schema) -> Schema:
 
 
 def _tighten_objects(node: Node) -> Node:
-    """The same node; required strings of the objects in it are not empty."""
+    """The same node, in which required strings of objects are not empty."""
     match node:
         case Object(properties, additional, patterned=patterned):
             return replace(
@@ -164,7 +165,7 @@ def _tighten_property(declared: Property) -> Property:
 
 
 def _tighten(node: Node) -> Node:
-    """The node without the empty string, if anything else is left."""
+    """The node without the empty string, if it allows other values."""
     match node:
         case String(shortest, longest):
             if longest == 0:
@@ -182,7 +183,7 @@ def _tighten(node: Node) -> Node:
 
 
 def _find_used(node: Node, definitions: Mapping[str, Node]) -> set[str]:
-    """The definitions that the node can lead to."""
+    """The definitions that the node can reach."""
     used = set[str]()
     queue = [*find_references(node)]
     while queue:

@@ -1,4 +1,4 @@
-"""Push parser: text -> events, the same for every cut into chunks.
+"""Push parser: text -> events. The events do not depend on how the text is cut into chunks.
 
 Needs `spelling`, `wire`, `schema`. Start with `parser`, then `calls`.
 """

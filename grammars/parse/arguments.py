@@ -1,7 +1,7 @@
-"""The arguments of a call under way, written piece by piece as the text of one JSON object.
+"""Writes the arguments of the current call as the text of one JSON object, piece by piece.
 
-Strings are written as they come, other values when they are complete. With the text goes which
-arguments begin and end in it, so that nobody has to read it to know.
+Strings are written as they arrive, other values when they are complete. Boundaries mark where
+arguments begin and end in the text, so no reader has to parse it again.
 """
 
 import json
@@ -26,7 +26,7 @@ _ALL_LEVELS = 1_000_000
 
 @dataclass(frozen=True)
 class CallSink:
-    """Takes what is known of a call while it is read: its name, then the text of its arguments."""
+    """Receives a call while it is read: first its name, then the text of its arguments."""
 
     open: Callable[[str], None]
     add: Callable[[str, Sequence[Boundary]], None]
@@ -40,19 +40,19 @@ class CallSink:
 
 
 class JsonWriter:
-    """Takes the text of a JSON call, or of its arguments, as it arrives.
+    """Receives the text of a JSON call, or of JSON arguments, as it arrives.
 
-    The sink gets nothing where the name does not come first; and all at the end where what is
-    written is neither JSON nor has raw strings.
+    If the name does not come first, the sink gets nothing. If the text is neither JSON nor JSON
+    with raw strings, the sink gets everything at the end.
 
     Args:
-        node: how the call is written.
-        sink: gets the name and the arguments.
-        schemas: those of the arguments of the tools, by their names.
-        name: of the tool, where it stands in front of the arguments.
+        node: how the format writes the call.
+        sink: receives the name and the arguments.
+        schemas: the schemas of the arguments, by tool name.
+        name: the name of the tool, if the format writes it before the arguments.
 
     Attributes:
-        scanner: finds the end of the text; it has to see a piece before `feed` gets it.
+        scanner: finds the end of the text; it must see each piece before `feed` does.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class JsonWriter:
     ):
         self._sink = sink
         self._schemas = schemas
-        self._know(name)
+        self._set_name(name)
         self._head = _compile_head(node) if isinstance(node, JsonCall) else None
-        self._before = ""  # what stands in front of the arguments of a JSON call
-        self._is_over = False  # the arguments are complete, or nothing is known of them
+        self._before = ""  # the text before the arguments of a JSON call
+        self._is_over = False  # the arguments are complete, or cannot be streamed
         self._level = 1 if self._head is None else 2
         is_raw = isinstance(node, JsonArguments) and not node.style.escapes
         self._translator = RawToJson(node.style) if is_raw else None
@@ -75,55 +75,55 @@ class JsonWriter:
         levels = 0 if self._is_late else _ALL_LEVELS
         self.scanner = make_scanner(node.style, levels)
 
-    def _know(self, name: str) -> None:
-        """The name of the tool is known."""
+    def _set_name(self, name: str) -> None:
+        """Sets the name of the tool."""
         schema = self._schemas.get(name)
         self._members = _MemberFinder()
         self._numbers = NumberSettler(schema)
 
     def feed(self, piece: str) -> None:
-        """Takes the next piece.
+        """Reads the next piece.
 
         Raises:
-            ValueError: no such object is written so.
+            ValueError: the text is not an object in this style.
         """
         if self._translator is not None:
             text = self._translator.feed(piece)
-            self._tell(text, self._translator.signs)
+            self._pass_on(text, self._translator.signs)
         elif not self._is_late and not self._is_over:
             self._feed_json(piece, [s for s in self.scanner.signs if s.level >= self._level])
 
     def _feed_json(self, piece: str, signs: Sequence[Sign]) -> None:
-        """Takes the next piece, with the signs in the arguments."""
+        """Reads the next piece of JSON, with the signs in the arguments."""
         start = 0
         if self._head is not None:
             if not signs:
                 self._before += piece
                 return
-            start = signs[0].at
+            start = signs[0].offset
             head = self._head.fullmatch(self._before + piece[:start])
             if head is None or signs[0].text != "{":
                 self._is_over = True
                 return
             self._head = None
             name = json.loads(head[1])
-            self._know(name)
+            self._set_name(name)
             self._sink.open(name)
         for number, sign in enumerate(signs, 1):
             if sign.level == self._level and sign.text in "}]":
                 self._is_over = True
-                piece, signs = piece[: sign.at + 1], signs[:number]
+                piece, signs = piece[: sign.offset + 1], signs[:number]
                 break
-        self._tell(piece, signs, start)
+        self._pass_on(piece, signs, start)
 
-    def _tell(self, text: str, signs: Sequence[Sign], start: int = 0) -> None:
-        """More of the JSON text of the arguments, from `start` on, with all signs in it."""
+    def _pass_on(self, text: str, signs: Sequence[Sign], start: int = 0) -> None:
+        """Passes on a piece of the arguments' JSON text, from `start` on, with all its signs."""
         settled = self._numbers.feed(text, signs, start)
         own = [sign for sign in self._numbers.signs if sign.level == self._level]
         self._sink.add(settled, self._members.read(settled, own))
 
     def end(self, name: Json, arguments: Json) -> None:
-        """All has been read; `name` is empty where it stands elsewhere."""
+        """Ends the call; `name` is empty if the format writes it elsewhere."""
         if self._is_late and isinstance(name, str) and isinstance(arguments, dict):
             if name:
                 self._sink.open(name)
@@ -131,7 +131,7 @@ class JsonWriter:
 
 
 def _compile_head(node: JsonCall) -> re.Pattern[str]:
-    """What stands in front of the brace of the arguments; the name is the first group."""
+    """A pattern for the text before the brace of the arguments; its first group is the name."""
     name, arguments, id = (
         rf"{re.escape(json.dumps(key))}\s*:\s*"
         for key in (node.name_key, node.arguments_key, node.id_key)
@@ -142,16 +142,16 @@ def _compile_head(node: JsonCall) -> re.Pattern[str]:
 
 
 class _MemberFinder:
-    """Finds where the members of an object begin and end, by the signs on its own level."""
+    """Finds where the members of an object begin and end, from the signs of its own level."""
 
     def __init__(self) -> None:
         self._key: str | None = None
-        self._parts: list[str] = []  # of the key or value under way
+        self._parts: list[str] = []  # of the current key or value
         self._is_broken = False
 
     def read(self, text: str, signs: Sequence[Sign]) -> Sequence[Boundary]:
-        """The boundaries in the next piece of text; none any more behind what is no JSON, or is
-        nested too deeply to be read: the call is no valid one then."""
+        """Returns the boundaries in the next piece of text. After text that is not JSON, or that is
+        nested too deeply, there are no more: such a call is not valid."""
         if self._is_broken:
             return ()
         try:
@@ -165,10 +165,10 @@ class _MemberFinder:
         start = 0
         for sign in signs:
             if sign.text == ":" and self._key is not None:
-                continue  # no JSON; the value will tell
-            part = "".join([*self._parts, text[start : sign.at]])
+                continue  # not JSON; reading the value reports it
+            part = "".join([*self._parts, text[start : sign.offset]])
             self._parts = []
-            start = sign.at + 1
+            start = sign.offset + 1
             if sign.text == ":":
                 self._key = str(read_json(part))
                 found.append(ArgumentStart(self._key))
@@ -184,29 +184,29 @@ _JSON_SIGNS = {"{": "{", "}": "}", "[": "[", "]": "]", ",": ", ", ":": ": "}
 
 
 class RawToJson:
-    """Puts an object whose strings are raw text into JSON while it arrives.
+    """Converts an object with raw strings to JSON as it arrives.
 
     Args:
-        style: how the object is written; its strings have no escapes.
+        style: how the format writes the object; its strings have no escapes.
 
     Attributes:
-        signs: those in the text that `feed` has returned last.
+        signs: the signs in the last text that `feed` returned.
     """
 
     def __init__(self, style: JsonStyle):
         self._quote = style.quotes[0]
         self._words = find_words(style)
-        self._rest = ""  # what is not written yet
+        self._rest = ""  # the text that is not written yet
         self._is_quoted = False
-        self._brackets = ""  # those that are open, the innermost last
-        self._is_key = False  # does one come next?
+        self._brackets = ""  # the open brackets, the innermost last
+        self._is_key = False  # a key comes next
         self.signs: list[Sign] = []
 
     def feed(self, piece: str) -> str:
-        """The JSON text of as much as is known.
+        """Returns the next piece of JSON text, as far as it is certain.
 
         Raises:
-            ValueError: no such object is written so.
+            ValueError: the text is not an object in this style.
         """
         self._rest += piece
         self.signs = []
@@ -228,11 +228,11 @@ class RawToJson:
         text, self._rest = text[: len(text) - kept], text[len(text) - kept :]
         return _escape(text) or None
 
-    def _read_part(self, at: int) -> str | None:
-        """A key, word or sign, put at that index in JSON; None while it is not complete."""
+    def _read_part(self, offset: int) -> str | None:
+        """Returns a key, word or sign at this index in JSON; None if it is not complete."""
         rest, first = self._rest, self._rest[0]
         if first in _JSON_SIGNS:
-            self._count(first, at)
+            self._count(first, offset)
             return self._take(1, _JSON_SIGNS[first])
         if first.isspace():
             return self._take(1, "")
@@ -253,10 +253,10 @@ class RawToJson:
         self._rest = self._rest[count:]
         return written
 
-    def _count(self, sign: str, at: int) -> None:
+    def _count(self, sign: str, offset: int) -> None:
         if sign in "{[":
             self._brackets += sign
-        self.signs.append(Sign(sign, at, level=len(self._brackets)))
+        self.signs.append(Sign(sign, offset, level=len(self._brackets)))
         if sign in "}]":
             self._brackets = self._brackets[:-1]
         self._is_key = sign in "{," and self._brackets.endswith("{")
@@ -269,12 +269,12 @@ class RawToJson:
 
 
 class ArgumentsWriter:
-    """Writes arguments one by one; or all at the end, where the schema admits several objects or
-    is not known. Of a repeated argument the first one counts.
+    """Writes arguments one by one. If the schema allows several objects or is not known, writes all
+    at the end. Of a repeated argument, the first one counts.
 
     Args:
-        schema: that of the arguments; None for an unknown tool.
-        sink: gets the JSON text.
+        schema: the schema of the arguments; None: an unknown tool.
+        sink: receives the JSON text.
     """
 
     def __init__(self, schema: Schema | None, sink: CallSink):
@@ -286,11 +286,11 @@ class ArgumentsWriter:
         self._is_repeated = False
 
     def find_member(self, key: str) -> Schema | None:
-        """The schema of an argument, if it is known."""
+        """The schema of an argument; None if it is not known."""
         return self._schema.find_members(key)[0] if self._schema else None
 
     def begin(self, key: str, quote: str = "") -> None:
-        """An argument begins; perhaps with a quote."""
+        """Begins an argument; `quote` is the opening quote of a string."""
         self._key = key
         self._is_repeated = key in self._keys
         self._keys.add(key)
@@ -298,15 +298,15 @@ class ArgumentsWriter:
         self._before = ", "
 
     def add(self, text: str) -> None:
-        """More of its JSON text."""
+        """Adds more of the argument's JSON text."""
         self._add(text)
 
     def finish(self, text: str, value: Json) -> None:
-        """The rest of its JSON text, and what it is."""
+        """Ends the argument, with the rest of its JSON text and its value."""
         self._add(text, ArgumentEnd(self._key, value))
 
     def end(self, arguments: Mapping[str, Json]) -> None:
-        """There are no more arguments; these are all."""
+        """Ends the call; `arguments` are all its arguments."""
         if self._schema is None:
             self._sink.add_all(arguments)
         elif not self._keys:
@@ -316,7 +316,7 @@ class ArgumentsWriter:
 
     @property
     def is_silent(self) -> bool:
-        """Is nothing written of the argument under way?"""
+        """True if nothing of the current argument is written yet."""
         return self._schema is None or self._is_repeated
 
     def _add(self, text: str, *boundaries: Boundary) -> None:
@@ -325,12 +325,12 @@ class ArgumentsWriter:
 
 
 class TaggedWriter:
-    """Takes raw arguments, such as stand between tags or in a call in Python, as they arrive.
+    """Receives raw arguments as they arrive: those between tags or in a call in Python.
 
     Args:
-        schema: that of the arguments; None for an unknown tool.
-        sink: gets their JSON text.
-        style: how values other than text are spelled.
+        schema: the schema of the arguments; None: an unknown tool.
+        sink: receives their JSON text.
+        style: how the format writes values other than text.
     """
 
     def __init__(self, schema: Schema | None, sink: CallSink, style: JsonStyle | None = None):
@@ -341,14 +341,14 @@ class TaggedWriter:
         self._member: Schema | None = None
         self._is_text = False
         self._parts: list[str] = []
-        self.is_spelled = False  # no text can stand there
+        self.is_spelled = False  # the value cannot be text
 
     def open(self, key: str, is_text: bool | None = None) -> None:
-        """An argument begins.
+        """Begins an argument.
 
         Args:
             key: its name.
-            is_text: what the model says that it is; None: it does not say.
+            is_text: what the model says about its type; None: nothing.
         """
         self._parts = []
         self._kind = is_text
@@ -362,13 +362,13 @@ class TaggedWriter:
         self._writer.begin(key, '"' if self._is_text else "")
 
     def feed(self, raw: str) -> None:
-        """More of its raw value."""
+        """Adds more of the raw value."""
         self._parts.append(raw)
         if self._is_text:
             self._writer.add(_escape(raw))
 
     def close(self) -> str:
-        """The argument is over; returns its raw value."""
+        """Ends the argument; returns its raw value."""
         raw = "".join(self._parts)
         if self._is_text:
             self._writer.finish('"', raw)
@@ -378,17 +378,18 @@ class TaggedWriter:
         return raw
 
     def end(self, arguments: Mapping[str, Json]) -> None:
-        """There are no more arguments; these are all."""
+        """Ends the call; `arguments` are all its arguments."""
         self._writer.end(arguments)
 
     def _may_be_text(self, key: str) -> bool:
-        """May a text that begins as a list or object does stand there? Yes, if nothing is known."""
+        """True if the argument may be a text that begins like a list or object; also if its schema
+        is not known."""
         options = self._schema.find_members(key) if self._schema else ()
         members = [member for member in options if member]
         return not members or any(map(_may_be_text, members))
 
     def _read(self, raw: str) -> Json:
-        """The value; the text as it stands where it does not fit."""
+        """Reads a raw value; returns the raw text if it does not fit the schema."""
         if self._kind is False:
             value = TypedText(raw, is_text=False, style=self._style).value
             return value if self._member is None else settle(value, self._member)
@@ -401,49 +402,49 @@ class TaggedWriter:
 
 
 class NestedWriter:
-    """Takes arguments between nested tags as they arrive.
+    """Receives arguments between nested tags as they arrive.
 
     Args:
-        schema: that of the arguments; None for an unknown tool.
-        sink: gets their JSON text.
+        schema: the schema of the arguments; None: an unknown tool.
+        sink: receives their JSON text.
     """
 
     def __init__(self, schema: Schema | None, sink: CallSink):
         self._writer = ArgumentsWriter(schema, sink)
         self._is_text = False
-        self.has_text = False  # some of the argument's text is written
+        self.has_text = False  # a part of the argument's text is written
 
     def open(self, key: str) -> None:
-        """An argument begins."""
+        """Begins an argument."""
         member = self._writer.find_member(key)
         self._is_text = member is not None and _is_text(member)
         self.has_text = False
         self._writer.begin(key)
 
     def feed(self, text: str) -> None:
-        """More of the text that it begins with."""
+        """Adds more of the text at the beginning of the argument."""
         if self._is_text and text:
             quote = "" if self.has_text else '"'
             self._writer.add(quote + _escape(text))
             self.has_text = True
 
     def close(self, value: Json) -> None:
-        """The argument is over."""
+        """Ends the argument."""
         self._writer.finish('"' if self.has_text else _dump(value), value)
 
     def end(self, arguments: Mapping[str, Json]) -> None:
-        """There are no more arguments; these are all."""
+        """Ends the call; `arguments` are all its arguments."""
         self._writer.end(arguments)
 
 
 def _is_text(schema: Schema) -> bool:
-    """Can nothing but text stand there?"""
+    """True if the schema allows only text."""
     nodes = list(flatten(schema.node, schema.definitions))
     return bool(nodes) and all(isinstance(node, String) for node in nodes)
 
 
 def _may_be_text(schema: Schema) -> bool:
-    """May a text that begins as a list or object does stand there?"""
+    """True if the schema allows a text that begins like a list or object."""
     for node in flatten(schema.node, schema.definitions):
         if isinstance(node, String | AnyValue):
             return True
@@ -459,5 +460,5 @@ def _dump(value: Json | Mapping[str, Json]) -> str:
 
 
 def _escape(text: str) -> str:
-    """The text as it stands in a JSON string."""
+    """Escapes a text for a JSON string."""
     return _dump(text)[1:-1]

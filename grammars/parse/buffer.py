@@ -1,4 +1,4 @@
-"""The push buffer of the parser, and the scanners that find where a value in it ends."""
+"""The push buffer of the parser, and scanners that find the end of a value in it."""
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -6,45 +6,45 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from grammars.byte_cache import MIB, keep_results
-from grammars.spelling.keyword_arguments import Ends
+from grammars.spelling.keyword_arguments import StringEnds
 from grammars.wire.format import LONGEST_NAME, JsonStyle
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
-"""A computation that yields whenever it needs more text, and returns a T."""
+"""A generator that yields whenever it needs more text, and returns a T."""
 
 _BEHIND_BRACKETS = re.compile(r"(?<=[\]}])(?=.)", re.DOTALL)
-_WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` looks behind
+_WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` skips
 
 
 class CutError(Exception):
-    """The text ended where more was needed."""
+    """The text ended too early."""
 
 
 class NotACallError(Exception):
-    """What looked like a call is none."""
+    """The text looked like a call, but is not one."""
 
 
 class FaultError(ValueError):
-    """A character that JSON does not have there, and where it is."""
+    """A character that JSON does not allow here, with its offset."""
 
-    def __init__(self, text: str, at: int):
-        self.at = at
-        super().__init__(f"{text[at]!r} in JSON")
+    def __init__(self, text: str, offset: int):
+        self.offset = offset
+        super().__init__(f"{text[offset]!r} in JSON")
 
 
 @dataclass(frozen=True)
 class Sign:
-    """A bracket, comma or colon that stands outside of strings.
+    """A bracket, comma or colon outside of strings.
 
     Args:
-        text: which of them.
-        at: its index in the piece of text.
-        level: that of the object or array whose sign it is; the outermost one has level 1.
+        text: the character.
+        offset: its offset in the piece of text, in characters.
+        level: the level of its object or array; the outermost one has level 1.
     """
 
     text: str
-    at: int
+    offset: int
     level: int
 
 
@@ -52,14 +52,14 @@ class JsonScanner:
     """Finds the end of an object or array by its brackets and quotes.
 
     Args:
-        quotes: the characters that stand around strings.
-        levels: how many levels of nesting tell their signs.
+        quotes: the characters that enclose strings.
+        levels: how many levels of nesting report their signs.
 
     Attributes:
-        signs: those in the piece that was fed last.
+        signs: the signs in the last piece.
     """
 
-    # Deep inside, commas and colons are passed over: long lists of numbers are full of them.
+    # In deeper levels, commas and colons are skipped: long lists of numbers are full of them.
     _SHALLOW = re.compile(r"[^\s\w+\-.]")
     _DEEP = re.compile(r"[^\s\w+\-.,:]")
     _INSIDE: Mapping[str, re.Pattern[str]] = {
@@ -74,23 +74,23 @@ class JsonScanner:
         self._escaped = False
         self.signs: list[Sign] = []
 
-    def feed(self, text: str, at: int) -> int | None:
-        """Scans on from `at`; the index behind the value, or None if it goes on.
+    def feed(self, text: str, offset: int) -> int | None:
+        """Scans from `offset`; returns the offset after the value, or None if it continues.
 
         Raises:
-            FaultError: a character that JSON does not have there.
+            FaultError: a character that JSON does not allow here.
         """
         self.signs = []
-        start = at
-        while at < len(text):
+        start = offset
+        while offset < len(text):
             if self._escaped:
                 self._escaped = False
-                at += 1
+                offset += 1
                 continue
-            match = self._pattern.search(text, at)
+            match = self._pattern.search(text, offset)
             if match is None:
                 return None
-            found, at = match.group(), match.end()
+            found, offset = match.group(), match.end()
             if self._quoted:
                 self._escaped = found == "\\"
                 if not self._escaped:
@@ -99,7 +99,7 @@ class JsonScanner:
                 self._quoted = found
             elif found in "{}[],:":
                 if self._count(found, match.start() - start):
-                    return at
+                    return offset
             else:
                 raise FaultError(text, match.start())
         return None
@@ -110,12 +110,12 @@ class JsonScanner:
             return self._INSIDE[self._quoted]
         return self._SHALLOW if self._level <= self._levels else self._DEEP
 
-    def _count(self, sign: str, at: int) -> bool:
-        """Notes a sign; True where it ends the value."""
+    def _count(self, sign: str, offset: int) -> bool:
+        """Notes a sign; returns True if it ends the value."""
         if sign in "{[":
             self._level += 1
         if self._level <= self._levels:
-            self.signs.append(Sign(sign, at, self._level))
+            self.signs.append(Sign(sign, offset, self._level))
         if sign in "}]":
             self._level -= 1
             return self._level == 0
@@ -126,20 +126,20 @@ class RawScanner:
     """Finds the end of an object or array whose strings are raw text up to a quote.
 
     Args:
-        quote: what stands around a string.
+        quote: the quote that encloses strings.
     """
 
-    signs: Sequence[Sign] = ()  # it tells of none
+    signs: Sequence[Sign] = ()  # it reports none
 
     def __init__(self, quote: str) -> None:
         self._quote = quote
         self._level = 0
         self._quoted = False
-        self._half = ""  # of a quote
+        self._half = ""  # the first part of a quote
 
-    def feed(self, text: str, at: int) -> int | None:
-        """Scans on from `at`; the index behind the value, or None if it goes on."""
-        for i in range(at, len(text)):
+    def feed(self, text: str, offset: int) -> int | None:
+        """Scans from `offset`; returns the offset after the value, or None if it continues."""
+        for i in range(offset, len(text)):
             self._half += text[i]
             while not self._quote.startswith(self._half):
                 self._half = self._half[1:]
@@ -157,20 +157,27 @@ Scanner: TypeAlias = JsonScanner | RawScanner
 
 
 def make_scanner(style: JsonStyle, levels: int = 0) -> Scanner:
-    """A scanner that finds the end of an object or array in this style; on so many levels it tells
-    the signs, if strings have escapes."""
+    """Makes a scanner that finds the end of an object or array in this style.
+
+    Args:
+        style: how the format writes values.
+        levels: how many levels of nesting report their signs, if strings have escapes.
+    """
     if style.escapes:
         return JsonScanner(style.quotes, levels)
     return RawScanner(style.quotes[0])
 
 
 class Buffer:
-    """Text that arrives in pieces. What was taken since `mark()` can be given back; a record of
-    what is taken can be kept beside that."""
+    """Text that arrives in pieces.
+
+    Text that was taken since `mark()` can be put back. Independently, `record()` keeps a copy of
+    what is taken.
+    """
 
     def __init__(self) -> None:
         self._text = ""
-        self._at = 0
+        self._offset = 0
         self._pushed = 0
         self._taken: list[str] | None = None
         self._record: list[str] | None = None
@@ -178,22 +185,22 @@ class Buffer:
 
     def push(self, text: str) -> None:
         """Appends a piece."""
-        self._text = self._text[self._at :] + text
-        self._at = 0
+        self._text = self._text[self._offset :] + text
+        self._offset = 0
         self._pushed += len(text)
 
     @property
     def position(self) -> int:
-        """How many characters of what has arrived are taken."""
-        return max(0, self._pushed - (len(self._text) - self._at))
+        """How many of the characters that arrived are taken."""
+        return max(0, self._pushed - (len(self._text) - self._offset))
 
     @property
     def rest(self) -> str:
-        """What is there, and was not taken."""
-        return self._text[self._at :]
+        """The text that is not taken yet."""
+        return self._text[self._offset :]
 
     def mark(self) -> None:
-        """From here on, remember what is taken."""
+        """Starts to remember what is taken."""
         self._taken = []
 
     def forget(self) -> str:
@@ -203,7 +210,7 @@ class Buffer:
         return taken
 
     def record(self, text: str = "") -> None:
-        """From here on, keep a record of what is taken; it begins with this text."""
+        """Starts to record what is taken; the record begins with `text`."""
         self._record = [text]
 
     def recorded(self) -> str:
@@ -213,14 +220,14 @@ class Buffer:
         return text
 
     def unread(self, text: str) -> None:
-        """Puts text back in front."""
-        self._text = text + self._text[self._at :]
-        self._at = 0
+        """Puts text back at the front."""
+        self._text = text + self._text[self._offset :]
+        self._offset = 0
         if self._record is not None:
             self._strike(len(text))
 
     def _strike(self, count: int) -> None:
-        """Takes so many characters off the end of the record."""
+        """Removes the last `count` characters of the record."""
         assert self._record is not None
         while count and self._record:
             last = self._record.pop()
@@ -229,9 +236,9 @@ class Buffer:
             count -= min(count, len(last))
 
     def take(self, count: int) -> str:
-        """Removes and returns the next characters (fewer if fewer are there)."""
-        text = self._text[self._at : self._at + count]
-        self._at += len(text)
+        """Removes and returns the next `count` characters, or all if there are fewer."""
+        text = self._text[self._offset : self._offset + count]
+        self._offset += len(text)
         if self._taken is not None:
             self._taken.append(text)
         if self._record is not None:
@@ -239,26 +246,30 @@ class Buffer:
         return text
 
     def drain(self) -> str:
-        """Takes all that is there."""
-        return self.take(len(self._text) - self._at)
+        """Takes all text."""
+        return self.take(len(self._text) - self._offset)
 
     def need(self, count: int = 1) -> Steps[str]:
-        """The next characters, without taking them; `CutError` if the text ends before."""
-        while len(self._text) - self._at < count:
+        """Returns the next `count` characters without taking them.
+
+        Raises:
+            CutError: the text ends before.
+        """
+        while len(self._text) - self._offset < count:
             if self.closed:
                 raise CutError
             yield
-        return self._text[self._at : self._at + count]
+        return self._text[self._offset : self._offset + count]
 
     def space(self) -> Steps[str]:
-        """Takes white space, as much as there is."""
+        """Takes and returns white space."""
         taken = ""
         while (yield from self.need()).isspace():
             taken += self.take(1)
         return taken
 
     def skip(self, pad: str) -> Steps[None]:
-        """Takes as much of `pad` as comes next."""
+        """Takes the beginning of `pad` that comes next, as far as it matches."""
         for character in pad:
             try:
                 if (yield from self.need()) != character:
@@ -268,7 +279,11 @@ class Buffer:
             self.take(1)
 
     def literal(self, *options: str) -> Steps[str]:
-        """Takes the one of these texts that comes next; `NotACallError` if none does."""
+        """Takes the one of these texts that comes next.
+
+        Raises:
+            NotACallError: none of them comes next.
+        """
         for option in options:
             count = 0
             while count < len(option) and option.startswith((yield from self.need(count + 1))):
@@ -278,11 +293,11 @@ class Buffer:
         raise NotACallError
 
     def name_before(self, text: str, barred: str) -> Steps[str]:
-        """Takes a name, up to a text, which stays.
+        """Takes a name up to `text`, which stays.
 
         Raises:
-            NotACallError: it is too long for a name, or has one of the barred characters.
-            CutError: the text ends before that is certain.
+            NotACallError: the name is too long, or has one of the barred characters.
+            CutError: the text ends before this is certain.
         """
         name = ""
         while not (yield from self.begins(text)):
@@ -292,25 +307,25 @@ class Buffer:
         return name.strip()
 
     def begins(self, text: str) -> Steps[bool]:
-        """Does `text` come next? Takes nothing.
+        """True if `text` comes next. Takes nothing.
 
         Raises:
-            CutError: the text ends before that is certain.
+            CutError: the text ends before this is certain.
         """
         return self._begins(text, 0)
 
-    def _begins(self, text: str, at: int) -> Steps[bool]:
-        """Does `text` come behind so many characters?"""
-        for i, character in enumerate(text, at):
+    def _begins(self, text: str, offset: int) -> Steps[bool]:
+        """True if `text` comes after `offset` characters."""
+        for i, character in enumerate(text, offset):
             if (yield from self.need(i + 1))[i] != character:
                 return False
         return True
 
     def sees(self, text: str) -> Steps[bool]:
-        """Does `text` come next, behind at most 8 characters of white space? Takes nothing.
+        """True if `text` comes next, after at most 8 characters of white space. Takes nothing.
 
         Raises:
-            CutError: the text ends before that is certain.
+            CutError: the text ends before this is certain.
         """
         space = 0
         while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
@@ -318,7 +333,7 @@ class Buffer:
         return (yield from self._begins(text, space))
 
     def peek(self, steps: Steps[bool]) -> Steps[bool]:
-        """Do these steps find what they look for? Takes nothing."""
+        """Runs the steps and returns their result, but takes nothing."""
         self.mark()
         try:
             found = yield from steps
@@ -328,11 +343,11 @@ class Buffer:
         return found
 
     def peek_text(self, *options: str) -> Steps[bool]:
-        """Does one of these texts come next, behind any white space? Takes nothing."""
+        """True if one of these texts comes next, after any white space. Takes nothing."""
         return self.peek(self._option(options, after_space=True))
 
     def accept(self, *options: str, after_space: bool = True) -> Steps[bool]:
-        """Takes one of these texts if it comes next; perhaps behind white space, with that."""
+        """Takes one of these texts if it comes next, optionally with white space before it."""
         self.mark()
         try:
             yield from self._option(options, after_space=after_space)
@@ -343,8 +358,8 @@ class Buffer:
         return True
 
     def accept_loosely(self, text: str) -> Steps[bool]:
-        """Takes this text if it comes next, with any white space in front of it, and behind each
-        bracket in it. If not, takes nothing."""
+        """Takes the text if it comes next, with any white space before it and after each bracket in
+        it. Otherwise takes nothing."""
         self.mark()
         try:
             for part in _BEHIND_BRACKETS.split(text):
@@ -362,32 +377,33 @@ class Buffer:
         return True
 
     def until(self, stops: Sequence[str], sink: Callable[[str], None]) -> Steps[str | None]:
-        """Hands text to `sink` up to the first of `stops`, and takes that stop.
+        """Passes text to `sink` up to the first of `stops`, and takes that stop.
 
         Returns:
-            the stop, or None where the text ends without one; what may be the beginning of one is
-            left then.
+            the stop, or None if the text ends without one; then a possible beginning of a stop is
+            left.
         """
         pattern = _compile_stops(tuple(stops))
         while True:
-            match = pattern.search(self._text, self._at) if stops else None
+            match = pattern.search(self._text, self._offset) if stops else None
             if match and (self.closed or not self._grows(match.start(), stops)):
-                sink(self.take(match.start() - self._at))
+                sink(self.take(match.start() - self._offset))
                 return self.take(len(match.group()))
-            start = match.start() if match else self._at
+            start = match.start() if match else self._offset
             kept = _count_begun(self._text, start, stops)
-            sink(self.take(len(self._text) - self._at - kept))
+            sink(self.take(len(self._text) - self._offset - kept))
             if self.closed:
                 return None
             yield
 
     def _grows(self, start: int, stops: Sequence[str]) -> bool:
-        """Is the rest of the text the beginning of a stop, perhaps of one longer than was found?"""
+        """True if the rest of the text may be the beginning of a stop, such as one longer than the
+        stop that was found."""
         count = len(self._text) - start
         return any(len(s) > count and self._text.endswith(s[:count]) for s in stops)
 
     def quoted(self) -> Steps[str]:
-        """Takes a string with its quotes, in which a backslash escapes."""
+        """Takes a string with its quotes; a backslash escapes the next character."""
         yield from self.need()
         text = self.take(1)
         escaped = False
@@ -397,11 +413,11 @@ class Buffer:
             escaped = text[-1] == "\\" and not escaped
         return text + self.take(1)
 
-    def string(self, ends: Ends, quote: str, sink: Callable[[str], None]) -> Steps[None]:
-        """Hands a raw string to `sink`, up to the quote that ends it, and takes that."""
+    def string(self, ends: StringEnds, quote: str, sink: Callable[[str], None]) -> Steps[None]:
+        """Passes a raw string to `sink`, up to the quote that ends it, and takes that quote."""
         while True:
-            end, is_whole = ends.find(self._text, self._at, quote)
-            sink(self.take(end - self._at))
+            end, is_whole = ends.find(self._text, self._offset, quote)
+            sink(self.take(end - self._offset))
             if is_whole:
                 self.take(len(quote))
                 return
@@ -413,24 +429,25 @@ class Buffer:
         """Takes one object or array.
 
         Args:
-            scanner: finds its end; it has seen each piece when `sink` gets it.
-            sink: gets the text piece by piece.
+            scanner: finds the end of the value; it sees each piece before `sink` does.
+            sink: receives the text piece by piece.
 
         Raises:
-            FaultError: it cannot be one.
+            FaultError: the text is not an object or array.
         """
         parts: list[str] = []
         while True:
             yield from self.need()
             try:
-                end = scanner.feed(self._text, self._at)
+                end = scanner.feed(self._text, self._offset)
             except FaultError as e:
-                piece = self.take(e.at - self._at)  # whatever the chunks: all in front of it
+                # Always up to the fault, whatever the chunks.
+                piece = self.take(e.offset - self._offset)
                 if sink is not None:
                     sink(piece)
                 raise
             stop = len(self._text) if end is None else end
-            parts.append(self.take(stop - self._at))
+            parts.append(self.take(stop - self._offset))
             if sink is not None:
                 sink(parts[-1])
             if end is not None:
@@ -439,7 +456,7 @@ class Buffer:
 
 @keep_results("regexes", 4 * MIB)
 def _compile_stops(stops: tuple[str, ...]) -> re.Pattern[str]:
-    """One expression for all stops, the longest first."""
+    """One pattern for all stops, the longest first."""
     longest_first = sorted(stops, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)))
 

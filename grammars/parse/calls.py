@@ -1,4 +1,4 @@
-"""Reads one call from the push buffer: the nodes of a format, interpreted one after the other."""
+"""Reads one call from the push buffer: interprets the nodes of a format one after the other."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from grammars.spelling.coerce import Raw, TypedText, coerce_members, read_undecl
 from grammars.spelling.keyword_arguments import find_ends
 from grammars.spelling.nested import TreeReader
 from grammars.spelling.reading import DeepJsonError, read_json, read_value
-from grammars.spelling.tagged import tell_text
+from grammars.spelling.tagged import list_text_kinds
 from grammars.turn import Tool, ToolCall
 from grammars.wire.format import (
     LONGEST_NAME,
@@ -44,25 +44,26 @@ from grammars.wire.format import (
 )
 from grammars.wire.variants import Handle
 
-# What models write in recovery in place of the key of the arguments, and beside it.
+# In recovery: other keys for the arguments, and keys that may stand beside them.
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 _OTHER_KEYS = ("id", "type", "index")
 
-_WORDS = (Name, CallId, CallIndex)  # the holes that white space in front would end
+# Holes that end at white space, so white space before them is skipped.
+_WORDS = (Name, CallId, CallIndex)
 
 _SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None)
-"""Takes arguments whose call has no name yet."""
+"""Receives the arguments of a call whose name is not known yet."""
 
 
 @dataclass
 class _CallParts:
-    """What has been read of a call.
+    """The parts of a call that have been read.
 
     Args:
-        counter, index: where the format counts calls, the hole of the number and its text.
-        errors: why the arguments are not what the schema wants; of these alone, with pointers
-            into them.
-        is_held: the arguments stand in front of the name, so the sink has not got them yet.
+        counter, index: if the format counts calls: the hole of the number, and the text in it.
+        errors: why the arguments do not fit the schema; their pointers are relative to the
+            arguments.
+        is_held: the arguments come before the name, so the sink has not received them yet.
     """
 
     name: str = ""
@@ -74,10 +75,10 @@ class _CallParts:
     is_held: bool = False
 
     def find_id(self) -> str | None:
-        """The id of the call, also where it is counted.
+        """The id of the call; made from the number if the format counts calls.
 
         Raises:
-            NotACallError: what stands in place of a number is none.
+            NotACallError: the index is not a number.
         """
         if self.counter is None:
             return self.id
@@ -89,14 +90,14 @@ class _CallParts:
 
 
 class CallReader:
-    """Reads calls. White space around the parts of a call may be missing or more.
+    """Reads calls. White space between the parts of a call may be missing or longer.
 
     Args:
-        format: how they are written.
-        buffer: where the text comes from.
-        tools: the tools on offer, by name.
-        recover: also read the variants that models write: a missing closer, other keys.
-        sink: gets the name and the arguments of a call while it is read.
+        format: how the model writes calls.
+        buffer: the text.
+        tools: the tools of the request, by name.
+        recover: also read common variants: a missing closer, other keys.
+        sink: receives the name and the arguments of a call while it is read.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class CallReader:
         format: Format,
         buffer: Buffer,
         tools: Mapping[str, Tool],
+        *,
         recover: bool,
         sink: CallSink,
     ):
@@ -117,8 +119,8 @@ class CallReader:
         """Reads these nodes as a call.
 
         Args:
-            nodes: the rest of a call.
-            name: that of the call, if what stands in front of them has told it.
+            nodes: the nodes of the call that are not read yet.
+            name: the name of the tool, if the text before has it.
 
         Raises:
             NotACallError: the text is something else.
@@ -135,58 +137,59 @@ class CallReader:
     def _read_node(
         self, node: CallNode, behind: Sequence[CallNode], parts: _CallParts
     ) -> Steps[None]:
-        """Reads a node; `behind` it stand others, which tell where a name ends."""
+        """Reads one node. The nodes after it (`behind`) show where a name ends."""
         match node:
             case Literal(text):
-                yield from self._loose(text)
+                yield from self._take_loosely(text)
                 if text[-1:].isspace() and behind and isinstance(behind[0], _WORDS):
                     yield from self._buffer.space()
             case Marker(text):
-                yield from self._closer(text)
+                yield from self._take_closer(text)
             case Name():
-                name = yield from self._tool_name(behind)
+                name = yield from self._read_tool_name(behind)
                 if not parts.name:
                     self._sink.open(name)
                     if parts.is_held:
                         self._sink.add_all(parts.arguments)
                 elif name != parts.name:
-                    raise NotACallError  # it is written twice, and has to be the same
+                    raise NotACallError  # the format repeats the name, but it differs
                 parts.name = name
             case CallId(pattern) if not behind:
-                parts.id = yield from self._last_word(pattern)
+                parts.id = yield from self._read_last_word(pattern)
             case CallId():
-                parts.id = yield from self._name(_find_stops(behind))
+                parts.id = yield from self._read_name(_find_stops(behind))
             case CallIndex():
                 parts.counter = node
-                parts.index = yield from self._name(_find_stops(behind))
+                parts.index = yield from self._read_name(_find_stops(behind))
             case Handle():
-                parts.name, parts.id = yield from self._handle(node)
+                parts.name, parts.id = yield from self._read_handle(node)
             case JsonArguments(encoded=True) if (yield from self._buffer.sees('"')):
-                yield from self._encoded(node, parts)
+                yield from self._read_encoded(node, parts)
             case JsonCall() | JsonArguments():
-                yield from self._json(node, parts)
+                yield from self._read_json(node, parts)
             case TaggedArguments():
-                yield from self._tagged(node, parts)
+                yield from self._read_tagged(node, parts)
             case KeywordArguments():
-                yield from self._keywords(node, parts)
+                yield from self._read_keywords(node, parts)
             case NestedArguments():
-                yield from self._nested(node, parts)
+                yield from self._read_nested(node, parts)
 
     def _finish(self, parts: _CallParts) -> ToolCall:
-        """The call, with its arguments as the schema means them, and with its errors."""
+        """Returns the call, with its errors and with its arguments converted to what the schema
+        means."""
         id, tool = parts.find_id(), self._tools.get(parts.name)
         if parts.errors and not parts.name:
-            return ToolCall(parts.name, parts.arguments, parts.errors, id)
+            return ToolCall(parts.name, parts.arguments, errors=parts.errors, id=id)
         if tool is None:
             unknown = Unfit("/name", f"no tool is called {parts.name!r}")
-            return ToolCall(parts.name, parts.arguments, (unknown,), id)
+            return ToolCall(parts.name, parts.arguments, errors=(unknown,), id=id)
         arguments = settle(parts.arguments, tool.schema)
         found = parts.errors or tool.schema.find_errors(arguments)
         errors = tuple(Unfit(f"/arguments{e.pointer}", e.message) for e in found)
-        return ToolCall(parts.name, arguments, errors, id)
+        return ToolCall(parts.name, arguments, errors=errors, id=id)
 
-    def _name(self, stops: str) -> Steps[str]:
-        """A name, key or id, up to one of the characters that can follow it."""
+    def _read_name(self, stops: str) -> Steps[str]:
+        """Reads a name, key or id, up to one of the characters that can follow it."""
         name = ""
         while (character := (yield from self._buffer.need())) not in stops:
             name += self._buffer.take(1)
@@ -194,17 +197,17 @@ class CallReader:
                 raise NotACallError
         return name.strip()
 
-    def _tool_name(self, behind: Sequence[CallNode]) -> Steps[str]:
-        """A name, up to the text behind it; where that begins as a name may go on (`.call(`), the
-        whole of it tells the end."""
+    def _read_tool_name(self, behind: Sequence[CallNode]) -> Steps[str]:
+        """Reads a name up to the text after it. If that text begins with a character that names may
+        contain (`.call(`), the name ends only before all of the text."""
         first = behind[0] if behind else None
         if not isinstance(first, Literal) or first.text[:1] not in tuple("._-"):
-            return (yield from self._name(_find_stops(behind)))
+            return (yield from self._read_name(_find_stops(behind)))
         return (yield from self._buffer.name_before(first.text, "\n<"))
 
-    def _last_word(self, pattern: str) -> Steps[str]:
-        """An id that ends the call: nothing tells its end but a character that is none of it, or
-        the end of the text."""
+    def _read_last_word(self, pattern: str) -> Steps[str]:
+        """Reads an id at the end of a call: it ends at the first character that does not match, or
+        with the text."""
         word = ""
         with suppress(CutError):
             while len(word) <= LONGEST_NAME:
@@ -216,8 +219,8 @@ class CallReader:
             return word
         raise CutError if self._buffer.closed and not self._buffer.rest else NotACallError
 
-    def _handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
-        """The name and the id in a text without white space, up to a tag."""
+    def _read_handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
+        """Reads name and id from a text without white space, up to a tag."""
         text = ""
         while (character := (yield from self._buffer.need())) != "<" and not character.isspace():
             text += self._buffer.take(1)
@@ -227,8 +230,8 @@ class CallReader:
             raise NotACallError
         return found
 
-    def _json(self, node: JsonCall | JsonArguments, parts: _CallParts) -> Steps[None]:
-        """What a JSON object tells of a call."""
+    def _read_json(self, node: JsonCall | JsonArguments, parts: _CallParts) -> Steps[None]:
+        """Reads a JSON object: a call, or its arguments."""
         yield from self._buffer.space()
         if (yield from self._buffer.need()) != "{":
             raise NotACallError
@@ -243,11 +246,11 @@ class CallReader:
             arguments: Json = read_value(text, node.style)
             if isinstance(node, JsonCall):
                 name, id = arguments.get(node.name_key), arguments.get(node.id_key)
-                arguments = self._arguments(node, arguments)
+                arguments = self._find_arguments(node, arguments)
             writer.end(name, arguments)
         except ValueError as e:
             if isinstance(e, DeepJsonError) and not self._recover:
-                raise  # the mask holds no depth: it is a call, and must not pass for text
+                raise  # a mask does not limit the depth, so this is a call, not text
             raise NotACallError from None
         if not isinstance(name, str) or not isinstance(arguments, dict):
             raise NotACallError
@@ -260,8 +263,9 @@ class CallReader:
         else:
             parts.id = str(id)
 
-    def _encoded(self, node: JsonArguments, parts: _CallParts) -> Steps[None]:
-        """Arguments that are the text of a JSON string; they are told when they are complete."""
+    def _read_encoded(self, node: JsonArguments, parts: _CallParts) -> Steps[None]:
+        """Reads arguments that are JSON in a JSON string. The sink gets them when they are
+        complete."""
         yield from self._buffer.space()
         string = yield from self._buffer.quoted()
         try:
@@ -278,15 +282,16 @@ class CallReader:
         else:
             parts.is_held = True
 
-    def _arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
-        """The arguments; models also name them otherwise, leave them out, or encode them twice."""
+    def _find_arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
+        """Finds the arguments in a JSON call. Models may also rename them, leave them out, or
+        encode them twice."""
         keys = (node.arguments_key,)
         others = (node.name_key, node.id_key)
         if self._recover:
             keys += _ARGUMENT_KEYS
             others += _OTHER_KEYS
         if any(key not in keys + others for key in value):
-            raise NotACallError  # something else was meant, and would be lost
+            raise NotACallError  # other keys would be lost
         if not self._recover:
             return value.get(node.arguments_key)
         for key in keys:
@@ -295,8 +300,8 @@ class CallReader:
                 return read_json(arguments) if isinstance(arguments, str) else arguments
         return {}
 
-    def _tagged(self, tags: TaggedArguments, parts: _CallParts) -> Steps[None]:
-        """All arguments between their tags; of a repeated one, the first that is not empty."""
+    def _read_tagged(self, tags: TaggedArguments, parts: _CallParts) -> Steps[None]:
+        """Reads all arguments between tags; of a repeated one, the first that is not empty."""
         raws: dict[str, Raw] = {}
         tool = self._tools.get(parts.name)
         writer = TaggedWriter(tool.schema if tool else None, self._sink, tags.style)
@@ -304,20 +309,20 @@ class CallReader:
         pad = tags.open[len(tags.open.rstrip()) :]
         empty = tags.end if tags.empty is None else tags.empty
         yield from self._buffer.space()
-        # The longest first: the end may begin as an argument does.
+        # The longest first: the end may begin like an argument.
         options = sorted((opener, tags.end.strip(), empty.strip()), key=len, reverse=True)
         stop = yield from self._buffer.literal(*options)
         has_more = stop == opener
         yield from self._buffer.skip(pad)
         while has_more:
-            key = yield from self._name(_find_first(tags.after_key))
-            is_text = yield from self._kind(tags)
-            is_wrapped = yield from self._unwrap(tags)
+            key = yield from self._read_name(_find_first(tags.after_key))
+            is_text = yield from self._take_kind(tags)
+            is_wrapped = yield from self._take_wrapper(tags)
             is_text = True if is_wrapped else is_text
             writer.open(key, is_text)
             if not is_wrapped:
-                yield from self._container(tags.style, writer)
-            stops = self._terminators(tags.of(key), is_wrapped=is_wrapped)
+                yield from self._read_container(tags.style, writer)
+            stops = self._find_terminators(tags.of(key), is_wrapped=is_wrapped)
             found = yield from self._buffer.until(stops, writer.feed)
             if found is None:
                 raise CutError
@@ -330,11 +335,11 @@ class CallReader:
                 has_more = not (yield from self._buffer.accept(tags.rest_of_end, after_space=False))
             if not found.endswith(pad):  # in recovery
                 yield from self._buffer.skip(pad)
-        self._type(raws, tool, tags.style, parts)
+        self._coerce(raws, parts, tool=tool, style=tags.style)
         writer.end(parts.arguments)
 
-    def _unwrap(self, tags: TaggedArguments) -> Steps[bool]:
-        """Takes the opener of a wrapper around a string; says whether one is there."""
+    def _take_wrapper(self, tags: TaggedArguments) -> Steps[bool]:
+        """Takes the opener of the wrapper of a string; returns whether there was one."""
         if tags.wrapper is None:
             return False
         opener = tags.wrapper.opener
@@ -347,9 +352,9 @@ class CallReader:
             self._buffer.take(len(opener))
         return found
 
-    def _container(self, style: JsonStyle, writer: TaggedWriter) -> Steps[None]:
-        """A list or object where no text can stand: its strings may hold what ends a raw value.
-        What a mask has not held may have no end."""
+    def _read_container(self, style: JsonStyle, writer: TaggedWriter) -> Steps[None]:
+        """Reads a list or object, if the value cannot be text: its strings may contain what ends a
+        raw value. Without a mask, it may have no end."""
         if self._recover or not writer.is_spelled:
             return
         yield from self._buffer.need()
@@ -357,27 +362,27 @@ class CallReader:
             with suppress(FaultError):
                 yield from self._buffer.value(make_scanner(style), writer.feed)
 
-    def _keywords(self, node: KeywordArguments, parts: _CallParts) -> Steps[None]:
-        """All arguments by keyword."""
+    def _read_keywords(self, node: KeywordArguments, parts: _CallParts) -> Steps[None]:
+        """Reads all keyword arguments."""
         tool = self._tools.get(parts.name)
         schema = tool.schema if tool else None
         ends = find_ends(self._format, self._tools, schema)
         writer = TaggedWriter(schema, self._sink, node.style)
         raws = yield from KeywordArgumentsReader(node, self._buffer, ends, writer).read()
-        self._type(raws, tool, node.style, parts)
+        self._coerce(raws, parts, tool=tool, style=node.style)
         writer.end(parts.arguments)
 
-    def _type(
-        self, raws: Mapping[str, Raw], tool: Tool | None, style: JsonStyle, parts: _CallParts
+    def _coerce(
+        self, raws: Mapping[str, Raw], parts: _CallParts, *, tool: Tool | None, style: JsonStyle
     ) -> None:
-        """Reads raw arguments as the types that the tool wants."""
+        """Converts raw arguments to the types of the tool's schema."""
         if tool is None:
             parts.arguments = read_undeclared(raws)
         else:
             parts.arguments, parts.errors = coerce_members(raws, tool.schema, style)
 
-    def _nested(self, node: NestedArguments, parts: _CallParts) -> Steps[None]:
-        """All arguments as nested tags."""
+    def _read_nested(self, node: NestedArguments, parts: _CallParts) -> Steps[None]:
+        """Reads all arguments between nested tags."""
         tool = self._tools.get(parts.name)
         schema = tool.schema if tool else None
         objects = schema.objects if schema else [Object()]
@@ -392,25 +397,25 @@ class CallReader:
         parts.arguments = trees.members((yield from reader.read()), objects)
         writer.end(parts.arguments)
 
-    def _kind(self, tags: TaggedArguments) -> Steps[bool | None]:
-        """Takes what stands between key and value; does it say that the value is text? None: it
-        says nothing of the type."""
+    def _take_kind(self, tags: TaggedArguments) -> Steps[bool | None]:
+        """Takes the text between key and value. Returns whether it marks the value as text; None:
+        it does not say the type."""
         if not tags.kinds:
-            yield from self._after(tags.after_key)
+            yield from self._take_text(tags.after_key)
             return None
-        texts = tell_text(tags)
+        texts = list_text_kinds(tags)
         options = {tags.after_key + kind + tags.after_kind: kind in texts for _, kind in tags.kinds}
         found = yield from self._buffer.literal(*options)
         return options[found]
 
-    def _after(self, text: str) -> Steps[None]:
-        """This text; the newlines at its end may be missing."""
+    def _take_text(self, text: str) -> Steps[None]:
+        """Takes this text; newlines at its end may be missing."""
         visible = text.rstrip("\n")
         yield from self._buffer.literal(visible)
         yield from self._buffer.skip(text[len(visible) :])
 
-    def _terminators(self, tags: TaggedArguments, *, is_wrapped: bool) -> tuple[str, ...]:
-        """What ends a raw value: its closing tag, but only in front of another tag; behind the
+    def _find_terminators(self, tags: TaggedArguments, *, is_wrapped: bool) -> tuple[str, ...]:
+        """The texts that end a raw value: its closing tag together with the next tag, after the
         closer of its wrapper, if it has one."""
         following = (tags.open, tags.end)
         end = tags.wrapper.closer if tags.wrapper and is_wrapped else ""
@@ -422,14 +427,14 @@ class CallReader:
                 terminators += [closer + tag.strip() for tag in following]
         return tuple(dict.fromkeys(terminators))
 
-    def _loose(self, text: str) -> Steps[None]:
-        """Takes this text, whatever white space stands in front of it."""
+    def _take_loosely(self, text: str) -> Steps[None]:
+        """Takes this text, after any white space."""
         if not text.isspace():
             yield from self._buffer.space()
             yield from self._buffer.literal(text.strip())
 
-    def _closer(self, text: str) -> Steps[None]:
-        """Takes the marker that closes a call; models leave it out."""
+    def _take_closer(self, text: str) -> Steps[None]:
+        """Takes the marker that closes a call, which models may leave out."""
         try:
             found = yield from self._buffer.sees(text)
         except CutError:
@@ -443,8 +448,28 @@ class CallReader:
             raise NotACallError
 
 
+def find_openings(format: Format, *, recover: bool) -> Mapping[str, Sequence[Sequence[CallNode]]]:
+    """The openers of calls, each with the ways to write a call after it.
+
+    Args:
+        format: the wire format.
+        recover: include common variants. Then a format with message headers has no openers, since
+            `HeaderReader` reads the headers.
+    """
+    if not recover:
+        return {opening: (nodes,) for opening, nodes in format.openings.items()}
+    return format.recovered if format.headers is None else {}
+
+
+def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
+    """The ways to write a further call in a group; arguments as for `find_openings`."""
+    if not recover:
+        return (format.call,)
+    return (format.call, *format.variants) if format.headers is None else ()
+
+
 def _find_stops(nodes: Sequence[CallNode]) -> str:
-    """The characters that can end a name which these nodes follow."""
+    """The characters that can end a name before these nodes."""
     before = ""
     for i, node in enumerate(nodes):
         match node:
@@ -470,8 +495,9 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
 
 
 def _find_first(*texts: str) -> str:
-    """The first visible characters of these texts, and the end of the line if one begins so; of a
-    line that begins with a word (`arguments:`) or a dash that alone, for a name may have such."""
+    """The first visible characters of these texts, and the newline if a text begins with one. If a
+    line begins with a word (`arguments:`) or a dash, only the newline, since names may contain such
+    characters."""
     first = ""
     for text in texts:
         visible = text.lstrip("\r\n")[:1]

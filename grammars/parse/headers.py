@@ -1,4 +1,5 @@
-"""Reads the headers of messages from the push buffer, where each part of a turn is a message."""
+"""Reads message headers from the push buffer, for formats in which each part of a turn is a
+message."""
 
 from collections.abc import Sequence
 
@@ -8,12 +9,12 @@ from grammars.wire.variants import MessageHeader, MessageHeaders
 
 
 class HeaderReader:
-    """Reads headers in recovery, where models write them in many ways.
+    """Reads headers in recovery mode, since models write them in many ways.
 
     Args:
-        headers: how they are written.
-        buffer: where the text comes from.
-        ends: the texts that end a turn, and stand inside one.
+        headers: how the format writes headers.
+        buffer: the text.
+        ends: the texts that end a turn, but also occur inside one.
     """
 
     def __init__(self, headers: MessageHeaders, buffer: Buffer, ends: Sequence[str]):
@@ -22,14 +23,14 @@ class HeaderReader:
         self._ends = (f" {headers.end}", headers.end, *ends)
 
     def find_stops(self, *, is_thought: bool) -> tuple[str, ...]:
-        """What ends the message under way, or begins one."""
-        if is_thought:  # where the words of a recipient are text
+        """The texts that end the current message or begin the next one."""
+        if is_thought:  # in which the words of a recipient are text
             return (*self._ends, self.headers.start, self.headers.channel)
         return (*self._ends, *self.headers.starts)
 
     def read(self, stop: str) -> Steps[tuple[str, MessageHeader] | None]:
-        """Takes the header that begins so, up to the message; takes nothing if it is none. At the
-        end of the text it may be cut behind the role."""
+        """Takes the header that begins with `stop`, up to the message; takes nothing if it is not a
+        header. At the end of the text, it may be cut after the role."""
         self._buffer.mark()
         headers, text = self.headers, stop
         try:

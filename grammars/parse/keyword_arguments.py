@@ -1,24 +1,26 @@
-"""Reads arguments by keyword, such as those of a call in Python, from the push buffer."""
+"""Reads keyword arguments, such as those of a call in Python, from the push buffer."""
 
 from grammars.parse.arguments import TaggedWriter
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps, make_scanner
 from grammars.spelling.coerce import Raw, TypedText
-from grammars.spelling.keyword_arguments import Ends
+from grammars.spelling.keyword_arguments import StringEnds
 from grammars.spelling.reading import read_value
 from grammars.wire.format import KeywordArguments
 
 
 class KeywordArgumentsReader:
-    """Reads the arguments of one call, up to what stands behind them.
+    """Reads the arguments of one call, up to the text after them.
 
     Args:
-        hole: how they are written.
-        buffer: where the text comes from.
-        ends: what ends a raw string, and all arguments.
-        writer: gets what is read.
+        hole: how the format writes the arguments.
+        buffer: the text.
+        ends: the texts that end a raw string, and all arguments.
+        writer: receives the arguments.
     """
 
-    def __init__(self, hole: KeywordArguments, buffer: Buffer, ends: Ends, writer: TaggedWriter):
+    def __init__(
+        self, hole: KeywordArguments, buffer: Buffer, ends: StringEnds, writer: TaggedWriter
+    ):
         self._hole = hole
         self._buffer = buffer
         self._ends = ends
@@ -26,34 +28,34 @@ class KeywordArgumentsReader:
         self._writer = writer
 
     def read(self) -> Steps[dict[str, Raw]]:
-        """Reads them all; of a repeated one, the first that is not empty.
+        """Reads all arguments; of a repeated one, the first that is not empty.
 
         Raises:
             NotACallError: the text is something else.
-            CutError: the text ends among the arguments.
+            CutError: the text ends in the arguments.
         """
         raws: dict[str, Raw] = {}
         hole = self._hole
-        more = yield from self._goes_on(hole.first, hole.empty + self._closer)
+        more = yield from self._has_more(hole.first, hole.empty + self._closer)
         while more:
-            key = yield from self._key()
-            raw = yield from self._value(key)
+            key = yield from self._read_key()
+            raw = yield from self._read_value(key)
             raws[key] = raws.get(key) or raw
-            more = yield from self._goes_on(hole.item, hole.last + self._closer)
+            more = yield from self._has_more(hole.item, hole.last + self._closer)
         rest = (hole.last if raws else hole.empty).strip()
         if rest:
             yield from self._buffer.space()
             yield from self._buffer.literal(rest)
         return raws
 
-    def _goes_on(self, before: str, end: str) -> Steps[bool]:
-        """Does an argument come next, behind `before`, which is taken then? If not, `end` comes,
-        which may be nothing."""
+    def _has_more(self, before: str, end: str) -> Steps[bool]:
+        """True if another argument comes next, after the text `before`, which is then taken.
+        Otherwise `end` comes next, which may be empty."""
         text, stop = before.strip(), end.strip()[:1]
         if not stop:
             return (yield from self._begins_exactly(before))
         yield from self._buffer.space()
-        if text and end.strip().startswith(text):  # as `---` does behind items that begin with `-`
+        if text and end.strip().startswith(text):  # such as `---` after items that begin with `-`
             is_over = yield from self._buffer.begins(end.strip())
             if is_over:
                 return False
@@ -66,8 +68,7 @@ class KeywordArgumentsReader:
         return True
 
     def _begins_exactly(self, before: str) -> Steps[bool]:
-        """The same where nothing visible tells the end: white space has to be as it is written, and
-        the text may end."""
+        """The same if the end is not visible. White space must match exactly; the text may end."""
         try:
             found = yield from self._buffer.begins(before)
         except CutError:
@@ -78,13 +79,13 @@ class KeywordArgumentsReader:
             self._buffer.take(len(before))
         return found
 
-    def _key(self) -> Steps[str]:
-        after = self._hole.after_key  # all of it: a key may have a colon itself
+    def _read_key(self) -> Steps[str]:
+        after = self._hole.after_key  # the whole text, since a key may contain a colon
         key = yield from self._buffer.name_before(after, "\n<,()[]{}\"'")
         yield from self._buffer.literal(after)
         return key
 
-    def _value(self, key: str) -> Steps[Raw]:
+    def _read_value(self, key: str) -> Steps[Raw]:
         own, escaped = self._hole.quote, self._hole.escaped
         yield from self._buffer.space()
         first = yield from self._buffer.need()
@@ -96,14 +97,14 @@ class KeywordArgumentsReader:
         is_text = first in escaped.quotes
         self._writer.open(key, is_text)
         if is_text:
-            text = yield from self._string()
+            text = yield from self._read_string()
         else:
-            text = yield from self._other(first)
+            text = yield from self._read_other(first)
         self._writer.feed(text)
         return TypedText(self._writer.close(), is_text, self._hole.style)
 
-    def _string(self) -> Steps[str]:
-        """A string of Python; its text as it stands where that has other escapes."""
+    def _read_string(self) -> Steps[str]:
+        """Reads a Python string; returns its source text if it has unknown escapes."""
         text = yield from self._buffer.quoted()
         try:
             return str(read_value(text, self._hole.escaped))
@@ -111,8 +112,7 @@ class KeywordArgumentsReader:
             return text[1:-1]
 
     def _next(self) -> Steps[str]:
-        """The next character; "" at the end of the text, where nothing else may tell that all
-        arguments are over."""
+        """The next character. "" at the end of the text, if only that ends the arguments."""
         try:
             return (yield from self._buffer.need())
         except CutError:
@@ -120,8 +120,8 @@ class KeywordArgumentsReader:
                 raise
             return ""
 
-    def _other(self, first: str) -> Steps[str]:
-        """The text of a value that is no string."""
+    def _read_other(self, first: str) -> Steps[str]:
+        """Reads the text of a value that is not a string."""
         if first in "[{":
             try:
                 return (yield from self._buffer.value(make_scanner(self._hole.style)))
@@ -130,7 +130,7 @@ class KeywordArgumentsReader:
         text = ""
         end = self._hole.last + self._closer
         sign = end.lstrip()[:1]
-        if sign in tuple("-+."):  # numbers have them, too: only what stands in front tells the end
+        if sign in tuple("-+."):  # numbers contain these: the end needs the space before its sign
             sign = end[:1]
         ends = ",)\n" + self._hole.item[:1] + self._hole.last[:1] + sign
         while (character := (yield from self._next())) not in ends:

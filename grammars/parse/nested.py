@@ -13,13 +13,13 @@ _DEEPEST = 100  # levels of tags
 
 
 class NestedArgumentsReader:
-    """Reads the arguments of one call, up to the closing tag behind them.
+    """Reads the arguments of one call, up to the closing tag after them.
 
     Args:
-        hole: how they are written.
-        buffer: where the text comes from.
-        writer: gets what is read.
-        read_value: the value of an argument, by its key.
+        hole: how the format writes the arguments.
+        buffer: the text.
+        writer: receives the arguments.
+        read_value: converts the tree of an argument to its value, by its key.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class NestedArgumentsReader:
         self._is_deep = False
 
     def read(self) -> Steps[Tree]:
-        """Reads them all.
+        """Reads all arguments.
 
         Raises:
-            DeepJsonError: they nest too deeply.
+            DeepJsonError: they are nested too deeply.
             NotACallError: the text is something else.
-            CutError: the text ends among the arguments.
+            CutError: the text ends in the arguments.
         """
         tree = Tree()
         mark = self._hole.mark
@@ -53,9 +53,9 @@ class NestedArgumentsReader:
             if ahead[len(mark) :] == "</":
                 break
             self._buffer.take(len(mark))
-            key = yield from self._tag()
+            key = yield from self._read_tag()
             self._writer.open(key)
-            member = yield from self._argument()
+            member = yield from self._read_argument()
             tree.members.append((key, member))
             if not self._is_deep:
                 self._writer.close(self._read_value(key, member))
@@ -63,8 +63,8 @@ class NestedArgumentsReader:
             raise DeepJsonError("the arguments are nested too deeply to be read")
         return tree
 
-    def _tag(self) -> Steps[str]:
-        """What stands between the brackets of a tag."""
+    def _read_tag(self) -> Steps[str]:
+        """Reads the text between the brackets of a tag."""
         yield from self._buffer.literal("<")
         key = ""
         while (yield from self._buffer.need()) != ">":
@@ -76,9 +76,9 @@ class NestedArgumentsReader:
             raise NotACallError
         return key
 
-    def _argument(self) -> Steps[Tree]:
-        """Reads up to the closing tag. It closes what is open, whatever its name: the mask cannot
-        hold that of a key which is not declared."""
+    def _read_argument(self) -> Steps[Tree]:
+        """Reads up to the closing tag. A closing tag closes the open one, whatever its name, since
+        the mask cannot enforce the name for an undeclared key."""
         tree = Tree()
         stack = [tree]
         while stack:
@@ -91,7 +91,7 @@ class NestedArgumentsReader:
             if stop is None:
                 raise CutError
             text = "".join(parts)
-            tag = yield from self._tag()
+            tag = yield from self._read_tag()
             top = stack[-1]
             if tag.startswith("/"):
                 stack.pop()
@@ -108,7 +108,7 @@ class NestedArgumentsReader:
         return tree
 
     def _write_and(self, sink: Callable[[str], None]) -> Callable[[str], None]:
-        """A sink that also writes what it takes: it may be text."""
+        """Returns a sink that also passes text to the writer, since the argument may be text."""
 
         def take(text: str) -> None:
             sink(text)

@@ -1,11 +1,12 @@
-"""Push parser: text -> events. Total, linear, and the same for every cut into chunks."""
+"""Push parser: text -> events. It reads any text, in linear time; the events do not depend on the
+chunks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.parse.calls import CallReader
+from grammars.parse.calls import CallReader, find_openings, find_ways
 from grammars.parse.headers import HeaderReader
 from grammars.spelling.keyword_arguments import list_starts, spell_fixed
 from grammars.turn import (
@@ -30,14 +31,16 @@ from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning
 
 @dataclass
 class _PendingCalls:
-    """The calls inside a reasoning block, in recovery. If the model goes on behind the block, it
-    has only thought about them; if it never closes the block, or ends the turn behind it, it means
-    them. So nobody is told of them before that is known.
+    """Calls inside a reasoning block, in recovery mode.
+
+    If the model continues after the block, it was only thinking about these calls. If it never
+    closes the block, or ends the turn right after it, it means them. So their events wait until
+    this is known.
 
     Args:
-        count: how many calls there were before.
-        blank: the white space under way before.
-        events: what to tell if they are meant.
+        count: the number of calls before them.
+        blank: the parser's pending white space before them.
+        events: the events to emit if the calls are meant.
     """
 
     count: int
@@ -50,28 +53,28 @@ class Parser:
 
     Args:
         format: the wire format.
-        tools: the tools on offer, for types and validity.
+        tools: the tools of the request, for types and validity.
         state: where the rendered prompt ends.
-        recover: read the variants that models really write as calls (a missing opener or closer,
-            a call inside the reasoning). Off for text that a mask has held to the format.
+        recover: also read common deviations as calls (a missing opener or closer, a call inside the
+            reasoning). Off for text that a mask has constrained.
         calls: look for calls at all.
-        answer: the turn is either calls or an answer of another form: what does not begin as a
-            call holds none.
-        stream: tell of a call and its arguments while they are written, not only when it is
-            complete. For text that a mask has held to the format: a call that turns out to be
-            none is a `CallCut` then.
-        thoughts: what opens and closes thoughts in ordinary text, at the head of a turn: they are
-            reasoning, also where the text or a call ends them. Not beside an `answer`.
-        inline: tell of the reasoning block as content, as it is written, tags included; its opener
-            also where the prompt has written that.
+        answer: the turn is either calls or an answer of another form: text that does not begin like
+            a call contains none.
+        stream: emit calls and their arguments while they are written, not only when they are
+            complete. Only for text that a mask has constrained: a call that turns out not to be one
+            ends with `CallCut`.
+        thoughts: opener and closer of thoughts in ordinary text, at the beginning of a turn. They
+            are reasoning, even if the text or a call ends them. Ignored with `answer`.
+        inline: emit the reasoning block as content, as it is written, with its tags; also with the
+            opener if the prompt has written it.
         ends: texts that end the turn outside of reasoning and calls.
 
     Attributes:
-        is_over: one of `ends` was read; nothing behind it counts.
-        output_start: where the last call or the answer began, in characters of the turn: a call
-            behind its opener, or behind its name if it is not streamed.
-        call_ends: where each call ended that was read, likewise.
-        is_in_call: the text read so far ends inside a call.
+        is_over: one of `ends` was read; later text is ignored.
+        output_start: where the last call or the answer began, in characters of the turn. For a
+            call, the offset after its opener; if it is not streamed, after its name.
+        call_ends: for each call, the offset of its end, in characters of the turn.
+        is_in_call: the text so far ends inside a call.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class Parser:
         self._recover = recover
         self._calls = calls
         self._answer = answer
-        # In front of an answer, a call without a marker is certain only when it is complete.
+        # If the turn may be an answer, a call without a marker is certain only when complete.
         self._streams = stream and not recover and not (answer and format.bare)
         self._thoughts = None if answer else thoughts
         self._inline = inline
@@ -104,51 +107,44 @@ class Parser:
         if recover and format.headers is not None:
             self._headers = HeaderReader(format.headers, self._buffer, format.inner_ends)
         sink = CallSink(self._open_call, self._add_arguments)
-        self._reader = CallReader(format, self._buffer, self._tools, recover, sink)
-        if self._headers is not None:
-            self._openings: Mapping[str, Sequence[Sequence[CallNode]]] = {}
-            self._ways: Sequence[Sequence[CallNode]] = ()
-        elif recover:
-            self._openings = format.recovered
-            self._ways = (format.call, *format.variants)
-        else:
-            self._openings = {opening: (nodes,) for opening, nodes in format.openings.items()}
-            self._ways = (format.call,)
+        self._reader = CallReader(format, self._buffer, self._tools, recover=recover, sink=sink)
+        self._openings = find_openings(format, recover=recover)
+        self._ways = find_ways(format, recover=recover)
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._events: list[Event] = []
-        self._pending: _PendingCalls | None = None  # in the reasoning block
-        self._count = 0  # of calls
-        self._in_block = self._start.is_open  # of reasoning
+        self._pending: _PendingCalls | None = None  # of the reasoning block
+        self._count = 0  # the calls so far
+        self._in_block = self._start.is_open  # in the reasoning block
         self._in_thoughts = False  # between the tags of `thoughts`
-        self._is_call_open = False  # an event has told of a call that is not complete
+        self._is_call_open = False  # a call that is not complete has been emitted
         self.is_in_call = False
-        self._wrapping: Content | None = None  # of the content under way
-        # White space that is content only if more content follows; None: content has begun.
+        self._wrapping: Content | None = None  # of the current content
+        # White space that becomes content if more content follows; None: content has begun.
         self._blank: str | None = ""
         self.is_over = False
         self.output_start = 0
         self.call_ends: list[int] = []
-        self._steps = self._turn()
+        self._steps = self._read_turn()
         next(self._steps)
 
     @property
     def is_reasoning(self) -> bool:
-        """Is the text read so far inside the reasoning block of the format?"""
+        """True if the text so far ends inside the reasoning block of the format."""
         return self._in_block
 
     @property
     def closer(self) -> str:
-        """What ends the reasoning block; "" where there is none."""
+        """The closer of the reasoning block; "" if the format has none."""
         block = self._format.reasoning
         return block.closer.text if block else ""
 
     def feed(self, text: str) -> list[Event]:
-        """Reads on; returns what has become certain."""
+        """Reads the next text; returns the events that are now certain."""
         self._buffer.push(text)
         return self._advance()
 
     def close(self) -> list[Event]:
-        """The text is over; returns the rest."""
+        """Ends the text; returns the remaining events."""
         self._buffer.closed = True
         return self._advance()
 
@@ -159,19 +155,19 @@ class Parser:
 
     # The turn, from its beginning to its end.
 
-    def _turn(self) -> Steps[None]:
+    def _read_turn(self) -> Steps[None]:
         yield
         if self._state.lead:
             self._buffer.unread(self._state.lead)
-            yield from self._body()
+            yield from self._read_body()
         else:
-            yield from self._head()
+            yield from self._read_head()
         while (stop := (yield from self._buffer.until(self._stops(), self._emit))) is not None:
             if stop in self._ends:
                 self.is_over = True
                 self._release()
                 return
-            yield from self._stopped(stop)
+            yield from self._read_stop(stop)
         if not self._cut_tag():
             self._emit(self._buffer.drain())
         self._release()
@@ -182,8 +178,8 @@ class Parser:
         events = self._events if self._pending is None else self._pending.events
         events.append(event)
 
-    def _head(self) -> Steps[None]:
-        """What may stand in front of content: padding, and the opener of a reasoning block."""
+    def _read_head(self) -> Steps[None]:
+        """Reads what may come before content: padding, and the opener of a reasoning block."""
         if self._state.start is Start.OPEN:
             self._show_opener()
         if self._state.start is not Start.PLAIN:
@@ -193,14 +189,14 @@ class Parser:
             if self._in_block:
                 self._show(pad)
         if self._format.reasoning is not None:
-            yield from self._block_start(self._format.reasoning)
+            yield from self._read_block_start(self._format.reasoning)
         if not self._in_block:
-            yield from self._open_thoughts()
+            yield from self._read_thoughts_opener()
         if not self._in_block and not self._in_thoughts:
-            yield from self._body()
+            yield from self._read_body()
 
-    def _block_start(self, block: Reasoning) -> Steps[None]:
-        """The opener of the reasoning block, or a closer without one."""
+    def _read_block_start(self, block: Reasoning) -> Steps[None]:
+        """Reads the opener of the reasoning block, or a closer without opener."""
         opener = block.opener.text.lstrip()
         may_open = self._start.may_open or (self._recover and not self._in_block)
         self._buffer.record()
@@ -214,27 +210,28 @@ class Parser:
             self._cut_tag()
 
     def _show_opener(self) -> None:
-        """Tells of what the prompt has written of the reasoning block."""
+        """Emits the part of the reasoning block that the prompt has written, if reasoning is
+        content."""
         block = self._format.reasoning
         if block is not None:
             self._show(block.head.removesuffix(self._state.pad))
 
     def _show(self, tags: str) -> None:
-        """Tells of the tags of a reasoning block that is content."""
+        """Emits the tags of a reasoning block, if reasoning is content."""
         if self._inline and tags:
             self._blank = None
             self._emit_event(ContentDelta(tags))
 
-    def _open_thoughts(self) -> Steps[None]:
-        """Thoughts between tags that the format does not know."""
+    def _read_thoughts_opener(self) -> Steps[None]:
+        """Reads the opener of thoughts between tags that the format does not know."""
         if self._thoughts and self._thoughts[0]:
             self._in_thoughts = yield from self._buffer.accept(self._thoughts[0])
         if self._in_thoughts:
             yield from self._buffer.skip("\n")
 
-    def _body(self) -> Steps[None]:
-        """What the place behind the reasoning alone may hold: a call without its opener, or an
-        answer in which nothing is a call."""
+    def _read_body(self) -> Steps[None]:
+        """Reads what is possible only directly after the reasoning: a call without opener, or an
+        answer."""
         if self._format.head:
             yield from self._buffer.accept(self._format.head)
         self.output_start = self._buffer.position
@@ -246,12 +243,13 @@ class Parser:
         elif not self._calls:
             return
         elif bare is not None:
-            yield from self._bare_calls()
+            yield from self._read_bare_calls()
         elif self._recover:
-            yield from self._bare_objects()
+            yield from self._read_bare_objects()
 
     def _opens_calls(self) -> Steps[bool]:
-        """Does the text begin with what opens calls, and not content (`>>>all`)?"""
+        """True if the text begins with an opener of calls, and not with an opener of content
+        (`>>>all`)."""
         openings = tuple(opening.lstrip() for opening in self._format.openings)
         openers = [content.opener for content in self._format.contents]
         longer = [opener for opener in openers if opener.startswith(openings)]
@@ -260,7 +258,8 @@ class Parser:
         return (yield from self._buffer.peek_text(*openings))
 
     def _read_answer(self) -> Steps[None]:
-        """An answer up to the end of the turn: a closer may also stand in a string of it."""
+        """Reads an answer up to the end of the turn. A closer may also occur in a string of the
+        answer."""
         wrapping, tail = self._format.contents[0], self._format.tail
         if wrapping.opener:
             if not (yield from self._buffer.accept(wrapping.opener)):
@@ -276,9 +275,9 @@ class Parser:
                 return
             self._emit(stop)
 
-    def _bare_calls(self) -> Steps[None]:
-        """Calls that no marker opens, as many as the format has; in recovery, any number, and also
-        without what opens a list of them."""
+    def _read_bare_calls(self) -> Steps[None]:
+        """Reads calls without opener, as many as the format allows. In recovery: any number, even
+        without the opening bracket of their list."""
         format, start = self._format, self._format.bare_start
         starts = dict.fromkeys(list_starts(format, self._tools), (*format.opening, *format.call))
         if self._recover and isinstance(format.bare, JsonCall):
@@ -288,35 +287,35 @@ class Parser:
             count = self._count
             for texts, nodes in starts.items():
                 if self._count == count and (yield from self._buffer.peek(self._sees(texts))):
-                    yield from self._attempt("", (nodes,))
+                    yield from self._read_calls("", (nodes,))
             if self._count == count:
                 return
             is_first = False
 
-    def _bare_objects(self) -> Steps[None]:
-        """JSON objects, perhaps calls without their opener."""
+    def _read_bare_objects(self) -> Steps[None]:
+        """Reads JSON objects that may be calls without opener."""
         nodes = self._format.call
-        at = next((i for i, node in enumerate(nodes) if isinstance(node, JsonCall)), None)
-        while at is not None:
+        index = next((i for i, node in enumerate(nodes) if isinstance(node, JsonCall)), None)
+        while index is not None:
             count = self._count
             if not (yield from self._buffer.peek_text("{")):
                 return
-            yield from self._attempt("", (nodes[at:],))
+            yield from self._read_calls("", (nodes[index:],))
             if self._count == count:
                 return
 
     def _sees(self, texts: Sequence[str]) -> Steps[bool]:
-        """Do these texts come next, perhaps behind white space?"""
+        """True if these texts come next in this order, with optional white space before them."""
         for part in texts:
             if (yield from self._buffer.space()).strip(" \t\r\n"):
-                return False  # white space that JSON does not have
+                return False  # white space that JSON does not allow
             yield from self._buffer.literal(part)
         return True
 
-    # Text, up to what ends or interrupts it.
+    # Text up to a stop: an opener, a closer or an end.
 
     def _stops(self) -> tuple[str, ...]:
-        """What ends the text under way."""
+        """The texts that end the current text."""
         if self._headers is not None:
             return self._headers.find_stops(is_thought=self._in_block)
         format, wrapping = self._format, self._wrapping
@@ -331,7 +330,7 @@ class Parser:
         wrappers = tuple(content.opener for content in format.contents if content.opener)
         tail = (format.tail,) if format.tail else ()
         outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays, *self._ends)
-        if self._in_thoughts and self._thoughts:  # a call in there is one to the grammar, too
+        if self._in_thoughts and self._thoughts:  # the grammar allows calls there, too
             closer = self._thoughts[1]
             return (f"\n{closer}", closer, *outside)
         if wrapping is None:
@@ -343,22 +342,22 @@ class Parser:
 
     @property
     def _is_inside(self) -> bool:
-        """True inside the reasoning block, also behind a call that may be a thought."""
+        """True inside the reasoning block, and after a call in it that is still pending."""
         return self._in_block or self._pending is not None
 
     @property
     def _strays(self) -> tuple[str, ...]:
-        """The markers of a reasoning block that may stand anywhere; none where nothing is known of
-        such."""
+        """The markers of a reasoning block that may occur anywhere in a turn; empty if the format
+        does not list any."""
         block = self._format.reasoning
         if not self._recover or block is None or not self._format.strays:
             return ()
         return (block.opener.text, *self._format.strays)
 
-    def _stopped(self, stop: str) -> Steps[None]:
-        """Goes on behind one of the `_stops`."""
+    def _read_stop(self, stop: str) -> Steps[None]:
+        """Continues after one of the `_stops`."""
         if self._headers is not None:
-            yield from self._message_stopped(stop, self._headers)
+            yield from self._read_message_stop(stop, self._headers)
             return
         block = self._format.reasoning
         if self._is_inside and block is not None and stop.endswith(block.closer.text):
@@ -367,21 +366,21 @@ class Parser:
         if self._in_thoughts and self._thoughts and stop.endswith(self._thoughts[1]):
             self._in_thoughts = False
             yield from self._buffer.skip("\n\n")
-            if self._recover:  # to the grammar, nothing but a marker opens a call here
-                yield from self._body()
+            if self._recover:  # the grammar requires a marker here
+                yield from self._read_body()
             return
         openings = [opening for opening in self._openings if stop.endswith(opening)]
         if openings and self._calls:
-            yield from self._opened(stop, max(openings, key=len))
+            yield from self._read_opener(stop, max(openings, key=len))
         elif stop in self._strays:
-            yield from self._strayed(stop)
+            yield from self._read_stray(stop)
         elif self._wrapping is not None:
             self._wrapping, self._blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
             self._begin_content(next(c for c in self._format.contents if c.opener == stop))
 
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
-        """Goes on behind the closer of the reasoning block."""
+        """Continues after the closer of the reasoning block."""
         if self._pending is not None:
             if (yield from self._buffer.peek(self._sees_more())):
                 self._forget_calls(stop)
@@ -391,15 +390,16 @@ class Parser:
         self._buffer.record(stop.removesuffix(block.next_opener))
         yield from self._buffer.skip(block.after)
         self._show(self._buffer.recorded())
-        yield from self._body()
+        yield from self._read_body()
 
     def _sees_more(self) -> Steps[bool]:
-        """Is there more than white space?"""
+        """Reads white space; succeeds if there is more text after it."""
         yield from self._buffer.space()
         return True
 
-    def _strayed(self, stop: str) -> Steps[None]:
-        """Goes on behind a marker of the reasoning block that stands elsewhere than at the head."""
+    def _read_stray(self, stop: str) -> Steps[None]:
+        """Continues after a marker of the reasoning block that is not at the beginning of the
+        turn."""
         block = self._format.reasoning
         if block is None or stop != block.opener.text:
             return
@@ -408,8 +408,8 @@ class Parser:
         yield from self._buffer.skip(block.pad_open)
         self._show(self._buffer.recorded())
 
-    def _opened(self, stop: str, opening: str) -> Steps[None]:
-        """Goes on behind what opens calls; or content, where that begins alike."""
+    def _read_opener(self, stop: str, opening: str) -> Steps[None]:
+        """Continues after an opener of calls, or of content that begins in the same way."""
         self._wrapping = None
         for wrapping in self._format.contents:  # `>>>all`, where `>>>` opens calls
             if not wrapping.opener.startswith(opening):
@@ -419,11 +419,11 @@ class Parser:
                 self._begin_content(wrapping)
                 return
         if self._recover and self._in_block and self._pending is None:
-            yield from self._hold(stop, opening)
+            yield from self._read_pending_calls(stop, opening)
             return
         if self._has_content_inside(opening) and not (yield from self._read_inside()):
             return
-        if (yield from self._attempt(stop, self._openings[opening])) and not self._recover:
+        if (yield from self._read_calls(stop, self._openings[opening])) and not self._recover:
             self._in_thoughts = False
 
     def _has_content_inside(self, opening: str) -> bool:
@@ -431,7 +431,8 @@ class Parser:
         return own and self._format.has_content_inside
 
     def _read_inside(self) -> Steps[bool]:
-        """Content inside of what opens the calls; False if nothing follows that does."""
+        """Reads content between the opener of the calls and the first call; returns False if the
+        text ends in it."""
         closer = self._format.opening[1].text
         stop = yield from self._buffer.until((closer,), self._emit)
         if stop is None:
@@ -439,33 +440,33 @@ class Parser:
         self._buffer.unread(stop)
         return True
 
-    def _hold(self, stop: str, opening: str) -> Steps[None]:
-        """Reads the first call inside the reasoning block, if it is one."""
+    def _read_pending_calls(self, stop: str, opening: str) -> Steps[None]:
+        """Tries to read a call inside the reasoning block; its events are pending."""
         self._pending = _PendingCalls(self._count, self._blank)
         self._buffer.record(stop)
-        if (yield from self._attempt(stop, self._openings[opening])):
-            self._in_block = False  # a call ends the block, unless its closer comes
+        if (yield from self._read_calls(stop, self._openings[opening])):
+            self._in_block = False  # a call ends the block, unless the closer follows
         else:
             self._release()
 
     def _release(self) -> None:
-        """Tells of the calls that were held."""
+        """Emits the pending calls."""
         if self._pending is not None:
             self._events += self._pending.events
             self._pending = None
             self._buffer.recorded()
 
     def _forget_calls(self, stop: str) -> None:
-        """The calls that were held, and what stands beside them, are reasoning."""
+        """Emits the pending calls, and the text between them, as reasoning."""
         assert self._pending is not None
         self._count, self._blank = self._pending.count, self._pending.blank
         self._pending, self._in_block = None, True
         self._emit(self._buffer.recorded().removesuffix(stop))
 
-    # Messages with a header, in recovery.
+    # Messages with headers, in recovery.
 
-    def _message_stopped(self, stop: str, messages: HeaderReader) -> Steps[None]:
-        """Goes on behind what ends a message, or begins one."""
+    def _read_message_stop(self, stop: str, messages: HeaderReader) -> Steps[None]:
+        """Continues after a text that ends a message or begins one."""
         headers = messages.headers
         if stop not in headers.starts:
             if self._in_block:
@@ -492,7 +493,7 @@ class Parser:
         self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
 
     def _emit(self, text: str) -> None:
-        """Passes on text that is no part of a call."""
+        """Emits text outside of calls."""
         if not text:
             return
         if self._in_block and self._inline:
@@ -511,15 +512,19 @@ class Parser:
 
     # Calls.
 
-    def _attempt(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[bool]:
-        """Reads a call written in one of these ways; if it is none, its opener is text and reading
-        goes on behind it. The calls that are opened with it follow."""
+    def _read_calls(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[bool]:
+        """Tries to read a call in one of these ways, and the calls that share its opener. If it is
+        not a call, its opener is text, and reading continues after it.
+
+        Returns:
+            whether it is a call.
+        """
         if not (yield from self._read_call(opener, ways)):
             return False
         format = self._format
         if not format.opening:
             if self._recover and opener:
-                yield from self._bare_objects()  # several objects between one pair of tags
+                yield from self._read_bare_objects()  # several objects between one pair of tags
             between, closing = format.between.strip(), spell_fixed(format.closing).strip()
             if closing and (yield from self._accept_closing(closing)):
                 return True
@@ -531,11 +536,12 @@ class Parser:
         is_bare = format.bare is not None and ways[0] != format.call
         is_opened = format.opener is not None and opener.endswith(format.opener.text)
         if is_bare or is_opened or (format.opener is not None and self._recover):
-            yield from self._further_calls()
+            yield from self._read_further_calls()
         return True
 
-    def _further_calls(self) -> Steps[None]:
-        """The calls behind the first of those that are opened together, and what closes them."""
+    def _read_further_calls(self) -> Steps[None]:
+        """Reads the calls after the first one of a group with a common opener, and the closer of
+        the group."""
         between = self._format.between.strip()
         closing = spell_fixed(self._format.closing).strip()
         nexts = [text for text in (between, self._format.start) if text]
@@ -551,7 +557,7 @@ class Parser:
                 return
 
     def _accept_closing(self, closing: str) -> Steps[bool]:
-        """Takes what closes the calls; models put white space into it."""
+        """Takes the closer of the calls. In recovery, it may contain white space."""
         if self._recover:
             return self._buffer.accept_loosely(closing)
         return self._buffer.accept(closing)
@@ -563,13 +569,13 @@ class Parser:
         between: str | None = None,
         name: str = "",
     ) -> Steps[bool]:
-        """Reads one call; says whether it is one.
+        """Tries to read one call; returns whether it is one.
 
         Args:
-            opener: what has been taken in front of it.
-            ways: how it may be written behind that.
-            between: what may stand between it and the call before; None where it is the first.
-            name: its name, where the opener has told it.
+            opener: the opener that was taken.
+            ways: the nodes after the opener, in each of their forms.
+            between: the separator from the previous call; None: it is the first call.
+            name: the name of the tool, if the opener has it.
         """
         is_cut, taken = False, ""
         self.is_in_call = True
@@ -577,14 +583,14 @@ class Parser:
         for nodes in ways:
             self._buffer.mark()
             try:
-                if between is not None:  # templates write any amount of white space there
+                if between is not None:  # models write any amount of white space there
                     yield from self._buffer.space()
                 if between and (yield from self._buffer.sees(between)):
                     self._buffer.take(len(between))
                     yield from self._buffer.space()
                 call = yield from self._reader.read(nodes, name)
                 if not opener and between is None and call.name not in self._tools:
-                    raise NotACallError  # an object that happens to stand at the start
+                    raise NotACallError  # an object that is not a call
             except (NotACallError, CutError) as e:
                 is_cut = is_cut or isinstance(e, CutError)
                 taken = self._buffer.forget()
@@ -601,7 +607,7 @@ class Parser:
         return False
 
     def _open_call(self, name: str) -> None:
-        """The name of the call under way is known."""
+        """Receives the name of the current call."""
         if self._streams:
             self._is_call_open = True
             self._emit_event(CallOpened(self._count, name))
@@ -609,12 +615,12 @@ class Parser:
             self.output_start = self._buffer.position
 
     def _add_arguments(self, text: str, boundaries: Sequence[Boundary]) -> None:
-        """More is known of the arguments of the call under way."""
+        """Receives more of the arguments of the current call."""
         if self._streams and text:
             self._emit_event(ArgumentsDelta(self._count, text, tuple(boundaries)))
 
     def _close_call(self, call: ToolCall) -> None:
-        """The call under way is complete."""
+        """Ends the current call."""
         self._emit_event(CallRead(self._count, call))
         self.call_ends.append(self._buffer.position)
         self._count += 1
@@ -622,7 +628,7 @@ class Parser:
         self._is_call_open = self.is_in_call = False
 
     def _refuse(self, opener: str, taken: str) -> None:
-        """What was taken for a call is text, unless an event has told of the call."""
+        """Emits what looked like a call as text; as a cut call, if the call has been emitted."""
         if self._is_call_open:
             self._emit_event(CallCut(opener + self._buffer.take(len(taken))))
             self._count += 1
@@ -630,7 +636,7 @@ class Parser:
             self._emit(opener or self._buffer.take(1))
 
     def _cut(self, opener: str) -> None:
-        """The text ended inside a call."""
+        """Handles text that ended inside a call."""
         text = opener + self._buffer.drain()
         if self._recover:
             self._emit(text)
@@ -638,9 +644,11 @@ class Parser:
             self._emit_event(CallCut(text))
 
     def _cut_tag(self) -> bool:
-        """Where the text ended inside a tag, that is no content: it holds a marker already, or
-        stands behind calls that no content follows. Elsewhere it may be content that ends like
-        that."""
+        """Handles text that ended inside a tag; returns whether it did.
+
+        The rest is not content if it contains a marker, or if it follows calls and the format has
+        no content there. Otherwise it may be content that happens to end like a tag.
+        """
         rest = self._buffer.rest
         if self._recover or not rest.strip():
             return False
@@ -651,8 +659,8 @@ class Parser:
         return True
 
     def _cut_behind_call(self, *texts: str) -> bool:
-        """Where the text ended inside what stands behind a call, nothing of that is content; says
-        whether it did."""
+        """Handles text that ended inside one of the texts that may follow a call: it is not
+        content. Returns whether it did."""
         if self._recover or not self._buffer.closed:
             return False
         rest = self._buffer.rest.strip()
@@ -672,6 +680,6 @@ def parse(
     thoughts: tuple[str, str] | None = None,
     inline: bool = False,
 ) -> Turn:
-    """Reads a whole turn at once."""
+    """Reads a whole turn at once; arguments as for `Parser`."""
     parser = Parser(format, tools, state, recover=recover, thoughts=thoughts, inline=inline)
     return collect([*parser.feed(text), *parser.close()])

@@ -1,9 +1,9 @@
-"""The numbers of JSON arguments, written as the schema means them while the text arrives: `2.0` is
-`2` where an integer has to stand, which decoders of typed languages insist on.
+"""Writes the numbers of streamed JSON arguments as the schema means them: `2.0` becomes `2` for an
+integer, since decoders of typed languages require it.
 
-Where an object or a list may be one of several (a union, or listed values), only all of it tells
-which one is meant. From a number on that one of them reads otherwise than it is written, the text
-is held back until the outermost such value is complete.
+If an object or list may match several schemas (a union, or listed values), only the complete value
+shows which one is meant. In such a value, text is held back from the first number that one of the
+schemas reads differently, until the outermost value of this kind is complete.
 """
 
 import json
@@ -36,14 +36,14 @@ _INTEGER = re.compile("-?[1-9][0-9]*|0")
 
 @dataclass
 class _Container:
-    """An object or a list under way.
+    """An object or list that is being read.
 
     Args:
-        nodes: what it may be.
+        nodes: the nodes that it may match.
         is_object: it is an object.
-        key: that of the member under way; None while it is read, or in a list.
-        index: that of the item under way.
-        key_parts: what is read of the key.
+        key: the key of the current member; None while the key is read, and in a list.
+        index: the index of the current item.
+        key_parts: the parts of the key that have been read.
     """
 
     nodes: Sequence[Flat]
@@ -53,18 +53,18 @@ class _Container:
     key_parts: list[str] = field(default_factory=list[str])
 
     @property
-    def place(self) -> str | int | None:
-        """Where the value under way stands in it."""
+    def step(self) -> str | int | None:
+        """The key or index of the current value."""
         return self.key if self.is_object else self.index
 
 
 @dataclass(frozen=True)
 class _HeldNumber:
-    """A number that is not settled.
+    """A number that is held back.
 
     Args:
-        text: how it is written, perhaps with white space behind it.
-        path: the keys and indexes that lead to it from the choice that it is in.
+        text: the number as written, perhaps with white space after it.
+        path: the keys and indexes from the outermost choice to the number.
     """
 
     text: str
@@ -76,14 +76,14 @@ _Part: TypeAlias = str | Sign
 
 @dataclass
 class _Choice:
-    """An object or a list under way that may be one of several; no other is around it.
+    """The outermost object or list that may match several nodes.
 
     Args:
-        values: what it may be.
-        depth: how many containers are around it.
-        start: where it begins, or goes on, in the piece under way.
-        parts: its text in the pieces before.
-        held: what is held back, from the first number on that is not settled.
+        values: the nodes that it may match.
+        depth: how many containers enclose it.
+        start: where it begins or continues in the current piece.
+        parts: its text in earlier pieces.
+        held: the text that is held back, from the first unsettled number on.
     """
 
     values: Sequence[Flat]
@@ -94,45 +94,47 @@ class _Choice:
 
 
 class NumberSettler:
-    """Takes the text of arguments in pieces; a number is held back until it is complete. What is no
-    JSON passes as it is: who reads all of it says so.
+    """Rewrites the text of arguments in pieces; each number waits until it is complete. Text that
+    is not JSON passes unchanged: the parser of the whole text reports it.
 
     Args:
-        schema: that of the arguments; None: all numbers stay as they are.
+        schema: the schema of the arguments; None: numbers stay as written.
 
     Attributes:
-        signs: those in the text that `feed` has returned last.
+        signs: the signs in the last text that `feed` returned.
     """
 
     def __init__(self, schema: Schema | None):
         self._schema = schema
         self._open: list[_Container] = []
         self._choice: _Choice | None = None
-        self._ready: list[_Part] = []  # what `feed` is to return
-        self._number: str | None = None  # what is read of the number under way
-        self._is_begun = False  # has the scalar under way begun?
-        self._values: Sequence[Flat] = ()  # what the number under way may be
+        self._ready: list[_Part] = []  # the next result of `feed`
+        self._number: str | None = None  # the part of the current number that is read
+        self._is_begun = False  # the current scalar has begun
+        self._values: Sequence[Flat] = ()  # the nodes that the current number may match
         self.signs: Sequence[Sign] = ()
 
     def feed(self, text: str, signs: Sequence[Sign], start: int = 0) -> str:
-        """The text to write.
+        """Returns the next text.
 
         Args:
             text: the next piece.
-            signs: all of those in it, with their places in this piece.
-            start: where it begins; of the first piece, that is the brace of the arguments.
+            signs: all signs in the piece, with their offsets in it.
+            start: where to begin: in the first piece, at the opening brace of the arguments.
         """
         if self._schema is None:
-            self.signs = [Sign(s.text, s.at - start, s.level) for s in signs] if start else signs
+            self.signs = signs
+            if start:
+                self.signs = [replace(sign, offset=sign.offset - start) for sign in signs]
             return text[start:]
         if self._choice is not None:
             self._choice.start = start
         for sign in signs:
-            self._take(text[start : sign.at])
+            self._take(text[start : sign.offset])
             self._end_scalar()
             self._write(sign)
             self._follow(sign, text)
-            start = sign.at + 1
+            start = sign.offset + 1
         self._take(text[start:])
         if self._choice is not None:
             self._choice.parts.append(text[self._choice.start :])
@@ -145,24 +147,24 @@ class NumberSettler:
             self._ready.append(part)
 
     def _hand_out(self) -> str:
-        """All that is ready."""
+        """Returns everything that is ready."""
         texts: list[str] = []
         signs: list[Sign] = []
-        at = 0
+        offset = 0
         for part in self._ready:
             if isinstance(part, Sign):
                 text = part.text
-                signs.append(Sign(text, at, part.level))
+                signs.append(Sign(text, offset, part.level))
             else:
                 text = part
             texts.append(text)
-            at += len(text)
+            offset += len(text)
         self.signs = signs
         self._ready = []
         return "".join(texts)
 
     def _take(self, part: str) -> None:
-        """A part of a key or of a scalar."""
+        """Adds a part of a key or scalar."""
         if self._number is not None:
             self._number += part
             return
@@ -184,7 +186,7 @@ class NumberSettler:
         self._write(part)
 
     def _end_scalar(self) -> None:
-        """Writes the number under way, or holds it back."""
+        """Writes the current number, or holds it back."""
         text, self._number = self._number, None
         self._is_begun = False
         if text is None:
@@ -203,22 +205,22 @@ class NumberSettler:
         elif all(self._settle(read, [value]) is read for value in self._values):
             self._write(text)
         else:
-            path = [container.place for container in self._open[self._choice.depth :]]
+            path = [container.step for container in self._open[self._choice.depth :]]
             self._choice.held.append(_HeldNumber(text, path))
 
     def _settle(self, value: Json, nodes: Sequence[Flat]) -> Json:
-        """The value as the first of these means it that it fits."""
+        """Converts the value as the first node means it that the value fits."""
         assert self._schema is not None
         return settle(value, replace(self._schema, node=Union(tuple(nodes))))
 
     def _follow(self, sign: Sign, text: str) -> None:
-        """Another place in the document, behind a sign of the piece."""
+        """Moves to the next position in the document, after a sign."""
         if sign.text in "{[":
             self._begin(sign)
         elif sign.text in "}]":
             self._open.pop()
             if self._choice is not None and len(self._open) == self._choice.depth:
-                self._choice.parts.append(text[self._choice.start : sign.at + 1])
+                self._choice.parts.append(text[self._choice.start : sign.offset + 1])
                 self._decide(self._choice)
         elif sign.text == ":":
             container = self._open[-1]
@@ -231,24 +233,24 @@ class NumberSettler:
             container.index += 1
 
     def _begin(self, sign: Sign) -> None:
-        """An object or a list begins."""
+        """Begins an object or list."""
         is_object = sign.text == "{"
         values = self._find_values()
         nodes = [value for value in values if _may_hold(value, is_object)]
         if self._choice is None:
             if any(isinstance(node, AnyValue) for node in nodes):
-                nodes = []  # it is read as it is written
+                nodes = []  # its numbers stay as written
             if len(nodes) > 1 or any(isinstance(node, Constant) for node in nodes):
-                self._choice = _Choice(values, len(self._open), sign.at)
+                self._choice = _Choice(values, len(self._open), sign.offset)
         self._open.append(_Container(nodes, is_object))
 
     def _decide(self, choice: _Choice) -> None:
-        """The object or list is complete that may have been one of several."""
+        """Settles the held numbers of the choice, which is complete."""
         self._choice = None
         if not choice.held:
             return
         value: Json = None
-        with suppress(ValueError):  # in what is no JSON, numbers stay as they are
+        with suppress(ValueError):  # if it is not JSON, numbers stay as written
             value = self._settle(read_json("".join(choice.parts)), choice.values)
         for part in choice.held:
             if isinstance(part, _HeldNumber):
@@ -256,7 +258,7 @@ class NumberSettler:
             self._ready.append(part)
 
     def _find_values(self) -> Sequence[Flat]:
-        """What the value that comes next may be."""
+        """The nodes that the next value may match."""
         assert self._schema is not None
         if not self._open:
             return list(flatten(self._schema.node, self._schema.definitions))
@@ -288,7 +290,7 @@ def _read_key(text: str) -> str | None:
 
 
 def _find_listed(node: Constant, container: _Container) -> Sequence[Constant]:
-    """What listed objects or lists have in the place under way."""
+    """The values at the current position of listed objects or lists."""
     found: list[Constant] = []
     for value in node.values:
         if container.is_object and is_object(value) and container.key in value:
@@ -299,19 +301,20 @@ def _find_listed(node: Constant, container: _Container) -> Sequence[Constant]:
 
 
 def _find_part(value: Json, path: Sequence[str | int | None]) -> Json:
-    """What stands there in the value; None: nothing, as the text repeats a key."""
-    for place in path:
-        if isinstance(place, str) and is_object(value):
-            value = value.get(place)
-        elif isinstance(place, int) and is_list(value) and place < len(value):
-            value = value[place]
+    """The value at this path; None if there is none, since the text repeats a key."""
+    for step in path:
+        if isinstance(step, str) and is_object(value):
+            value = value.get(step)
+        elif isinstance(step, int) and is_list(value) and step < len(value):
+            value = value[step]
         else:
             return None
     return value
 
 
 def _spell(text: str, meant: Json) -> str:
-    """The number that is meant, as it is written if it is that one; None: it is not known."""
+    """The number that is meant, in its written form if the two are equal; `meant` None: not
+    known."""
     number = text.rstrip()
     if not is_number(meant) or are_same(meant, read_json(number)):
         return text
@@ -319,7 +322,7 @@ def _spell(text: str, meant: Json) -> str:
 
 
 def _may_hold(node: Flat, is_object: bool) -> bool:
-    """May an object, or else a list, be meant?"""
+    """True if the node allows an object (or else a list)."""
     match node:
         case AnyValue():
             return True
@@ -328,11 +331,12 @@ def _may_hold(node: Flat, is_object: bool) -> bool:
         case Array():
             return not is_object
         case Constant(values):
-            return any(isinstance(value, dict if is_object else list) for value in values)
+            kind = dict if is_object else list
+            return any(isinstance(value, kind) for value in values)
         case _:
             return False
 
 
 def _holds_numbers(node: Flat) -> bool:
-    """May a number be read otherwise than it is written?"""
+    """True if a number of the node may be read differently than written."""
     return isinstance(node, Constant) or (isinstance(node, Number) and node.integer)

@@ -1,7 +1,7 @@
-"""Conditions on the bits of a number, as llguidance's parametric rules state them.
+"""Conditions on the bits of a number, for llguidance's parametric rules.
 
-`str(condition)` is the text of llguidance's Lark dialect (`%if`); `holds` evaluates the same. The
-functions below simplify, so that what always or never holds never gets into a grammar.
+`str(condition)` is its text in llguidance's Lark dialect (`%if`); `holds` evaluates it. The
+functions below simplify conditions, so that no grammar contains one that is always or never true.
 """
 
 from collections.abc import Iterable
@@ -75,7 +75,7 @@ class Conjunction:
 
 @dataclass(frozen=True)
 class Fact:
-    """Always true, or never; llguidance has no word for it."""
+    """A condition that is always true, or never. llguidance has no syntax for it."""
 
     value: bool
 
@@ -90,12 +90,12 @@ Condition: TypeAlias = Count | Negation | Conjunction | Fact
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The parameter of the referring rule, as it is."""
+    """The parameter of the referring rule, unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetBit:
-    """The parameter of the referring rule with one more bit."""
+    """The parameter of the referring rule, with this bit set."""
 
     bit: int
 
@@ -104,7 +104,7 @@ KEEP = Keep()
 
 
 def count(start: int, stop: int, low: int, high: int | None = None) -> Condition:
-    """Of the bits from `start` to before `stop`, `low` to `high` (None: all) are set."""
+    """From `low` to `high` (None: all) of the bits from `start` to before `stop` are set."""
     size = stop - start
     high = size if high is None else min(high, size)
     if low > high:
@@ -115,7 +115,7 @@ def count(start: int, stop: int, low: int, high: int | None = None) -> Condition
 
 
 def negate(part: Condition) -> Condition:
-    """The opposite."""
+    """The condition is false."""
     match part:
         case Fact(value):
             return Fact(not value)
@@ -126,7 +126,7 @@ def negate(part: Condition) -> Condition:
 
 
 def both(parts: Iterable[Condition]) -> Condition:
-    """All of them."""
+    """All conditions are true."""
     kept = [part for part in dict.fromkeys(parts) if part != ALWAYS]
     if NEVER in kept or not set(kept).isdisjoint(map(negate, kept)):
         return NEVER
@@ -139,5 +139,5 @@ def both(parts: Iterable[Condition]) -> Condition:
 
 
 def either(parts: Iterable[Condition]) -> Condition:
-    """At least one of them."""
+    """At least one condition is true."""
     return negate(both(map(negate, parts)))

@@ -1,5 +1,5 @@
-"""The items of a list that may come next, where that depends on those in front of it: some are
-counted (`contains`), or none may be there twice (`uniqueItems`). A finite automaton over items."""
+"""The items of a list that may come next, if that depends on earlier items: `contains` counts
+items, and `uniqueItems` forbids repeated ones. A finite automaton over items."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from typing import TypeAlias
 from grammars.schema.nodes import Array, Constant, Node
 
 State: TypeAlias = tuple[int, int]
-"""`Counted`: how many items are written, and how many of them match, as far as it matters;
-`Distinct`: the items that are written, as bits, and 0."""
+"""`Counted`: the number of items and of matching items, as far as they matter. `Distinct`: the
+written items as bits, and 0."""
 
 MAX_STATES = 300
 """Lists of more states than these are not enforced."""
@@ -18,14 +18,14 @@ MAX_STATES = 300
 
 @dataclass(frozen=True)
 class Step:
-    """An item that may come next, and the state behind it."""
+    """An item that may come next, and the state after it."""
 
     node: Node
     behind: State
 
 
 class Counted:
-    """The items of a list some of which are counted.
+    """The items of a list with `contains`.
 
     Args:
         node: an array with `contains`.
@@ -37,13 +37,15 @@ class Counted:
         assert node.contains is not None
         self.node = node
         self.contains = node.contains
-        # beyond that many items their number does not matter any more, unless it is limited
+        # More items than this are not counted, unless there is a limit.
         self._enough = max(1, node.min_items, len(node.prefix))
 
     @cached_property
     def _alive(self) -> frozenset[State]:
-        """The states from which the list can be finished: reached forwards, then backwards from
-        those that may end."""
+        """The states from which the list can be completed.
+
+        Searches forwards from the start, then backwards from the states that may end.
+        """
         reached = {self.start}
         before: dict[State, list[State]] = {}
         queue = [self.start]
@@ -65,7 +67,7 @@ class Counted:
 
     @property
     def nodes(self) -> list[Node]:
-        """All items that there may be."""
+        """All items that the list may have."""
         nodes: list[Node] = []
         for state in sorted(self._alive):
             nodes += [step.node for step in self.steps(state)]
@@ -78,7 +80,7 @@ class Counted:
 
     @property
     def size(self) -> int:
-        """The number of states, at most."""
+        """The maximum number of states."""
         written, matches = self.node.max_items, self.contains.most
         if written is None:
             written = self._enough
@@ -87,7 +89,8 @@ class Counted:
         return (written + 1) * (matches + 1)
 
     def _list_steps(self, state: State) -> Iterator[Step]:
-        """The items that may come next, also where the list cannot be finished then."""
+        """The items that may come next, including those after which the list cannot be
+        completed."""
         written, matches = state
         longest, contains = self.node.max_items, self.contains
         if longest is not None and written >= longest:
@@ -106,17 +109,17 @@ class Counted:
             yield Step(other, (written, matches))
 
     def steps(self, state: State) -> list[Step]:
-        """The items that may come next; one that is counted first, as it is."""
+        """The items that may come next, the matching ones first."""
         return [step for step in self._list_steps(state) if step.behind in self._alive]
 
     def may_end(self, state: State) -> bool:
-        """True if none is missing."""
+        """True if the list may end here."""
         written, matches = state
         return written >= self.node.min_items and matches >= self.contains.least
 
 
 class Distinct:
-    """The items of a list that has none of them twice.
+    """The items of a list without repeated items.
 
     Args:
         node: a distinct array of constants.
@@ -142,7 +145,7 @@ class Distinct:
         return steps
 
     def may_end(self, state: State) -> bool:
-        """True if none is missing."""
+        """True if the list may end here."""
         return state[0].bit_count() >= self.least
 
 
@@ -150,7 +153,7 @@ Items: TypeAlias = Counted | Distinct
 
 
 def find_items(node: Array) -> Items | None:
-    """The items of a list; None where no item depends on those in front of it."""
+    """The items of a list; None if no item depends on earlier ones."""
     if node.contains is not None:
         return Counted(node)
     if node.distinct:

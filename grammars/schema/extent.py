@@ -1,5 +1,5 @@
-"""Bounds of the shortest value of a schema: from above in bytes, so much a completion may write;
-and from below in characters, so much every value has."""
+"""Bounds for the length of the shortest value of a schema: an upper bound in bytes, which a
+completion may need, and a lower bound in characters, which every value has."""
 
 import json
 from collections.abc import Mapping
@@ -27,22 +27,22 @@ from grammars.schema.nodes import (
 from grammars.schema.presence import FREE
 from grammars.steps import spend
 
-SCALAR = 24  # bytes; a number, a short text, the tags around a value
-PATTERN = 64  # bytes; a short text that fits an expression
+SCALAR = 24  # bytes: for a number, a short text, the tags around a value
+PATTERN = 64  # bytes: for a short text that matches a pattern
 
 
 def bound_length(schema: Schema) -> int:
-    """The bytes of a shortest value below any node of the schema, at most.
+    """An upper bound, in bytes, for the shortest values of all nodes of the schema together.
 
-    Every definition is counted once: a reference that leads back is not part of a shortest value.
+    Each definition counts once, since a shortest value never follows a reference back to itself.
     """
     bounds = _Bounds({})
     return sum(map(bounds.measure, [schema.node, *schema.definitions.values()]))
 
 
 def bound_rest(schema: Schema) -> int | None:
-    """The bytes of a shortest rest of a value, at most, however far it is written; None where that
-    has no bound, since values may nest without end."""
+    """An upper bound, in bytes, for the shortest completion of a value, wherever it is cut; None if
+    there is no bound, since values may be nested without limit."""
     try:
         return _Bounds(schema.definitions, is_whole=True).measure(schema.node)
     except _EndlessError:
@@ -50,25 +50,25 @@ def bound_rest(schema: Schema) -> int | None:
 
 
 class _EndlessError(Exception):
-    """Values nest without end."""
+    """Values may be nested without limit."""
 
 
 class _Bounds:
-    """Bounds of shortest values, and of their rests.
+    """Bounds for the shortest values and their completions.
 
     Args:
-        definitions: that nodes refer to.
-        is_whole: what definitions and nested values need is counted wherever they stand; it must
-            have a bound.
+        definitions: the nodes that references name.
+        is_whole: count definitions and nested values at each place; raises an error if there is no
+            bound.
     """
 
     def __init__(self, definitions: Mapping[str, Node], *, is_whole: bool = False):
         self._definitions = definitions
         self._is_whole = is_whole
-        self._known: dict[str, int | None] = {}  # None: under way
+        self._known: dict[str, int | None] = {}  # None: it is being measured
 
     def measure(self, node: Node) -> int:
-        """The bytes of a shortest value or of its rest, at most.
+        """An upper bound, in bytes, for a shortest value or its completion.
 
         Raises:
             _EndlessError: there is no bound.
@@ -86,7 +86,7 @@ class _Bounds:
             case Constant(values):
                 return SCALAR + max(map(_measure_constant, values), default=0)
             case String(least, _, pattern):
-                total = SCALAR + 6 * least  # each character may have to be written as \uXXXX
+                total = SCALAR + 6 * least  # each character may be written as \uXXXX
                 if pattern:
                     total += self._measure_pattern(pattern)
                 return total
@@ -121,7 +121,7 @@ class _Bounds:
     def _measure_object(self, node: Object) -> int:
         extras = sum(map(self._measure_extra, node.extras))
         total = SCALAR + max(1, node.presence.least) * extras
-        longest = 0  # of the members that nothing asks for: only one of them is under way
+        longest = 0  # of the optional members: at most one of them is incomplete
         for declared in node.properties:
             size = _measure_constant(declared.key) + self.measure(declared.node)
             if declared.required or node.presence != FREE or not self._is_whole:
@@ -134,8 +134,8 @@ class _Bounds:
         return self.measure(extra.node) + sum(map(self._measure_pattern, extra.keys.parts))
 
     def _measure_pattern(self, pattern: str) -> int:
-        """Bytes of a short text that fits; the rest of a text that has begun to fit has no bound
-        that is seen at a glance: `x|y{400}`."""
+        """Bytes for a short text that matches. The completion of a text that matches in part has no
+        bound that is easy to find: `x|y{400}`."""
         if self._is_whole:
             raise _EndlessError
         return PATTERN + len(pattern)
@@ -146,33 +146,33 @@ def _measure_constant(value: Json) -> int:
 
 
 def measure_least(node: Node, definitions: Mapping[str, Node]) -> int:
-    """The characters that every value has at least, however it is spelled.
+    """A lower bound for the characters of any value, in any spelling.
 
     Args:
         node: the schema.
-        definitions: its definitions; each admits a value.
+        definitions: its definitions; each of them has a value.
     """
     return _Sizes(definitions).measure(node)
 
 
 def find_long_part(node: Node, definitions: Mapping[str, Node], max_length: int) -> str:
-    """The JSON pointer of the innermost schema, or of its keyword, of which no value has so few
-    characters; "" if that is the whole schema."""
+    """The JSON pointer of the innermost schema or keyword whose values all have more than
+    `max_length` characters; "" if it is the whole schema."""
     return _Sizes(definitions).find_cause(node, max_length)
 
 
 class _Sizes:
-    """The characters that values have at least.
+    """Lower bounds for the characters of values.
 
     Args:
-        definitions: that nodes refer to.
+        definitions: the nodes that references name.
     """
 
     def __init__(self, definitions: Mapping[str, Node]):
         self._definitions = definitions
-        # Until it is known that a definition needs more it is taken for one of no characters; then
-        # it is asked again whenever one that it names has grown. Those that name each other grow
-        # for ever only if they admit no value.
+        # Each definition counts as 0 characters at first. When one grows, those that refer to it
+        # are measured again. Definitions that refer to each other grow without end only if they
+        # have no value.
         self._known = dict.fromkeys(definitions, 0)
         self._find_all()
 
@@ -192,7 +192,7 @@ class _Sizes:
                 queue += named_by[name]
 
     def measure(self, node: Node) -> int:
-        """The least characters of a value."""
+        """The fewest characters of a value."""
         spend()
         match node:
             case AnyValue() | Boolean() | Null() | Number():
@@ -226,14 +226,14 @@ class _Sizes:
         return size
 
     def find_cause(self, node: Node, max_length: int) -> str:
-        """The pointer of the innermost part that alone is too long."""
+        """The pointer of the innermost part that is too long by itself."""
         pointer = ""
         seen = set[str]()
         while True:
             match node:
                 case Reference(name) if name not in seen:
                     seen.add(name)
-                    if name.startswith("#"):  # others are conjunctions, which stand where they are
+                    if name.startswith("#"):  # other names are conjunctions, which have no pointer
                         pointer = name[1:]
                     node = self._definitions[name]
                 case Object(properties):
@@ -273,7 +273,7 @@ def _count_characters(value: Json) -> int:
 
 
 def _measure_shortest(pattern: str | None) -> int:
-    """The characters that a text of the pattern has at least; 0 where that is not known."""
+    """The fewest characters of a text that matches the pattern; 0 if not known."""
     if pattern is None:
         return 0
     automaton = Texts((pattern,)).automaton

@@ -1,7 +1,7 @@
-"""The members of an object that may come next: in schema order, or in any.
+"""The members of an object that may come next: in schema order, or in any order.
 
-A state of `Unordered` is a number whose bits say which members are written: the parameter of the
-grammar's rules.
+A state of `Unordered` is a number whose bits say which members are written. It is the parameter of
+the grammar's rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,12 +28,12 @@ from grammars.schema.presence import FREE, Presence, find_keys, translate
 
 MAX_BITS = 64  # of a parameter of llguidance's rules
 MAX_KEYS = 60
-"""Of an object of more declared properties the presence of keys is not enforced: `MAX_BITS`, less
-some that count undeclared members."""
+"""If an object declares more properties, the presence of keys is not enforced: `MAX_BITS`, minus
+some bits to count undeclared members."""
 
 
 class KeyOrder(StrEnum):
-    """In which order objects have their declared keys."""
+    """The order of declared keys in objects."""
 
     ANY = "any"
     SCHEMA = "schema"
@@ -44,23 +44,23 @@ class Ordered:
     """Declared members in schema order.
 
     Args:
-        mixed: undeclared ones stand between the others, not behind them.
+        mixed: undeclared members may stand between the declared ones, not only after them.
     """
 
     mixed: bool = False
 
 
 class Unordered:
-    """Members in any order, each declared one once.
+    """Members in any order, each declared one at most once.
 
-    The lowest bits of a state are the required members, then come the optional ones, then as many
-    as undeclared members have to be counted. Optional members for which no bit is left may be
-    written again: nothing but a bit tells that they are there.
+    The lowest bits of a state are the required members. The optional members follow, then one bit
+    for each undeclared member that must be counted. Optional members that get no bit can be
+    repeated, since the state does not record them.
 
     Args:
-        properties: all that can be written.
-        extra: there may be undeclared ones.
-        presence: the condition on the keys; with a formula, their number is not limited.
+        properties: the declared members that can be written.
+        extra: undeclared members are allowed.
+        presence: the condition on the keys; with a formula, the number of keys is not limited.
     """
 
     start = 0
@@ -73,13 +73,13 @@ class Unordered:
         self._declared = len(self._bits)
         self._extra = extra
         self._least, self._most = presence.least, presence.most
-        self._top = self._declared  # behind the last bit
+        self._top = self._declared  # the index after the last bit
         if extra:
             self._top += self._least if self._most is None else self._most
         required = frozenset(p.key for p in properties if p.required)
         bits = {properties[index].key: bit for index, bit in self._bits.items()}
         self._formula = translate(presence.formula, bits, required)
-        spoken: list[int] = []  # the bits of optional members that the formula speaks of
+        spoken: list[int] = []  # the bits of optional members in the formula
         for key in find_keys(presence.formula):
             if key in bits and key not in required:
                 spoken.append(bits[key])
@@ -87,7 +87,7 @@ class Unordered:
         self._barred = self._find_barred(spoken)
 
     def _find_barred(self, spoken: Sequence[int]) -> list[int]:
-        """The smallest sets of keys that can never fulfil the formula, whatever is added."""
+        """The smallest sets of keys with which the formula can never become true."""
         barred: list[int] = []
         for some in _subsets(spoken):
             can_be_met = any(_contains(fitting, some) for fitting in self._fitting)
@@ -109,40 +109,41 @@ class Unordered:
 
     @property
     def least(self) -> int:
-        """The number of members that there are at least."""
+        """The minimum number of members."""
         return max(self._least, self._needed)
 
     def behind(self, index: int) -> SetBit | Keep:
-        """The state behind that declared member, as a parameter of a rule."""
+        """The state after this declared member, as a parameter of a rule."""
         if index in self._untold:
             return KEEP
         return SetBit(self._bits[index])
 
     @cached_property
     def can_add(self) -> dict[int, Condition]:
-        """For each declared member the condition under which it may come next."""
+        """For each declared member: the condition under which it may come next."""
         conditions = {index: self._allow(bit) for index, bit in self._bits.items()}
         return conditions | dict.fromkeys(self._untold, ALWAYS)
 
     def _allow(self, bit: int) -> Condition:
-        """The condition under which the declared member of that bit may come next."""
+        """The condition under which the declared member of this bit may come next."""
         parts = [_is_clear(bit)]
         for some in self._barred:
             if _has_bit(some, bit):
                 parts.append(_lacks(some & ~(1 << bit)))
-        if bit >= self._needed:  # for a required member there always is room
+        if bit >= self._needed:  # there is always room for a required member
             parts += self._leave_room()
         return both(parts)
 
     def _leave_room(self) -> list[Condition]:
-        """There is room for another member, and for all required ones."""
+        """The conditions under which there is room for one more member besides the missing required
+        ones."""
         if self._most is None:
             return []
         return [count(self._needed, self._top, low=0, high=self._most - self._needed - 1)]
 
     @property
     def ways_to_add_extra(self) -> list[tuple[Condition, SetBit | Keep]]:
-        """The conditions under which an undeclared member may come next, each with the state behind
+        """The conditions under which an undeclared member may come next, each with the state after
         it."""
         ways: list[tuple[Condition, SetBit | Keep]] = [*self.ways_to_count_extra]
         if self.counted != NEVER:
@@ -151,31 +152,31 @@ class Unordered:
 
     @cached_property
     def ways_to_count_extra(self) -> list[tuple[Condition, SetBit]]:
-        """Likewise for an undeclared member that is counted."""
+        """The same for an undeclared member that is counted."""
         ways: list[tuple[Condition, SetBit]] = []
         for bit in range(self._declared, self._top):
             parts = [_is_clear(bit)]
-            if bit > self._declared:  # they are counted from the lowest bit on
+            if bit > self._declared:  # counting sets the lowest bit first
                 parts.append(_is_set(bit - 1))
             ways.append((both(parts + self._leave_room()), SetBit(bit)))
         return ways
 
     @cached_property
     def counted(self) -> Condition:
-        """The condition under which undeclared members need not be counted any more."""
+        """The condition under which undeclared members no longer need counting."""
         if not self._extra or self._most is not None:
             return NEVER
         return count(self._declared, self._top, self._top - self._declared)
 
     @cached_property
     def can_end(self) -> Condition:
-        """The condition under which none is missing."""
+        """The condition under which the object may end."""
         has_enough = count(0, self._top, self._least)
         return both([count(0, self._needed, self._needed), has_enough, self._formula])
 
     @cached_property
     def can_add_declared(self) -> Condition:
-        """The condition under which one of the declared members may come next."""
+        """The condition under which a declared member may come next."""
         if self._untold:
             return ALWAYS
         if not self._barred and self._most is None:
@@ -183,43 +184,43 @@ class Unordered:
         return either(self.can_add.values())
 
     @cached_property
-    def can_go_on(self) -> Condition:
-        """The condition under which another member may come."""
+    def can_continue(self) -> Condition:
+        """The condition under which another member may come next."""
         return either([self.can_add_declared, *(way for way, _ in self.ways_to_add_extra)])
 
     def may_end(self, state: int) -> bool:
-        """True if none is missing."""
+        """True if the object may end in this state."""
         return self.can_end.holds(state)
 
-    def may_go_on(self, state: int) -> bool:
-        """True if another member may come."""
-        return self.can_go_on.holds(state)
+    def may_continue(self, state: int) -> bool:
+        """True if another member may come next in this state."""
+        return self.can_continue.holds(state)
 
 
 Members: TypeAlias = Ordered | Unordered
 
 
 def can_be_unordered(properties: Sequence[Property]) -> bool:
-    """False if a state has not as many bits as there are required members."""
+    """True if a state has enough bits for the required members."""
     return sum(declared.required for declared in properties) <= MAX_BITS
 
 
 def arrange(
     properties: Sequence[Property],
-    extra: bool,
     presence: Presence,
-    order: KeyOrder,
     *,
+    extra: bool,
+    order: KeyOrder,
     mixed: bool = False,
 ) -> Members:
-    """The members of an object.
+    """Chooses how the members of an object are ordered.
 
     Args:
-        properties: the declared ones that can be written, in schema order.
-        extra: there may be undeclared ones.
-        presence: the condition on the keys; it can be enforced in any order only.
-        order: in which order declared keys come.
-        mixed: in schema order, undeclared keys stand between the declared ones.
+        properties: the declared members that can be written, in schema order.
+        presence: the condition on the keys; enforced only for members in any order.
+        extra: undeclared members are allowed.
+        order: the order of declared keys.
+        mixed: in schema order, undeclared members may stand between the declared ones.
     """
     has_one_order = len(properties) + extra <= 1
     is_in_order = order is KeyOrder.SCHEMA or has_one_order or not can_be_unordered(properties)

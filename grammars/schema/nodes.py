@@ -1,7 +1,7 @@
-"""A schema as the grammar sees it: a small closed set of nodes, the report, and the validator.
+"""The nodes of a lowered schema, its report, and its validator.
 
-`grammars.lowering` makes it from JSON Schema. Values are validated by jsonschema-rs against the
-source, as nodes may admit more than it does.
+`grammars.lowering` makes nodes from JSON Schema. Since nodes may allow more values than their
+source, jsonschema-rs validates values against the source.
 """
 
 import json
@@ -20,8 +20,8 @@ from grammars.schema.subschemas import is_list, is_object, point_to
 from grammars.schema.validator import Validator
 
 LARGEST_MULTIPLE = 10**15
-"""Multiples (`multipleOf`) are no larger where the schema sets no bound."""
-MAX_UNFIT = 8  # validation errors that are reported of one value
+"""The bound for multiples (`multipleOf`) if the schema sets none."""
+MAX_UNFIT = 8  # reported validation errors of one value
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,15 @@ class AnyValue:
 
 @dataclass(frozen=True)
 class Constant:
-    """One of finitely many values (`enum`, `const`)."""
+    """One of the listed values (`enum`, `const`)."""
 
     values: tuple[Json, ...]
 
 
 @dataclass(frozen=True)
 class String:
-    """A string; lengths in code points, `pattern` a regex for all of it (Rust syntax)."""
+    """A string. Lengths are in code points; `pattern` is a regular expression for the whole string
+    (Rust syntax)."""
 
     min_length: int = 0
     max_length: int | None = None
@@ -51,7 +52,7 @@ class String:
 
 @dataclass(frozen=True)
 class Number:
-    """A number; `bounds` are the JSON Schema keywords for its range, as they stand there."""
+    """A number; `bounds` are the JSON Schema keywords for its range, as written there."""
 
     integer: bool = False
     bounds: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -72,10 +73,10 @@ class Contains:
     """The keywords `contains`, `minContains` and `maxContains` of an array.
 
     Args:
-        matching: the items that match `contains`, at each index of the prefix and, last, behind it;
-            None: no item there matches.
-        others: likewise the items that do not match; without `most`, any item.
-        least, most: how many items match.
+        matching: for each index of the prefix and then for all later items: the items that match
+            `contains`; None: no item there can match.
+        others: likewise, the items that do not match; without `most`, any item.
+        least, most: the limits for the number of matching items.
     """
 
     matching: tuple["Node | None", ...]
@@ -86,10 +87,11 @@ class Contains:
 
 @dataclass(frozen=True)
 class Array:
-    """`prefix` first, then `items` (None: nothing more); lengths in elements.
+    """The items of `prefix`, then any number of `items` (None: no more items).
 
     Args:
-        distinct: no item, which are constants then, is there twice.
+        min_items, max_items: the limits for the number of items.
+        distinct: no item may occur twice; the items are constants.
     """
 
     prefix: tuple["Node", ...] = ()
@@ -100,7 +102,7 @@ class Array:
     distinct: bool = False
 
     def find(self, index: int) -> "Node | None":
-        """The node of the item at that index; None if the list cannot be as long."""
+        """The node of the item at this index; None if the list cannot be that long."""
         if index < len(self.prefix):
             return self.prefix[index]
         return self.items
@@ -130,10 +132,10 @@ class Object:
     """Declared properties, and undeclared keys.
 
     Args:
-        additional: the value of any other key; None: only those of `patterned` may be there.
-        additional_source: its JSON Schema.
-        presence: which keys, and how many, there have to be beside the required ones.
-        patterned: undeclared keys by a regex; no key is in two of these.
+        additional: the value of any other key; None: only keys of `patterned` are allowed.
+        additional_source: the JSON Schema of `additional`.
+        presence: the condition on the set of keys, beside the required ones.
+        patterned: undeclared keys that match a regular expression; no key matches two of them.
     """
 
     properties: tuple[Property, ...] = ()
@@ -144,22 +146,21 @@ class Object:
 
     @property
     def extras(self) -> tuple[Extra, ...]:
-        """All undeclared keys; () if there can be none."""
+        """All undeclared keys; () if none are allowed."""
         if self.additional is None:
             return self.patterned
         return (*self.patterned, Extra(self.additional, self.additional_source))
 
     def find(self, key: str) -> Property | Extra | None:
-        """The declaration of a key, or the undeclared keys that it is one of; None if it cannot be
-        there."""
+        """The declaration of a key, or the set of undeclared keys that contains it; None if the key
+        is not allowed."""
         for declared in self.properties:
             if declared.key == key:
                 return declared
         return self.find_extra(key)
 
     def find_extra(self, key: str) -> Extra | None:
-        """The undeclared keys that a key is one of that is not declared; None if it cannot be
-        there."""
+        """The set of undeclared keys that contains a key; None if the key is not allowed."""
         for extra in self.extras:
             if extra.keys.accepts(key):
                 return extra
@@ -168,14 +169,14 @@ class Object:
 
 @dataclass(frozen=True)
 class Union:
-    """A value that any of the branches admits."""
+    """A value of any of the branches."""
 
     branches: tuple["Node", ...]
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The definition of that name."""
+    """A reference to the definition with this name."""
 
     name: str
 
@@ -186,7 +187,7 @@ Node: TypeAlias = Flat | Union | Reference
 
 @dataclass(frozen=True)
 class Finding:
-    """One keyword of a schema: JSON pointer, keyword, and what there is to say about it."""
+    """A remark about one keyword of a schema: its JSON pointer, the keyword, and the reason."""
 
     pointer: str
     keyword: str
@@ -195,14 +196,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """The keywords of a schema, by what becomes of them.
+    """The keywords of a schema, by how they are treated.
 
     Args:
         enforced: the mask enforces them.
         checked: the validator checks them after generation.
-        repaired: read as something else than what stands there, for it is plain what is meant.
-        narrowed: the mask refuses some values that these keywords admit.
-        ignored: no keywords of JSON Schema; they may be misspelled.
+        repaired: read as something else than written, since the intention is clear.
+        narrowed: the mask refuses some values that these keywords allow.
+        ignored: not keywords of JSON Schema; they may be misspelled.
     """
 
     enforced: tuple[Finding, ...] = ()
@@ -214,7 +215,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Unfit:
-    """A validation error: JSON pointer into the value, and the validator's message."""
+    """A validation error: a JSON pointer into the value, and the validator's message."""
 
     pointer: str
     message: str
@@ -225,12 +226,12 @@ class Schema:
     """A lowered schema.
 
     Args:
-        source: this schema as JSON Schema.
-        node: the same, lowered.
+        source: the JSON Schema.
+        node: the lowered form of `source`.
         definitions: the nodes that `Reference` nodes name.
         report: which keywords the mask enforces and which it does not.
         root: the document that `$ref`s in `source` point into.
-        least: the characters that every value has at least, however it is spelled; 0: not known.
+        least: a lower bound for the characters of any value, in any spelling; 0: not known.
     """
 
     source: Json
@@ -241,8 +242,8 @@ class Schema:
     least: int = 0
 
     def find_members(self, key: str) -> "list[Schema | None]":
-        """For each object that the schema admits, in order: the schema of this key, declared or
-        additional; None if that object cannot have it."""
+        """For each object that the schema allows, in order: the schema of this key; None if that
+        object cannot have the key."""
         members: list[Schema | None] = []
         for branch in self.objects:
             found = branch.find(key)
@@ -254,12 +255,12 @@ class Schema:
 
     @property
     def objects(self) -> list[Object]:
-        """The objects that the schema admits, in order."""
+        """The objects that the schema allows, in order."""
         branches = flatten(self.node, self.definitions)
         return [branch for branch in branches if isinstance(branch, Object)]
 
     def can_have(self, keys: Iterable[str]) -> bool:
-        """True if the schema admits an object that may have all these keys."""
+        """True if one of the objects that the schema allows may have all these keys."""
         wanted = set(keys)
         for branch in flatten(self.node, self.definitions):
             match branch:
@@ -278,7 +279,7 @@ class Schema:
 
     @property
     def can_be_list(self) -> bool:
-        """True if the schema admits a list."""
+        """True if the schema allows a list."""
         for branch in flatten(self.node, self.definitions):
             match branch:
                 case AnyValue() | Array():
@@ -291,14 +292,15 @@ class Schema:
         return False
 
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
-        """The first validation errors of `value`, formats asserted; empty if it fits."""
+        """The first validation errors of `value`, including those of `format`; empty if the value
+        fits."""
         try:
             error = self._validator.find_error(value)
             if error is not None:
                 path, message = error
                 return (Unfit(point_to(path), message),)
             return tuple(islice(self._find_undeclared(self.node, value, ""), MAX_UNFIT))
-        except (RecursionError, ValueError):  # jsonschema-rs reports no value of 256 levels
+        except (RecursionError, ValueError):  # jsonschema-rs refuses values of 256 levels
             return (Unfit("", "the value is nested too deeply to be checked"),)
 
     def admits(self, value: Json) -> bool:
@@ -311,10 +313,10 @@ class Schema:
             return False
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Unfit]:
-        """Keys of closed objects that nobody declared: the mask excludes them, so does this.
+        """The undeclared keys in closed objects, as the mask excludes them.
 
-        Lowering closes objects that JSON Schema leaves open, so jsonschema-rs does not know. Where
-        several branches may be meant, nothing is said.
+        Lowering closes some objects that JSON Schema leaves open, so jsonschema-rs does not report
+        such keys. If a value may match several branches, nothing is reported.
         """
         container = Object if isinstance(value, dict) else Array
         candidates: list[Flat] = []
@@ -324,12 +326,12 @@ class Schema:
         match candidates:
             case [Object() as found] if is_object(value):
                 for key, member in value.items():
-                    at = f"{pointer}/{escape(key)}"
+                    inner = f"{pointer}/{escape(key)}"
                     declared = found.find(key)
                     if declared is None:
-                        yield Unfit(at, f"{key!r} is not declared")
+                        yield Unfit(inner, f"{key!r} is not declared")
                     else:
-                        yield from self._find_undeclared(declared.node, member, at)
+                        yield from self._find_undeclared(declared.node, member, inner)
             case [Array() as found] if is_list(value):
                 for i, member in enumerate(value):
                     inner = found.find(i)
@@ -344,14 +346,14 @@ class Schema:
 
 
 def unite(branches: Sequence[Node]) -> Node:
-    """The union of these nodes; the node itself if it is the only one."""
+    """The union of these nodes; if there is only one, that node."""
     if len(branches) == 1:
         return branches[0]
     return Union(tuple(branches))
 
 
 def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
-    """The branches of a node in order, unions and references followed, each reference once."""
+    """The branches of a node in order. Unions and references are resolved, each reference once."""
     seen: set[str] = set()
     stack = [node]
     while stack:
@@ -367,7 +369,7 @@ def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
 
 
 def find_references(node: Node) -> Set[str]:
-    """The definitions that a node names."""
+    """The definitions that a node refers to."""
     found = set[str]()
     queue: list[Node | None] = [node]
     while queue:
@@ -388,18 +390,18 @@ def find_references(node: Node) -> Set[str]:
 
 
 def are_same(a: Json, b: Json) -> bool:
-    """True if they are spelled alike. (To Python, 1, 1.0 and True are equal.)"""
+    """True if the values have the same JSON text. (In Python, 1, 1.0 and True are equal.)"""
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
 def identify(value: Json) -> str:
-    """A text that is the same for all spellings of one value: 1 and 1.0 are one, 1 and true are
-    not."""
+    """A text that is the same for all spellings of a value: 1 and 1.0 are the same value, 1 and
+    true are not."""
     return json.dumps(_as_integers(value), sort_keys=True)
 
 
 def _as_integers(value: Json) -> Json:
-    """The value with each number that is whole as an integer."""
+    """The value, with each whole number as an integer."""
     match value:
         case list():
             return [_as_integers(v) for v in cast(list[Json], value)]

@@ -1,7 +1,7 @@
-"""Values as a schema means them: to JSON 2.0 and 2 are one number, to Python they are two.
+"""Numbers as a schema means them: in JSON, 2.0 and 2 are the same number, in Python they differ.
 
-Where a schema admits an integer, `2.0` becomes 2; where it lists 1.0, `1` becomes that. Nothing is
-rounded here: a float is the integer that it is, to the last digit.
+If a schema allows an integer, `2.0` becomes 2; if it lists 1.0, `1` becomes 1.0. Nothing is
+rounded: a float becomes exactly the integer that it is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,15 +35,15 @@ _TYPES: dict[type[Node], type] = {String: str, Boolean: bool, Null: type(None)}
 
 
 def settle(value: Json, schema: Schema) -> Json:
-    """The value with the numbers that the schema means."""
+    """The value, with its numbers as the schema means them."""
     try:
         return _Reader(schema.definitions).read(value, schema.node)[0]
-    except RecursionError:  # a value so deep is not checked, either
+    except RecursionError:  # values of this depth are not validated, either
         return value
 
 
 def are_equal(a: Json, b: Json) -> bool:
-    """True if they are one JSON value. (To JSON 1 and 1.0 are, 1 and true are not.)"""
+    """True if both are the same JSON value: 1 and 1.0 are, 1 and true are not."""
     match a, b:
         case list(), list():
             x, y = cast(list[Json], a), cast(list[Json], b)
@@ -58,27 +58,27 @@ def are_equal(a: Json, b: Json) -> bool:
 
 
 def find_whole(value: Json) -> int | None:
-    """The integer that a float is; None where it is none."""
+    """The integer that a float is; None if it is not whole."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return None
 
 
 def is_number(value: Json) -> bool:
-    """True if it is a number to JSON. (To Python, true and false are some.)"""
+    """True if the value is a JSON number. (In Python, booleans are integers.)"""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class _Reader:
-    """Reads values by nodes, as far as they fit."""
+    """Converts values to what nodes mean, as far as they fit."""
 
     def __init__(self, definitions: Mapping[str, Node]):
         self._definitions = definitions
         self._known: dict[tuple[int, int], Reading] = {}
 
     def read(self, value: Json, node: Node) -> Reading:
-        """The value as the first branch that admits it unchanged reads it, or else the first that
-        admits it, and whether it fits."""
+        """Reads the value as the first branch that keeps it unchanged, or else as the first branch
+        that it fits."""
         key = id(value), id(node)
         if key not in self._known:
             self._known[key] = self._choose(value, node)
@@ -97,12 +97,12 @@ class _Reader:
         for reading, fits in others:
             if fits:
                 return reading, True
-        if len(others) == 1:  # it does not fit, but it is plain what is meant
+        if len(others) == 1:  # it does not fit, but only one branch is possible
             return others[0]
         return value, False
 
     def _read(self, value: Json, node: Flat) -> Reading | None:
-        """The value as one of this type; None if it is of another."""
+        """Reads the value as this type; None if it has another type."""
         match node:
             case AnyValue():
                 return value, True
@@ -145,7 +145,8 @@ class _Reader:
     def _read_parts(
         self, values: list[Json], nodes: Sequence[Node | None]
     ) -> tuple[list[Json], bool]:
-        """The values as these nodes mean them, the list itself if none changes; whether all fit."""
+        """Reads each value by its node. Returns the values (the same list if none changes), and
+        whether all fit."""
         readings: list[Json] = []
         all_fit = True
         for value, node in zip(values, nodes, strict=True):
@@ -160,7 +161,7 @@ class _Reader:
 
 
 def _pick(value: Json, values: tuple[Json, ...]) -> Reading | None:
-    """The listed value that is spelled alike, or else one that is equal."""
+    """The listed value with the same text, or else one that is equal."""
     equal = [v for v in values if are_equal(v, value)]
     if not equal:
         return None
@@ -182,7 +183,7 @@ def _read_number(value: Json, node: Number) -> Reading | None:
 
 
 def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
-    """True if the number is within the bounds. What it is a multiple of does not matter here."""
+    """True if the number is within the bounds; `multipleOf` is ignored."""
     for keyword, bound in bounds.items():
         fits = _COMPARISONS.get(keyword)
         if fits is not None and not fits(value, bound):
@@ -191,7 +192,7 @@ def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
 
 
 def has_no_number(node: Number) -> bool:
-    """True if the bounds leave no number, or no multiple."""
+    """True if the bounds allow no number, or no multiple."""
     step = find_step(node)
     if step is not None:
         first, last = count_multiples(node, step)
@@ -203,7 +204,7 @@ def has_no_number(node: Number) -> bool:
 
 
 def find_step(node: Number) -> Fraction | None:
-    """What all numbers of the node are multiples of; None: nothing."""
+    """The number of which all numbers of the node are multiples; None: there is none."""
     divisor = node.bounds.get("multipleOf")
     if divisor is None:
         return Fraction(1) if node.integer else None
@@ -212,8 +213,8 @@ def find_step(node: Number) -> Fraction | None:
 
 
 def count_multiples(node: Number, step: Fraction) -> tuple[float, float]:
-    """How many times the step the least and the greatest multiple within the bounds are; infinite
-    where there is no bound."""
+    """The smallest and largest multiple of the step within the bounds, in steps; infinite if there
+    is no bound."""
     low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
     above = node.bounds.get("exclusiveMinimum", -inf)
     below = node.bounds.get("exclusiveMaximum", inf)
@@ -223,11 +224,11 @@ def count_multiples(node: Number, step: Fraction) -> tuple[float, float]:
 
 
 def _count_steps(bound: float, step: Fraction, to_integer: Callable[[Fraction], int]) -> float:
-    if bound in (inf, -inf):  # an integer may be larger than any double
+    if bound in (inf, -inf):  # integer bounds may be larger than any double
         return bound
     return to_integer(_read_decimal(bound) / step)
 
 
 def _read_decimal(number: float) -> Fraction:
-    """The number as it is written: 0.1 is a tenth."""
+    """The exact value of the decimal text: 0.1 is one tenth."""
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))

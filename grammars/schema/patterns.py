@@ -1,10 +1,10 @@
-"""Patterns that jsonschema-rs does not compare itself: those that are large once their counts are
-written out.
+"""Replaces patterns that jsonschema-rs cannot match itself: those that are large when their
+quantifiers are expanded.
 
-The engine below it writes them out, under the interpreter's lock: `\\p{L}{1,255}` takes 100 ms, and
-is refused for its size. An automaton of ours grows as far as a text leads, and says the same as the
-mask. jsonschema-rs calls it as a format; a format stands in `allOf`, so that the one of the schema
-itself stays.
+Its regex engine expands them while it holds the interpreter lock: `\\p{L}{1,255}` takes 100 ms, and
+is refused for its size. Our lazy automaton only builds the states that a text needs, and agrees
+with the mask. jsonschema-rs calls it as a format. The format goes into `allOf`, so that the schema
+can keep a format of its own.
 """
 
 import json
@@ -18,21 +18,26 @@ from grammars.schema.subschemas import Json, is_list, is_object, map_parts
 from grammars.steps import StepsError, limit_steps, spend
 
 PREFIX = "pattern "
-"""In front of a pattern in the name of its format."""
+"""The prefix of the name of a format that replaces a pattern."""
 MAX_STEPS = 20_000
-"""Of comparing a text, up to 30 us each. A text that takes more does not match: what cannot be
-checked is not let through."""
+"""The limit for matching one text, in steps of up to 30 us. Longer texts count as not matching,
+since they cannot be checked."""
 MAX_NATIVE = 10_000
-"""Ranges of characters of a pattern that jsonschema-rs compiles itself, in 10 ms."""
+"""The largest pattern that jsonschema-rs compiles itself, in ranges of characters; it takes 10
+ms."""
 LEAST_GROWTH = 10
-"""Ranges for each character of a pattern; of one with fewer, the text itself is what is large."""
+"""A pattern is replaced if it expands to this many ranges per character; below this, its own text
+is what makes it large."""
 
 Formats = dict[str, Callable[[str], bool]]
 
 
 def replace_large(document: Json) -> tuple[Json, Formats]:
-    """The document with formats in place of the patterns that are large, and these formats by name.
-    A pattern that has no automaton stays what it is."""
+    """Replaces the large patterns of a document with formats. Patterns without an automaton stay.
+
+    Returns:
+        the document, and the formats by name.
+    """
     formats: Formats = {}
     if '"pattern"' in json.dumps(document):
         document = _replace(document, formats)

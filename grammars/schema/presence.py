@@ -1,4 +1,5 @@
-"""The keys that an object needs beside its required ones: a formula over its keys, and a number."""
+"""Which keys an object needs beside its required ones: a formula over keys, and limits for their
+number."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,21 +13,21 @@ from grammars.steps import spend
 
 @dataclass(frozen=True)
 class Has:
-    """The object has that key."""
+    """The object has this key."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class Not:
-    """The formula does not hold."""
+    """The formula is false."""
 
     part: "Formula"
 
 
 @dataclass(frozen=True)
 class All:
-    """All of these formulas hold; () is always true."""
+    """All of these formulas are true; () is always true."""
 
     parts: tuple["Formula", ...] = ()
 
@@ -38,11 +39,11 @@ FALSE = Not(TRUE)
 
 @dataclass(frozen=True)
 class Presence:
-    """A condition on the set of keys that an object has.
+    """A condition on the set of keys of an object.
 
     Args:
-        formula: which keys there have to be.
-        least, most: how many keys there have to be, and may be.
+        formula: which keys the object must have.
+        least, most: limits for the number of keys.
     """
 
     formula: Formula = TRUE
@@ -51,11 +52,11 @@ class Presence:
 
 
 FREE = Presence()
-"""Every set of keys will do."""
+"""Allows every set of keys."""
 
 
 def find_keys(formula: Formula) -> tuple[str, ...]:
-    """The keys that a formula speaks of."""
+    """The keys in a formula."""
     spend()
     match formula:
         case Has(key):
@@ -67,7 +68,7 @@ def find_keys(formula: Formula) -> tuple[str, ...]:
 
 
 def find_wanted(formula: Formula, *, denied: bool = False) -> tuple[str, ...]:
-    """The keys that a formula asks for; not those that it only speaks of to deny them."""
+    """The keys that a formula requires in some case, without those that it only excludes."""
     match formula:
         case Has(key):
             if denied:
@@ -81,17 +82,17 @@ def find_wanted(formula: Formula, *, denied: bool = False) -> tuple[str, ...]:
 
 
 def any_of(parts: Sequence[Formula]) -> Formula:
-    """At least one of these formulas holds."""
+    """At least one of these formulas is true."""
     return Not(All(tuple(map(Not, parts))))
 
 
 def translate(formula: Formula, bits: Mapping[str, int], required: frozenset[str]) -> Condition:
-    """The formula as a condition on bits.
+    """Converts the formula to a condition on bits.
 
     Args:
         formula: the formula.
-        bits: for each key that may be there the bit that says whether it is.
-        required: keys that are always there.
+        bits: for each possible key, the bit that is set if the object has the key.
+        required: keys that the object always has.
     """
     match formula:
         case Has(key):
@@ -107,11 +108,11 @@ def translate(formula: Formula, bits: Mapping[str, int], required: frozenset[str
 
 
 def simplify(presence: Presence, required: Sequence[str], declared: int | None) -> Presence:
-    """The same condition without what always holds.
+    """Removes what is always true from the condition.
 
     Args:
         presence: the condition.
-        required: keys that are always there.
+        required: keys that the object always has.
         declared: how many keys a closed object can have; None: the object is open.
     """
     formula, least, most = presence.formula, presence.least, presence.most

@@ -1,7 +1,7 @@
-"""JSON values, JSON pointers (RFC 6901), and where the subschemas of a JSON Schema stand.
+"""JSON values, JSON pointers (RFC 6901), and the keywords of JSON Schema that contain schemas.
 
-The keywords are those of all drafts from 3 to 2020-12 together (JSON Schema Core 10 and 11, and
-what went before); one that a draft does not know cannot be told from one that it does.
+The keywords are those of all drafts from 3 to 2020-12 (JSON Schema Core, sections 10 and 11, and
+earlier drafts). They are not separated by draft.
 """
 
 import re
@@ -18,80 +18,80 @@ Json: TypeAlias = Any
 MAPS = frozenset(
     "properties patternProperties $defs definitions dependentSchemas dependencies".split()
 )
-"""Keywords that give schemas by name."""
+"""Keywords whose value is an object of schemas."""
 LISTS = frozenset("allOf anyOf oneOf prefixItems items".split())
-"""Keywords that list schemas; `items` in drafts before 2020-12."""
+"""Keywords whose value is a list of schemas; `items` in drafts before 2020-12."""
 SINGLES = frozenset(
     "items additionalItems unevaluatedItems contains additionalProperties unevaluatedProperties "
     "propertyNames not if then else".split()
 )
 """Keywords whose value is a schema."""
 _HINT = "Use a local reference such as #/$defs/Name"
-_INDEX = re.compile("0|[1-9][0-9]{0,8}")  # a list of more items is no document
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")  # no document has lists with more items
 
 
 def is_object(value: Json) -> TypeGuard[dict[str, Json]]:
-    """True if it is a JSON object."""
+    """True if the value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_list(value: Json) -> TypeGuard[list[Json]]:
-    """True if it is a JSON array."""
+    """True if the value is a JSON array."""
     return isinstance(value, list)
 
 
 def escape(key: str) -> str:
-    """A key as a reference token of a JSON pointer (RFC 6901, section 4)."""
+    """Escapes a key for a JSON pointer (RFC 6901, section 4)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 def point_to(steps: Iterable[str | int]) -> str:
-    """The JSON pointer of these steps: keys, and indices of lists."""
+    """The JSON pointer of these keys and list indexes."""
     return "".join(f"/{escape(str(step))}" for step in steps)
 
 
-def look_up(root: Json, pointer: Json, at: str) -> Json:
+def look_up(root: Json, reference: Json, pointer: str) -> Json:
     """The schema that a local `$ref` refers to.
 
     Args:
         root: the document.
-        pointer: the value of `$ref`.
-        at: the JSON pointer of the schema that it stands in, for the error.
+        reference: the value of `$ref`.
+        pointer: the JSON pointer of the schema that it stands in, for the error.
 
     Raises:
         SchemaError: it is not local, or points to nothing.
     """
-    where = f"{at}/$ref"
-    if not isinstance(pointer, str) or not pointer.startswith("#"):
-        raise SchemaError(f"$ref {pointer!r} is not local", where=where, hint=_HINT)
-    if pointer != "#" and not pointer.startswith("#/"):
-        raise SchemaError(f"$ref {pointer!r} is an anchor", where=where, hint=_HINT)
+    pointer = f"{pointer}/$ref"
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        raise SchemaError(f"$ref {reference!r} is not local", where=pointer, hint=_HINT)
+    if reference != "#" and not reference.startswith("#/"):
+        raise SchemaError(f"$ref {reference!r} is an anchor", where=pointer, hint=_HINT)
     found = root
-    for token in unquote(pointer[1:]).split("/")[1:]:
+    for token in unquote(reference[1:]).split("/")[1:]:
         step = token.replace("~1", "/").replace("~0", "~")
         if is_object(found) and step in found:
             found = found[step]
         elif is_list(found) and _INDEX.fullmatch(step) and int(step) < len(found):
             found = found[int(step)]
         else:
-            raise SchemaError(f"$ref {pointer!r} points to nothing", where=where, hint=_HINT)
+            raise SchemaError(f"$ref {reference!r} points to nothing", where=pointer, hint=_HINT)
     return found
 
 
 def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> dict[str, Json]:
-    """The schema with each subschema right below it changed.
+    """Changes each direct subschema of a schema.
 
     Args:
-        flat: an object that is a schema.
-        change: gives what stands for a subschema; its second argument is the JSON pointer from
-            `flat` to it.
+        flat: a schema that is an object.
+        change: returns the replacement of a subschema; its second argument is the JSON pointer from
+            `flat` to the subschema.
     """
     spend()
 
     def change_schema(part: Json, pointer: str) -> Json:
         if is_object(part) or isinstance(part, bool):
             return change(part, pointer)
-        return part  # a list of names in `dependencies`, or no schema at all
+        return part  # a list of names in `dependencies`, or not a schema
 
     changed = dict(flat)
     for keyword, value in flat.items():
@@ -114,7 +114,7 @@ def omit(schema: Mapping[str, Json], *keywords: str) -> dict[str, Json]:
 
 
 def find_keywords(schema: Json) -> frozenset[str]:
-    """All keywords in a schema and below, in definitions that nothing refers to as well."""
+    """All keywords in a schema and its subschemas, including definitions without references."""
     if not is_object(schema):
         return frozenset()
     found = set(schema)
@@ -123,7 +123,8 @@ def find_keywords(schema: Json) -> frozenset[str]:
 
 
 def find_keyword(pointer: str) -> str:
-    """The keyword that a JSON pointer into a schema ends with; "" if it ends with a schema."""
+    """The keyword at the end of a JSON pointer into a schema; "" if the pointer ends at a
+    schema."""
     steps = pointer.split("/")[1:]
     while steps:
         keyword, *steps = steps

@@ -1,7 +1,6 @@
-"""Members of objects that may be text in one of several alternatives, and something else in another
-one.
+"""Members that may be text in one alternative of an object, and something else in another.
 
-Formats of raw text cannot tell such values apart before it is clear which object is written.
+Formats with raw text cannot tell such values apart before it is clear which object is written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,25 +21,27 @@ from grammars.schema.nodes import (
 
 @dataclass(frozen=True)
 class TextMembers:
-    """The members that may be text in one of several objects, of which any may be written.
+    """The members that may be text in one of several alternative objects.
 
     Args:
-        keys: those among the declared keys of all the objects.
-        extras: may undeclared ones be?
+        keys: declared keys that may be text.
+        extras: undeclared members may be text.
     """
 
     keys: frozenset[str] = frozenset()
     extras: bool = False
 
     def has(self, member: Property | Extra) -> bool:
-        """May the member be text in one of the objects?"""
+        """True if the member may be text in one of the objects."""
         return member.key in self.keys if isinstance(member, Property) else self.extras
 
 
 def find_texts(objects: Iterable[Object], definitions: Mapping[str, Node]) -> TextMembers:
-    """The members that may be text in one of the objects. In formats of raw text, all other scalars
-    of these members have to be text, too: the lexer cannot tell which object it is, and would not
-    give up a text that may go on."""
+    """The members that may be text in one of the objects.
+
+    In formats with raw text, all other scalars of these members must be terminals for text, too:
+    the lexer cannot tell which object is written, and would not end a text that may continue.
+    """
     branches = list(objects)
     if len(branches) < 2:
         return TextMembers()
@@ -49,14 +50,14 @@ def find_texts(objects: Iterable[Object], definitions: Mapping[str, Node]) -> Te
         if any(_may_be_text(node, definitions) for node in nodes):
             found.add(key)
     extras = [extra.node for branch in branches for extra in branch.extras]
-    # What one object leaves undeclared another one may declare.
+    # A key that one object does not declare may be declared by another.
     has_text = bool(found) or any(_may_be_text(node, definitions) for node in extras)
     return TextMembers(frozenset(found), has_text)
 
 
 def find_covered(objects: Iterable[Object], definitions: Mapping[str, Node]) -> list[str]:
-    """The declared keys that may have a list, an object or a multiple in one of the objects, which
-    no regular expression matches, and text in another one, in their order."""
+    """The declared keys that may be text in one object, and a list, object or multiple in another;
+    no regular expression matches the latter. In their order."""
     branches = list(objects)
     covered: list[str] = []
     for key, nodes in _list_declared(branches) if len(branches) > 1 else ():
@@ -69,7 +70,7 @@ def find_covered(objects: Iterable[Object], definitions: Mapping[str, Node]) -> 
 
 
 def _list_declared(branches: Sequence[Object]) -> Iterator[tuple[str, list[Node]]]:
-    """Each key that one of the objects declares, with what it may be in each that admits it."""
+    """Each declared key, with its nodes in all objects that allow it."""
     declared: list[dict[str, Property]] = []
     for branch in branches:
         declared.append({member.key: member for member in branch.properties})

@@ -1,10 +1,10 @@
-"""Validation by jsonschema-rs, where it is sure to end.
+"""Validation by jsonschema-rs, limited to cases that end in time.
 
-It follows every reference anew, in every branch: a value of 60 bytes can have more ways through a
-schema of 300 than it will ever have walked, and nothing interrupts it. So the ways are counted
-first. Counting is cheap, since what one value has to be by one schema is counted once. It also
-compiles every pattern, with all that is counted in it; so their sizes are steps of whoever asks for
-a validator.
+jsonschema-rs has no memory: it follows each reference again in every branch. A value of 60 bytes
+and a schema of 300 bytes can take longer than anyone can wait, and nothing can interrupt it. So the
+steps are counted beforehand. Counting is cheap, since each pair of value and schema is counted
+once. It also compiles every pattern with its quantifiers expanded, so the sizes of patterns count
+as steps of the caller.
 """
 
 import json
@@ -24,17 +24,18 @@ from grammars.steps import StepsError, limit_steps, spend
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 MAX_WAYS = 1_000_000
-"""Subschemas that a value may be compared with, each as often as a way leads there: 0.1 s."""
+"""The limit for comparisons of a value with a subschema, including repeated ones: 0.1 s."""
 NATIVE_BYTES = 13
-"""What jsonschema-rs holds for each character of a schema, about."""
-_RANGES = 8  # of characters in a pattern, that are compiled in a step
+"""The approximate memory of jsonschema-rs per character of a schema."""
+_RANGES = 8  # ranges of characters of a pattern that one step compiles
 _MAX_EXPLAINED = 2_000
-"""An error has those of all branches in it, at 100 us each; of more ways, it has no reason."""
+"""With more comparisons, an error gets no reason: it would contain the errors of all branches, at
+100 us each."""
 _MAX_IN_PLACE = 50_000  # of which there is one for each part of a value
-_MAX_COUNTED = 100_000  # steps of counting
+_MAX_COUNTED = 100_000  # steps
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
 _MULTIPLIERS = re.compile(r'"(\$(ref|dynamicRef|recursiveRef)|unevaluated(Properties|Items))"')
-"""Keywords without which a value is compared with each subschema once, at most."""
+"""Keywords without which a value is compared with each subschema at most once."""
 _IN_PLACE = ("allOf", "anyOf", "oneOf")
 _IN_PLACE_SINGLES = ("not", "if", "then", "else")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -65,8 +66,8 @@ class RootDocument:
 
 
 class Validator:
-    """Tells whether values fit a schema, formats asserted. The draft is that of `$schema`, 2020-12
-    if there is none.
+    """Checks whether values fit a schema, including `format`. The draft is that of `$schema`, by
+    default 2020-12.
 
     Args:
         source: the schema.
@@ -74,7 +75,7 @@ class Validator:
 
     Raises:
         ValueError: the schema is not valid, or refers to another document.
-        StepsError: its patterns are too large; `where` is the pointer of one.
+        StepsError: its patterns are too large; `where` points to one of them.
     """
 
     def __init__(self, source: Json, root: Json | RootDocument):
@@ -84,7 +85,10 @@ class Validator:
         self._inner = _make_inner(source, document)
 
     def __reduce__(self) -> "tuple[type[Validator], tuple[Json, Json]]":
-        return Validator, (self._source, self._root)  # jsonschema-rs' own cannot be pickled
+        return Validator, (
+            self._source,
+            self._root,
+        )  # the validator of jsonschema-rs cannot be pickled
 
     def __sizeof__(self) -> int:
         return super().__sizeof__() + NATIVE_BYTES * len(self._text)
@@ -94,15 +98,15 @@ class Validator:
         return json.dumps(self._source)
 
     def admits(self, value: Json) -> bool:
-        """True if the value fits. One that takes too many steps to check does not."""
+        """True if the value fits; False also if the check would take too many steps."""
         return self._count_ways(value) <= MAX_WAYS and self._inner.is_valid(value)
 
     def find_error(self, value: Json) -> tuple[list[str | int], str] | None:
-        """The first error: the steps to its place in the value, and what is wrong; None: the value
+        """The first error: the path to the value that does not fit, and a message; None: the value
         fits.
 
         Raises:
-            RecursionError, ValueError: the value nests too deeply to be checked.
+            RecursionError, ValueError: the value is nested too deeply to be checked.
         """
         ways = self._count_ways(value)
         if ways > MAX_WAYS:
@@ -129,11 +133,11 @@ class Validator:
 
 
 def find_multiplied(document: Json) -> str | None:
-    """The JSON pointer of a schema with which no value can be compared in so many steps, since its
-    references and alternatives multiply out; None: there is none.
+    """The JSON pointer of a schema that takes too many steps with any value, since its references
+    and alternatives multiply; None: there is none.
 
     Raises:
-        RecursionError: the document nests too deeply.
+        RecursionError: the document is nested too deeply.
     """
     if not _MULTIPLIERS.search(json.dumps(document)):
         return None
@@ -150,8 +154,8 @@ def find_multiplied(document: Json) -> str | None:
         except StepsError:
             return pointer
 
-        def add(part: Json, step: str, at: str = pointer) -> Json:
-            queue.append((at + step, part))
+        def add(part: Json, step: str, outer: str = pointer) -> Json:
+            queue.append((outer + step, part))
             return part
 
         map_parts(schema, add)
@@ -159,7 +163,7 @@ def find_multiplied(document: Json) -> str | None:
 
 
 def count_parts(value: Json) -> int:
-    """The number of values in a value, itself among them."""
+    """The number of values in a value, including itself."""
     count = 0
     queue = [value]
     while queue:
@@ -173,7 +177,7 @@ def count_parts(value: Json) -> int:
 
 
 class _Ways:
-    """Counts the ways that a validator without a memory walks, at most.
+    """Counts the comparisons of a validator without memory, as an upper bound.
 
     Args:
         root: the document that references point into.
@@ -183,16 +187,16 @@ class _Ways:
         self._root = root
         self._known: dict[tuple[int, int], int] = {}
         self._under_way = set[tuple[int, int]]()
-        self._circles = 0  # met so far
+        self._circles = 0  # found so far
 
     def count(self, value: Json, schema: Json) -> int:
-        """The subschemas that the value, or a part of it, is compared with."""
+        """The number of subschemas with which the value and its parts are compared."""
         if not is_object(schema):
             return 1
         key = id(value), id(schema)
         if key in self._known:
             return self._known[key]
-        if key in self._under_way:  # jsonschema-rs turns round here
+        if key in self._under_way:  # jsonschema-rs detects the circle here
             self._circles += 1
             return 1
         spend()
@@ -209,9 +213,9 @@ class _Ways:
         elif is_list(value):
             ways += self._count_items(value, schema)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-            ways *= 2  # what is evaluated is found out by going all ways once more
+            ways *= 2  # `unevaluated...` repeats all comparisons
         self._under_way.discard(key)
-        if circles == self._circles:  # else it depends on where the circle was entered
+        if circles == self._circles:  # otherwise it depends on where the circle was entered
             self._known[key] = ways
         return ways
 
@@ -249,8 +253,7 @@ class _Ways:
         return ways
 
     def _follow(self, reference: Json) -> Json:
-        """What a reference leads to; of one that depends on where it is reached from, the whole
-        document."""
+        """The schema that a reference leads to; for a dynamic reference, the whole document."""
         try:
             return look_up(self._root, reference, "")
         except SchemaError:
@@ -258,7 +261,7 @@ class _Ways:
 
 
 def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
-    """The subschemas that are about the same value."""
+    """The subschemas that apply to the same value."""
     for keyword in _IN_PLACE:
         parts = schema.get(keyword)
         if is_list(parts):
@@ -273,7 +276,7 @@ def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
 
 
 def _word(error: jsonschema_rs.ValidationError) -> str:
-    """What is wrong with a value; the format that stands for a pattern is not spoken of."""
+    """The message of an error, without the format that replaces a pattern."""
     kind = error.kind
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Format):
         pattern = kind.format.removeprefix(PREFIX)
@@ -284,57 +287,57 @@ def _word(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _spend_on_patterns(source: Json) -> None:
-    """Counts the steps of compiling the patterns of a schema; the same one is compiled once."""
+    """Counts the steps of compiling the patterns of a schema; equal patterns are compiled once."""
     known = set[str]()
-    for place, pattern in _list_patterns(source):
+    for path, pattern in _list_patterns(source):
         if pattern in known:
             continue
         known.add(pattern)
         try:
             spend(estimate_ranges(pattern) // _RANGES)
         except StepsError as error:
-            error.where = place.write_pointer()
+            error.where = path.write_pointer()
             raise
 
 
 @dataclass(frozen=True)
-class _PatternPlace:
-    """A place in a document. Pointers are only written where one is told: those of all places may
-    have a thousand times the bytes of the document."""
+class _PatternPath:
+    """A position in a document. Its JSON pointer is written only when needed: the pointers of all
+    positions may take a thousand times the bytes of the document."""
 
-    parent: "_PatternPlace | None" = None
+    parent: "_PatternPath | None" = None
     step: str | int = ""
 
     def write_pointer(self) -> str:
-        """The JSON pointer of the place."""
+        """The JSON pointer of this position."""
         steps: list[str | int] = []
-        place = self
-        while place.parent is not None:
-            steps.append(place.step)
-            place = place.parent
+        path = self
+        while path.parent is not None:
+            steps.append(path.step)
+            path = path.parent
         return point_to(reversed(steps))
 
 
-def _list_patterns(source: Json) -> Iterator[tuple[_PatternPlace, str]]:
-    """All that may be a pattern, and where."""
-    queue: list[tuple[_PatternPlace, Json]] = [(_PatternPlace(), source)]
+def _list_patterns(source: Json) -> Iterator[tuple[_PatternPath, str]]:
+    """All values that may be patterns, with their positions."""
+    queue: list[tuple[_PatternPath, Json]] = [(_PatternPath(), source)]
     while queue:
-        place, value = queue.pop()
+        path, value = queue.pop()
         if is_list(value):
-            queue += [(_PatternPlace(place, number), part) for number, part in enumerate(value)]
+            queue += [(_PatternPath(path, number), part) for number, part in enumerate(value)]
             continue
         if not is_object(value):
             continue
         if isinstance(pattern := value.get("pattern"), str):
-            yield _PatternPlace(place, "pattern"), pattern
+            yield _PatternPath(path, "pattern"), pattern
         if is_object(patterns := value.get("patternProperties")):
             for pattern in patterns:
-                yield _PatternPlace(_PatternPlace(place, "patternProperties"), pattern), pattern
-        queue += [(_PatternPlace(place, key), part) for key, part in value.items()]
+                yield _PatternPath(_PatternPath(path, "patternProperties"), pattern), pattern
+        queue += [(_PatternPath(path, key), part) for key, part in value.items()]
 
 
 def _make_inner(source: Json, root: RootDocument) -> Any:
-    """jsonschema-rs's validator."""
+    """Makes the validator of jsonschema-rs."""
     if source is root.source or isinstance(source, bool):
         document, formats = replace_large(source)
         _spend_on_patterns(document)
@@ -354,13 +357,13 @@ def _check(document: Json, formats: Formats, registry: jsonschema_rs.Registry | 
 
 
 def _refuse(uri: str) -> Json:
-    """Called by jsonschema-rs for other documents; by itself it would fetch them."""
+    """Refuses other documents. jsonschema-rs calls this instead of fetching them."""
     raise ValueError(f"{uri} is another document")
 
 
 def _refer_to_root(schema: Json) -> Json:
-    """The schema with its local references made absolute, so that it can stand alone; listed values
-    stay as they are."""
+    """Makes the local references of a schema absolute, so that it can stand alone; values of `enum`
+    and `const` stay as they are."""
     if not is_object(schema):
         return schema
     spend()

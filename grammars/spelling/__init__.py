@@ -1,4 +1,5 @@
-"""How values are written: in the style of a template, between tags, by keyword; and read back.
+"""How formats write values (in the style of a template, between tags, by keyword), and how they are
+read back.
 
 Needs `wire`, `schema` and `regex`. Start with `styles` and `reading`.
 """

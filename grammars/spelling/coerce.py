@@ -1,17 +1,18 @@
-"""Raw text between tags -> a typed value, led by the schema.
+"""Converts raw text between tags to a typed value, guided by the schema.
 
-A schema that admits only strings takes the text as it is. Otherwise it is tried, in this order, as
+If the schema allows only strings, the text is the value. Otherwise the text is read as each of
+these, in this order:
 
-1. JSON, or what the template writes in its place;
-2. a string that an `enum` or `const` lists, letter by letter;
+1. JSON, or the template's own words for it;
+2. a string that an `enum` or `const` lists, exactly;
 3. words and containers of Python (`None`, `TRUE`, `{'a': True}`);
 4. any other string;
-5. an integer that is written as a float without fraction (`2.0`, `1e3`).
+5. an integer written as a float without a fraction (`2.0`, `1e3`).
 
-The first candidate that fits the schema is the value, with the numbers that the schema means
-(see `settling`). Nothing is ever changed to make it fit: no number is rounded or made of `5.`,
-`+5` or `007`, no quotes or blanks are taken off a string, and JSON inside a JSON string stays a
-string. What spells no value is refused: it may have been cut, or been meant as something else.
+The first candidate that fits the schema is the value, with numbers as the schema means them (see
+`grammars.schema.numbers`). Text is never changed to make it fit: no number is rounded, `5.`, `+5`
+and `007` are not numbers, strings keep their quotes and spaces, and JSON inside a JSON string stays
+a string. Text that fits no candidate is refused, since it may be cut or mean something else.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -56,16 +57,16 @@ _KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
 
 
 def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
-    """The typed value that `raw` spells.
+    """Returns the typed value of a raw text.
 
     Args:
         raw: the text between the tags.
-        schema: what it has to fit.
-        style: how values other than strings may be spelled beside JSON.
+        schema: the schema that the value must fit.
+        style: how the format writes values other than strings, beside JSON.
 
     Raises:
-        CoerceError: no type that the schema admits can hold the text; `where` is the pointer of
-            the first thing that does not fit.
+        CoerceError: the text fits no type that the schema allows; `where` points to the first part
+            that does not fit.
     """
     nodes = list(flatten(schema.node, schema.definitions))
     admitted: set[str] = set()
@@ -76,7 +77,10 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
         is_listed = any(isinstance(node, Constant) and raw in node.values for node in nodes)
         readings = _read_all(raw, is_listed, style)
     tests = [fits for kind, fits in _KINDS if kind in admitted]
-    candidates = [value for value in readings if any(fits(value) for fits in tests)]
+    candidates: list[Json] = []
+    for value in readings:
+        if any(fits(value) for fits in tests):
+            candidates.append(value)
     for candidate in candidates:
         if schema.admits(candidate):
             return settle(candidate, schema)
@@ -84,7 +88,7 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
 
 
 def _read_all(raw: str, is_listed: bool, style: JsonStyle | None) -> Iterator[Json]:
-    """All that the text can be read as; what is likeliest comes first."""
+    """All values that the text can be read as, the likeliest first."""
     spelled = list(_read_spelled(raw, style))
     yield from spelled
     if is_listed:
@@ -97,7 +101,7 @@ def _read_all(raw: str, is_listed: bool, style: JsonStyle | None) -> Iterator[Js
 
 @dataclass(frozen=True)
 class TypedText:
-    """Raw text whose spelling shows whether it is a string or JSON."""
+    """Raw text that shows by its spelling whether it is a string or JSON."""
 
     raw: str
     is_text: bool
@@ -108,7 +112,7 @@ class TypedText:
 
     @property
     def value(self) -> Json:
-        """The value; the raw text where it should be JSON but is not."""
+        """The value; the raw text if it should be JSON but is not."""
         if self.is_text:
             return self.raw
         readings = list(read_words(self.raw, self.style))
@@ -120,15 +124,22 @@ Raw: TypeAlias = str | TypedText
 
 def read_undeclared(raws: Mapping[str, Raw]) -> dict[str, Json]:
     """Returns the members of an object that has no schema."""
-    return {key: raw.value if isinstance(raw, TypedText) else raw for key, raw in raws.items()}
+    members: dict[str, Json] = {}
+    for key, raw in raws.items():
+        members[key] = raw.value if isinstance(raw, TypedText) else raw
+    return members
 
 
 def coerce_members(
     raws: Mapping[str, Raw], schema: Schema, style: JsonStyle | None = None
 ) -> tuple[dict[str, Json], tuple[Unfit, ...]]:
-    """The typed members of an object, and why they do not fit; a raw string where no type does.
+    """Converts the members of an object; a raw text that fits no type stays a string.
 
-    Of several objects that the schema admits, it is read as the first that all of it fits.
+    If the schema allows several objects, the members are read as the first one that all of them
+    fit.
+
+    Returns:
+        the typed members, and why they do not fit.
     """
     options = zip(*(schema.find_members(key) for key in raws), strict=True) if raws else [()]
     readings = [_read_members(raws, members, schema, style) for members in options]
@@ -152,7 +163,7 @@ def _read_members(
             if member.admits(values[key]):
                 values[key] = settle(values[key], member)
                 continue
-            raw = raw.raw  # models write the wrong type
+            raw = raw.raw  # models may mark the wrong type
         try:
             values[key] = coerce(raw, member, style)
         except CoerceError as e:
@@ -170,7 +181,7 @@ def _refusal(raw: str, candidates: list[Json], schema: Schema, admitted: set[str
 
 
 def _kinds(node: Flat) -> Iterator[str]:
-    """The names of the types that a node admits; a number admits integers too."""
+    """The names of the types that a node allows; numbers also allow integers."""
     match node:
         case AnyValue():
             yield from ("null", "boolean", "integer", "number", "array", "object", "string")
@@ -192,13 +203,13 @@ def _kinds(node: Flat) -> Iterator[str]:
 
 
 def read_words(raw: str, style: JsonStyle | None = None) -> Iterator[Json]:
-    """The values other than strings that the text can be read as; no containers of Python."""
+    """The values other than strings and Python containers that the text can be read as."""
     yield from _read_spelled(raw, style)
     yield from _read_word(raw)
 
 
 def _read_spelled(raw: str, style: JsonStyle | None) -> Iterator[Json]:
-    """The value that the text spells in JSON, or else in the template's style; no string."""
+    """The value of the text in JSON, or else in the template's style; not a string."""
     try:
         value = _read(raw.strip(), style)
     except ValueError:
@@ -223,7 +234,7 @@ def _read_word(raw: str) -> Iterator[Json]:
 
 
 def _read_loosely(raw: str) -> Iterator[Json]:
-    """The value that the text spells in Python, or in other letters."""
+    """The value of the text in Python, or in other letter case."""
     yield from _read_word(raw)
     if raw.lstrip()[:1] in ("[", "{"):
         try:
@@ -233,10 +244,10 @@ def _read_loosely(raw: str) -> Iterator[Json]:
 
 
 def _read_whole(raw: str) -> Iterator[int]:
-    """The integer that is written as a float, to the last digit."""
+    """The exact integer of a text that is written as a float."""
     try:
         value = Decimal(raw.strip())
-    except InvalidOperation:  # an exponent without measure
+    except InvalidOperation:  # the exponent is too large
         return
     if value.adjusted() < _MAX_DIGITS and value == value.to_integral_value():
         yield int(value)

@@ -1,11 +1,11 @@
-"""A call that is one JSON object: what stands around its arguments."""
+"""The text around the arguments of a call that is one JSON object."""
 
 import json
 from dataclasses import replace
 from typing import TypeAlias
 
 from grammars.regex.writing import escape_regex
-from grammars.spelling.keyword_arguments import WORD, find_around
+from grammars.spelling.keyword_arguments import WORD, find_enclosing_texts
 from grammars.spelling.styles import find_breaks, speaks_json, spell
 from grammars.wire.format import (
     CallId,
@@ -19,17 +19,17 @@ from grammars.wire.format import (
 )
 
 BLANK = r"[ \t\r\n]"
-"""A character of white space."""
+"""A regular expression for one character of white space."""
 
 Piece: TypeAlias = str | CallId | CallIndex
-"""Text, or the characters of an id that is not known."""
+"""Text, or the hole of an id that is not known."""
 
 
 def begin_call(format: Format) -> str:
-    """An expression for texts that begin as the bare calls of a format do; in Python, as a call of
-    any name does."""
+    """A regular expression for texts that begin like the bare calls of a format; for calls in
+    Python, like a call of any name."""
     if isinstance(format.bare, KeywordArguments):
-        opener = escape_regex(find_around(format).opener)
+        opener = escape_regex(find_enclosing_texts(format).opener)
         start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
         return f"{''.join(start)}{BLANK}*{WORD}{opener}"
     start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
@@ -37,12 +37,12 @@ def begin_call(format: Format) -> str:
 
 
 def cut_opening(node: JsonCall, name: str, id: str | None = None) -> list[Piece]:
-    """A JSON call up to where its arguments begin, in the pieces of JSON values.
+    """The text of a JSON call before its arguments, in the pieces of which a JSON value consists.
 
     Args:
-        node: how the call is written.
-        name: the tool's.
-        id: the call's; None: it may be any.
+        node: how the format writes the call.
+        name: the name of the tool.
+        id: the id of the call; None: any id.
     """
     style, breaks = node.style, find_breaks(node.style, node.style.level)
     pieces: list[Piece] = ["{" + breaks.open]
@@ -54,7 +54,7 @@ def cut_opening(node: JsonCall, name: str, id: str | None = None) -> list[Piece]
 
 
 def cut_closing(node: JsonCall, id: str | None = None) -> list[Piece]:
-    """What follows the arguments of a JSON call, in the same pieces."""
+    """The text of a JSON call after its arguments, likewise in pieces."""
     breaks = find_breaks(node.style, node.style.level)
     pieces: list[Piece] = []
     if node.id is not None and not node.id_first:
@@ -64,12 +64,12 @@ def cut_closing(node: JsonCall, id: str | None = None) -> list[Piece]:
 
 
 def open_json_call(node: JsonCall, name: str, id: str = "") -> str:
-    """A JSON call up to where its arguments begin."""
+    """The text of a JSON call before its arguments."""
     return "".join(map(str, cut_opening(node, name, id)))
 
 
 def close_json_call(node: JsonCall, id: str = "") -> str:
-    """What follows the arguments of a JSON call."""
+    """The text of a JSON call after its arguments."""
     return "".join(map(str, cut_closing(node, id)))
 
 
@@ -86,16 +86,16 @@ def _spell(node: JsonCall, text: str) -> str:
 
 
 def encode_string(text: str, node: JsonArguments) -> str:
-    """The text of the arguments as it is written there."""
+    """Writes the JSON text of the arguments as a JSON string."""
     return json.dumps(text, ensure_ascii=False) if node.encoded else text
 
 
 def style_arguments(hole: Hole) -> JsonStyle:
-    """How the arguments are spelled; in an indented object they stand one level deeper."""
+    """The style of the arguments. In an indented JSON call, they are one level deeper."""
     style = hole.style
     return replace(style, level=style.level + 1) if isinstance(hole, JsonCall) else style
 
 
 def style_answer(hole: Hole) -> JsonStyle:
-    """How a JSON answer is spelled: as the arguments, if that is JSON on one line."""
+    """The style of a JSON answer: that of the arguments if it is JSON on one line."""
     return hole.style if speaks_json(hole.style) and not hole.style.indent else JsonStyle()

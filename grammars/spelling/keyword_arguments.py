@@ -1,7 +1,7 @@
-"""Where a raw string ends among arguments by keyword, such as those of a call in Python.
+"""Finds the end of a raw string among keyword arguments, such as those of a call in Python.
 
-Such a string escapes nothing, not even its quote. So a quote ends it only in front of what can
-follow: the key of another argument, another call, or what closes all calls.
+Such a string escapes nothing, not even its quote. So a quote ends it only before a text that can
+follow: the key of another argument, another call, or the closer of all calls.
 """
 
 import re
@@ -20,24 +20,24 @@ WORD = f"{_CHARACTER}{{1,{LONGEST_NAME}}}"
 
 
 def is_word(text: str) -> bool:
-    """Can a key or name be written so?"""
+    """True if the text is a key or name in this syntax."""
     return re.fullmatch(WORD, text) is not None
 
 
 def is_key(key: str, hole: KeywordArguments) -> bool:
-    """Can the key of an argument be written so? Not if it has what ends a key."""
+    """True if an argument may have this key: it must not contain the text that ends keys."""
     return is_word(key) and (key + hole.after_key).find(hole.after_key) == len(key)
 
 
 @dataclass(frozen=True)
-class Around:
-    """What a format writes around the arguments of a call, whether there are any or not.
+class EnclosingTexts:
+    """The texts that a format writes around the arguments of a call, even if there are none.
 
     Args:
-        opener: what stands between name and arguments.
-        closer: what stands behind the arguments of every call.
-        between: what stands between that and the next name.
-        closing: what stands behind the last `closer`.
+        opener: the text between name and arguments.
+        closer: the text after the arguments of every call.
+        between: the text between `closer` and the next name.
+        closing: the text after the last `closer`.
     """
 
     opener: str
@@ -46,49 +46,52 @@ class Around:
     closing: str
 
     def next(self, name: str) -> str:
-        """What follows the arguments where another call does."""
+        """The text from the arguments to those of the next call, which has this name."""
         return self.closer + self.between + name + self.opener
 
     @property
     def end(self) -> str:
-        """What follows the last arguments."""
+        """The text after the arguments of the last call."""
         return self.closer + self.closing
 
 
-def find_around(format: Format) -> Around:
-    """What the format writes around arguments."""
+def find_enclosing_texts(format: Format) -> EnclosingTexts:
+    """The texts that the format writes around arguments."""
     nodes = format.call
     name = nodes.index(Name())
     hole = next(i for i, node in enumerate(nodes) if isinstance(node, KeywordArguments))
     between = format.between + spell_fixed(nodes[:name])
     closing = spell_fixed(format.closing)
-    return Around(
-        spell_fixed(nodes[name + 1 : hole]), spell_fixed(nodes[hole + 1 :]), between, closing
+    return EnclosingTexts(
+        opener=spell_fixed(nodes[name + 1 : hole]),
+        closer=spell_fixed(nodes[hole + 1 :]),
+        between=between,
+        closing=closing,
     )
 
 
 def list_starts(format: Format, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """The texts that bare calls of these tools begin with; see `Format.bare_start`. In Python the
-    name is one of them, for a bracket could stand in front of any text."""
+    """The texts that bare calls of these tools begin with; see `Format.bare_start`. For calls in
+    Python, this includes the name, since any text may begin with a bracket."""
     if not isinstance(format.bare, KeywordArguments):
         return (format.bare_start,)
-    opener = find_around(format).opener
+    opener = find_enclosing_texts(format).opener
     return tuple((*format.bare_start, name + opener) for name in names)
 
 
 def spell_fixed(nodes: Sequence[Node]) -> str:
-    """The texts of these nodes."""
+    """The text of these nodes."""
     return "".join(node.text for node in nodes if isinstance(node, Fixed))
 
 
 @dataclass(frozen=True)
-class Ends:
-    """What can stand behind a string.
+class StringEnds:
+    """The texts that can follow a string.
 
     Args:
-        texts: these.
-        closer: what stands behind the arguments.
-        words: and any key or name between these two.
+        texts: fixed texts.
+        closer: the text after the arguments.
+        words: pairs of texts: between the two, any key or name may stand.
     """
 
     texts: tuple[str, ...]
@@ -96,14 +99,14 @@ class Ends:
     words: tuple[tuple[str, str], ...] = ()
 
     def write_regex(self, quote: str) -> str:
-        """A regular expression for a quote and what can stand behind it."""
+        """A regular expression for a quote and a text that can follow it."""
         options = [*map(escape_regex, self.texts)]
         options += [escape_regex(a) + WORD + escape_regex(b) for a, b in self.words]
         return f"{escape_regex(quote)}({'|'.join(options)})"
 
     @cached_property
     def _begun(self) -> re.Pattern[str]:
-        """The beginnings of what stands around any word."""
+        """A pattern for proper beginnings of a word with the texts around it."""
         return re.compile("|".join(_begin(*pair) for pair in self.words) or "(?!)")
 
     @cached_property
@@ -111,25 +114,29 @@ class Ends:
         return re.compile(self.write_regex(""))
 
     def begins(self, rest: str) -> bool:
-        """Is that text the beginning of what can follow, and no more?"""
+        """True if the text is a proper beginning of a text that can follow."""
         return any(text.startswith(rest) for text in self.texts) or bool(
             self._begun.fullmatch(rest)
         )
 
-    def find(self, text: str, at: int, quote: str) -> tuple[int, bool]:
-        """Up to which index the text is a string, and whether it ends there; if not, more of the
-        text decides of what is behind."""
-        while (at := text.find(quote, at)) >= 0:
-            behind = at + len(quote)
+    def find(self, text: str, offset: int, quote: str) -> tuple[int, bool]:
+        """Finds the end of a string.
+
+        Returns:
+            up to which offset the text belongs to the string, and whether the string ends there; if
+            not, the rest is undecided until more text arrives.
+        """
+        while (offset := text.find(quote, offset)) >= 0:
+            behind = offset + len(quote)
             if self._whole.match(text, behind):
-                return at, True
+                return offset, True
             if self.begins(text[behind:]):
-                return at, False
-            at += 1
+                return offset, False
+            offset += 1
         return len(text), False
 
     def holds(self, text: str, quote: str) -> bool:
-        """Can a string be this text?"""
+        """True if a string can contain this text."""
         return not self.find(text, 0, quote)[1]
 
 
@@ -141,7 +148,8 @@ def _begin(before: str, after: str) -> str:
 
 
 def find_keys(schema: Schema | None) -> tuple[tuple[str, ...], bool]:
-    """The keys that a schema declares, and whether there may be others; any without a schema."""
+    """The keys that a schema declares, and whether it allows others. Without a schema, any key is
+    allowed."""
     if schema is None:
         return (), True
     keys = (p.key for branch in schema.objects for p in branch.properties)
@@ -149,26 +157,26 @@ def find_keys(schema: Schema | None) -> tuple[tuple[str, ...], bool]:
 
 
 def find_extra_keys(declared: Sequence[str], keys: Texts, hole: KeywordArguments) -> Texts:
-    """Those of these keys that can be written and are not declared."""
+    """Those of the keys that can be written and are not declared."""
     without = match_words(declared)
     if is_word(hole.after_key):
         without += (f"{ANY}{escape_regex(hole.after_key)}{ANY}",)
     return Texts((WORD,), without).both(keys)
 
 
-def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> Ends:
-    """What can stand behind a string.
+def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> StringEnds:
+    """The texts that can follow a string.
 
     Args:
-        format: one whose arguments are `KeywordArguments`.
-        names: those of all tools; if there are none, a call may have any.
-        schema: that of the arguments; None for an unknown tool.
+        format: a format whose arguments are `KeywordArguments`.
+        names: the names of all tools; empty: a call may have any name.
+        schema: the schema of the arguments; None: an unknown tool.
     """
-    hole, around, known = format.hole, find_around(format), tuple(names)
+    hole, enclosing, known = format.hole, find_enclosing_texts(format), tuple(names)
     assert isinstance(hole, KeywordArguments)
     keys, is_open = find_keys(schema)
-    texts = [hole.last + text for text in (around.end, *map(around.next, known))]
+    texts = [hole.last + text for text in (enclosing.end, *map(enclosing.next, known))]
     texts += [hole.item + key + hole.after_key for key in keys if is_key(key, hole)]
     words = [(hole.item, hole.after_key)] if is_open else []
-    words += [] if known else [(hole.last + around.closer + around.between, around.opener)]
-    return Ends(tuple(texts), around.closer, tuple(words))
+    words += [] if known else [(hole.last + enclosing.closer + enclosing.between, enclosing.opener)]
+    return StringEnds(tuple(texts), enclosing.closer, tuple(words))

@@ -1,4 +1,5 @@
-"""Lexemes that llguidance's own reading of JSON Schema holds: what is known of their texts."""
+"""Lexemes that llguidance enforces with its own JSON Schema reader, and the texts that they
+allow."""
 
 import re
 from collections.abc import Iterator
@@ -22,15 +23,15 @@ from grammars.schema.nodes import LARGEST_MULTIPLE, Number, String
 from grammars.schema.numbers import count_multiples, find_step, has_no_number
 
 WHOLE_TAIL = r"\.0{1,15}"
-"""What may stand behind a whole number."""
+"""A regular expression for the text that may follow a whole number."""
 
 _DECIMAL = re.compile(r"-?[0-9]*(\.[0-9]*)?")
 
 
 @dataclass(frozen=True)
 class Multiples(Language):
-    """Decimals within bounds that are multiples, as llguidance spells them: whole, or with all the
-    decimal places of the divisor.
+    """Decimal multiples within bounds, as llguidance writes them: whole, or with all decimal places
+    of the divisor.
 
     Args:
         node: a number with `multipleOf`.
@@ -71,12 +72,13 @@ class Multiples(Language):
         if not text and found is None:
             rest = self.extend("-")
             return None if rest is None else "-" + rest
-        if found is None and negative and self.node.integer:  # a negative zero is an integer, too
+        if found is None and negative and self.node.integer:  # `-0` is an integer, too
             return {"-": "0", "-0": ""}.get(text)
         return found
 
     def _continue(self, digits: str, *, negative: bool) -> Iterator[str | None]:
-        """Ends of these digits: for each count of further digits the least number that fits."""
+        """Endings of these digits: for each number of further digits, the smallest number that
+        fits."""
         whole, point, fraction = digits.partition(".")
         places = self.places
         if point:
@@ -105,8 +107,8 @@ class Multiples(Language):
         return Fraction(repr(self.node.bounds["multipleOf"]))
 
     def find_step(self, places: int) -> float:
-        """The least multiple with so many decimals, none of them superfluous to its divisor: all
-        multiples with these are multiples of it."""
+        """The smallest multiple with this many decimal places: all multiples with these places are
+        multiples of it."""
         unit = Fraction(1, 10**places)
         ratio = self._divisor / unit
         return float(ratio.numerator * unit)
@@ -119,14 +121,14 @@ class Multiples(Language):
         return next(n for n in range(400) if (self._divisor * 10**n).denominator == 1)
 
     def _find(self, low: int, high: int, places: int, negative: bool) -> int | None:
-        """The least n from `low` to `high` such that n / 10^places, with that sign, fits."""
+        """The smallest n from `low` to `high` such that n / 10^places, with this sign, fits."""
         least, greatest = self._limits(places, negative)
         step = (self._divisor * 10**places).numerator
         found = -(-max(low, least, int(negative)) // step) * step
         return found if found <= min(high, greatest) else None
 
     def _limits(self, places: int, negative: bool) -> tuple[int, int]:
-        """The least and the greatest n within the bounds."""
+        """The smallest and the largest n within the bounds."""
         low, high = Fraction(-LARGEST_MULTIPLE), Fraction(LARGEST_MULTIPLE)
         spoken = " ".join(self.node.bounds).lower()
         lows, highs = list[int](), list[int]()
@@ -153,19 +155,19 @@ class Multiples(Language):
 
 
 def find_whole(node: Number) -> Number | None:
-    """The same multiples as integers; None where some are none."""
+    """The same multiples as integers; None if some are not integers."""
     divisor = node.bounds["multipleOf"]
     if node.integer or float(divisor).is_integer():
         return replace(node, integer=True)
     return None
 
 
-_BEYOND = Fraction(10**300)  # beyond all multiples, yet a double
+_BEYOND = Fraction(10**300)  # larger than all multiples, but still a double
 
 
 def tighten(node: Number) -> Number:
-    """The same multiples within bounds that are multiples: of a bound with more decimals than the
-    multiples have, llguidance refuses the multiple next to it."""
+    """The same multiples, with bounds that are multiples. llguidance would refuse the multiple next
+    to a bound that has more decimals than the multiples."""
     step = find_step(node)
     assert step is not None, "no multiples"
     bounds: dict[str, float] = {"multipleOf": node.bounds["multipleOf"]}
@@ -177,8 +179,8 @@ def tighten(node: Number) -> Number:
 
 
 def divide_by_places(node: Number) -> list[Number]:
-    """Multiples by how many decimals they have: one, two, up to all of the divisor; whole numbers
-    are among each of them. Where the bounds leave none with so many, there is no such part."""
+    """Splits multiples by their decimal places: one, two, and so on, up to those of the divisor.
+    Each part includes the whole numbers. Parts without a number within the bounds are left out."""
     multiples = Multiples(node)
     steps = dict.fromkeys(map(multiples.find_step, range(1, multiples.places + 1)))
     parts = [replace(node, bounds={**node.bounds, "multipleOf": step}) for step in steps]
@@ -186,13 +188,13 @@ def divide_by_places(node: Number) -> list[Number]:
 
 
 def _point(number: int, places: int) -> str:
-    """A number of so many decimal places in digits."""
+    """Writes a number with this many decimal places."""
     whole, fraction = divmod(number, 10**places)
     return f"{whole}.{fraction:0{places}}" if places else str(whole)
 
 
 def fits_number(text: str, node: Number) -> bool:
-    """May a number of the node be written so?"""
+    """True if the text is a number of the node."""
     if "multipleOf" in node.bounds:
         return Multiples(node).accepts(text)
     regex: str | None = NUMBER
@@ -203,7 +205,7 @@ def fits_number(text: str, node: Number) -> bool:
 
 
 def fits_string(text: str, node: String) -> bool:
-    """May a string of the node be this text? Yes where its pattern cannot be read."""
+    """True if the text is a string of the node, or if the node's pattern cannot be parsed."""
     if len(text) < node.min_length:
         return False
     if node.max_length is not None and len(text) > node.max_length:

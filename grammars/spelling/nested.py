@@ -1,4 +1,4 @@
-"""What stands between nested tags, as a tree, and the value that it is by the schema."""
+"""The content of nested tags as a tree, and its conversion to a value by the schema."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,31 +28,31 @@ from grammars.spelling.styles import spell_scalar
 from grammars.wire.format import LONGEST_NAME, JsonStyle, NestedArguments, is_taggable
 
 KEY = rf"[^<>\/\x00-\x20{SPACES}][^<>\x00-\x20{SPACES}]{{0,{LONGEST_NAME - 1}}}"
-"""A regular expression for a key that is not declared."""
+"""A regular expression for an undeclared key."""
 
 ANY: tuple[Flat, ...] = (Null(), Boolean(), Number(), Array(), Object(), String())
 _ANYTHING = AnyValue()
 
 
 def is_key(key: str) -> bool:
-    """Can a tag carry this key?"""
+    """True if a tag can have this name."""
     return is_taggable(key) and not key.startswith("/")
 
 
 def find_extras(node: Object, hole: NestedArguments) -> list[tuple[Texts, Node]]:
-    """The undeclared keys that can be written, and what their values are."""
+    """The undeclared keys that can be written, with the nodes of their values."""
     taken = Texts((KEY,), match_words([hole.item, *(p.key for p in node.properties)]))
     found = ((taken.both(extra.keys), extra.node) for extra in node.extras)
     return [(keys, value) for keys, value in found if not keys.is_empty()]
 
 
 def is_text(text: str, hole: NestedArguments) -> bool:
-    """Can the text stand between tags?"""
+    """True if the text can stand between tags."""
     return (text + hole.mark).find(hole.mark) == len(text)
 
 
 def is_writable(value: Json, hole: NestedArguments) -> bool:
-    """Can a constant stand between tags?"""
+    """True if a constant can stand between tags."""
     match value:
         case str():
             return is_text(value, hole)
@@ -67,14 +67,14 @@ def is_writable(value: Json, hole: NestedArguments) -> bool:
 
 @dataclass
 class Tree:
-    """What stands between two tags: text, or tags in them."""
+    """The content of an element: text, or further elements."""
 
     text: str = ""
     members: "list[tuple[str, Tree]]" = field(default_factory=list["tuple[str, Tree]"])
 
 
 def part(nodes: Iterable[Flat]) -> Iterator[Flat]:
-    """Nodes of one type each."""
+    """Splits the nodes into nodes of one type each."""
     for node in nodes:
         match node:
             case AnyValue():
@@ -86,11 +86,11 @@ def part(nodes: Iterable[Flat]) -> Iterator[Flat]:
 
 
 class TreeReader:
-    """Reads trees by a schema.
+    """Converts trees to values by a schema.
 
     Args:
-        hole: how they are written.
-        definitions: what references name.
+        hole: how the format writes the arguments.
+        definitions: the nodes that references name.
     """
 
     def __init__(self, hole: NestedArguments, definitions: Mapping[str, Node]):
@@ -99,7 +99,7 @@ class TreeReader:
         self._known: dict[tuple[int, int], Reading] = {}
 
     def read(self, tree: Tree, node: Node) -> Reading:
-        """The first value that fits: JSON before text; text only where nothing stands."""
+        """The first value that fits. JSON comes before text; an empty tree is text first."""
         key = id(tree), id(node)
         if key not in self._known:
             readings = (self._read(tree, branch) for branch in self._sort(tree, node))
@@ -133,7 +133,7 @@ class TreeReader:
         return sorted(part(flatten(node, self._definitions)), key=rank)
 
     def _read(self, tree: Tree, node: Flat) -> Reading | None:
-        """The tree as a value of this type; None where it is of another."""
+        """The tree as a value of this type; None if it has another type."""
         match node:
             case Constant(values):
                 return (values[0], True) if self._spells(tree, values[0]) else None
@@ -173,7 +173,7 @@ class TreeReader:
         return values, fits and all(p.key in values for p in node.properties if p.required)
 
     def _spells(self, tree: Tree, value: Json) -> bool:
-        """Is that value written so?"""
+        """True if the tree is a spelling of the value."""
         match value:
             case str():
                 return not tree.members and tree.text == value
@@ -192,7 +192,7 @@ class TreeReader:
 
 
 def _is_kind(value: Json, node: Flat) -> bool:
-    """Is the value of the type of that node?"""
+    """True if the value has the type of the node."""
     match node:
         case Null():
             return value is None
@@ -210,7 +210,7 @@ def _is_kind(value: Json, node: Flat) -> bool:
 
 
 def _settle(value: Json, node: Flat) -> Json:
-    """The integer that is meant by a float, if one is wanted."""
+    """The value; a float that is an integer becomes one if the node requires it."""
     is_whole = isinstance(node, Number) and node.integer
     whole = find_whole(value) if is_whole else None
     return value if whole is None else whole
@@ -221,5 +221,5 @@ def _is_null(tree: Tree, node: Flat) -> bool:
 
 
 def spell_words(value: Json) -> tuple[str, ...]:
-    """All spellings of a constant that is no list or object."""
+    """All spellings of a scalar."""
     return (value,) if isinstance(value, str) else spell_scalar(value, JsonStyle())

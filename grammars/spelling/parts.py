@@ -1,4 +1,4 @@
-"""Lists and objects in the parts that a style writes."""
+"""Splits lists and objects into the parts that a style writes."""
 
 from typing import cast
 
@@ -8,22 +8,23 @@ from grammars.spelling.styles import Sorting, sort_keys
 
 
 def sort_properties(node: Object, style: Sorting) -> tuple[Property, ...]:
-    """The properties in the order in which they are written."""
+    """The properties in the order in which the style writes them."""
     by_key = {p.key: p for p in node.properties}
     return tuple(by_key[key] for key in sort_keys(by_key, style))
 
 
 def order_members(hole: Sorting, order: KeyOrder, *, extra: bool) -> KeyOrder:
-    """In which order arguments can be written: where they are sorted, undeclared ones (`extra`)
-    stand between the declared ones, which only any order admits."""
+    """The order in which arguments can be written. If the format sorts them and undeclared ones
+    (`extra`) are allowed, these come between the declared ones, which only the order `ANY`
+    supports."""
     return KeyOrder.ANY if extra and hole.sorted_keys else order
 
 
 def take_apart(value: Json) -> Node:
-    """A node that only this list or object fits, with constants as its parts."""
+    """A node for exactly this list or object, with constants for its parts."""
     if isinstance(value, list):
         items = tuple(map(_take_part, cast(list[Json], value)))
-        return Array(items, None, len(items), len(items))
+        return Array(items, None, min_items=len(items), max_items=len(items))
     members = cast(dict[str, Json], value).items()
     return Object(tuple(Property(k, _take_part(v), required=True) for k, v in members), None)
 

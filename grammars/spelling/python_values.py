@@ -1,4 +1,4 @@
-"""The values of an argument of a call in Python: strings, and what is not quoted."""
+"""The values of arguments in a Python call: strings, and values without quotes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _ANY: tuple[Flat, ...] = (String(), Number(), Boolean(), Null(), Array(), Object
 
 @dataclass(frozen=True)
 class Kinds:
-    """The branches of a node: strings, constant strings, and all that is not quoted."""
+    """The branches of a node: strings, constant strings, and values without quotes."""
 
     strings: tuple[String, ...]
     words: tuple[str, ...]
@@ -30,7 +30,7 @@ class Kinds:
 
 
 def sort_kinds(node: Node, definitions: Mapping[str, Node]) -> Kinds:
-    """The branches of a node by how they are written."""
+    """Sorts the branches of a node by how they are written."""
     strings, words, others = list[String](), list[str](), list[Flat]()
     for branch in _part(flatten(node, definitions)):
         match branch:

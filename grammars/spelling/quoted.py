@@ -1,6 +1,5 @@
-"""Strings and keys as regular expressions over their spelling, for styles whose strings are not
-JSON's. The grammar and the completion are made of the same expressions.
-"""
+"""Regular expressions for the spellings of strings and keys, for styles whose strings are not
+JSON's. Grammar and completion share these expressions."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,7 +17,8 @@ from grammars.wire.format import JsonStyle
 _LETTERS = {"\\": "\\", "'": "'", '"': '"', "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _CONTROLS = Characters(((0, 0x1F),))
 _UNPRINTED = Characters.collect([(0, 0x1F), (0x7F, 0x10FFFF)])
-"""What `repr` may write as a number; it spells printable characters beyond ASCII as they are."""
+"""Characters that `repr` may write as numbers; it writes printable characters beyond ASCII
+directly."""
 _NONE = Characters(())
 _MAX_RANGES = 16
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -30,8 +30,8 @@ _BARE = (
 
 @keep_results("regexes", 4 * MIB)
 def find_strings(node: String, style: JsonStyle) -> Texts | None:
-    """The strings of a node in Python's spelling, quotes included; None if its pattern cannot be
-    read."""
+    """The strings of a node in Python's spelling, with quotes; None if its pattern cannot be
+    parsed."""
     times = count_times(node.min_length, node.max_length)
     parts = ["|".join(f"{q}{_spell_set(EVERY, q, EVERY)}{times}{q}" for q in style.quotes)]
     if node.pattern is not None:
@@ -45,15 +45,16 @@ def find_strings(node: String, style: JsonStyle) -> Texts | None:
 
 @keep_results("regexes", 4 * MIB)
 def find_raw(node: String, style: JsonStyle) -> Texts:
-    """The strings of a node without their quotes, where nothing is escaped."""
+    """The strings of a node without quotes or escapes."""
     parts = [f"(?s:.{count_times(node.min_length, node.max_length)})"]
     parts += [] if node.pattern is None else [f"({node.pattern})"]
     return Texts(tuple(parts), (f"{ANY}{escape_regex(style.quotes[0])}{ANY}",))
 
 
 def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FREE) -> Texts:
-    """All of these keys but the declared ones. Where one of these holds more than plain ASCII, no
-    key is spelled with numbers, as that could spell this one; nor where not all keys are meant."""
+    """All of these keys except the declared ones. If a declared key has characters other than plain
+    ASCII, or if only some keys are allowed, no key is written with numeric escapes: one of them
+    could spell an excluded key."""
     if style.bare_keys:
         return Texts((_BARE,), _one_of(list(map(escape_regex, declared)))).both(keys)
     if not keys.is_free:
@@ -66,7 +67,7 @@ def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FRE
 
 
 def _spell_texts(texts: Texts, style: JsonStyle) -> Texts:
-    """The texts between quotes, in all spellings without numbers."""
+    """The texts between quotes, in all spellings without numeric escapes."""
 
     def spell(regex: str) -> str:
         return "|".join(f"{q}({_spell(read(regex), q, _NONE)}){q}" for q in style.quotes)
@@ -79,7 +80,7 @@ def _one_of(options: list[str]) -> tuple[str, ...]:
 
 
 def _spell_plainly(character: str) -> str:
-    """A character of a key in any spelling without numbers."""
+    """A character of a key, in any spelling without numeric escapes."""
     if character in "'\"":
         return rf"\\?{escape_regex(character)}"
     if character in _LETTERS:
@@ -88,12 +89,12 @@ def _spell_plainly(character: str) -> str:
 
 
 def _spell(expression: Expression, quote: str, numbered: Characters) -> str:
-    """An expression over characters as one over their spellings in a string of Python."""
+    """Converts an expression over characters to one over their spellings in a Python string."""
     return spell_expression(expression, partial(_spell_set, quote=quote, numbered=numbered))
 
 
 def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
-    """One character of a set, as it is or escaped."""
+    """One character of a set, directly or escaped."""
     escaped = Characters.of("\\" + quote).ranges
     raw = characters.both(Characters.collect([*_CONTROLS.ranges, *escaped]).invert())
     letters = [escape_regex(_LETTERS[c]) for c in _LETTERS if c in characters]
@@ -105,7 +106,7 @@ def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
 
 
 def _spell_numbers(characters: Characters) -> list[str]:
-    """What stands behind the backslash where a character of the set is given by its number."""
+    """For characters of a set, the numeric escapes without the backslash."""
     options: list[str] = []
     for letter, width in (("x", 2), ("u", 4), ("U", 8)):
         numbers = write_numbers(characters.ranges, width)

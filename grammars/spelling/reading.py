@@ -1,6 +1,7 @@
-"""Text in any style -> a value: the text is put into JSON piece by piece, and read as such.
+"""Reads values in any style: converts the text to JSON piece by piece, then reads the JSON.
 
-So what holds for JSON holds here: no infinity, no number beyond a double, no lone surrogate.
+So the limits of JSON apply to all styles: no infinity, no number beyond a double, no lone
+surrogate.
 """
 
 import json
@@ -25,35 +26,35 @@ def _compile_escapes(letters: str) -> re.Pattern[str]:
 
 
 _ESCAPE = _compile_escapes(r"\\'\"bfnrt")
-_ESCAPE_OF_JSON = _compile_escapes(r"\\'\"/bfnrt")  # Python has no escaped slash
+_ESCAPE_OF_JSON = _compile_escapes(r"\\'\"/bfnrt")  # Python does not escape slashes
 
 
 class DeepJsonError(ValueError):
-    """JSON that nests more deeply than Python's reader goes (about 1,000 levels)."""
+    """JSON that is nested more deeply than Python's reader supports (about 1,000 levels)."""
 
 
 def read_value(text: str, style: JsonStyle) -> Json:
-    """The value that the text spells; white space may stand between its parts.
+    """Reads a value; white space may stand between its parts.
 
     Raises:
-        ValueError: it spells none.
+        ValueError: the text is not a value in this style.
     """
     return read_json(text if speaks_json(style) else translate(text, style))
 
 
 def translate(text: str, style: JsonStyle) -> str:
-    """The same value as JSON, if the text spells one.
+    """Converts a value in this style to JSON text.
 
     Raises:
-        ValueError: it does not.
+        ValueError: the text is not a value in this style.
     """
     pattern, words = _compile(style), find_words(style)
-    parts, at = list[str](), 0
-    while at < len(text):
-        match = pattern.match(text, at)
+    parts, offset = list[str](), 0
+    while offset < len(text):
+        match = pattern.match(text, offset)
         if match is None:
-            raise ValueError(f"{text[at]!r} at {at}")
-        found, at = match.group(), match.end()
+            raise ValueError(f"{text[offset]!r} at {offset}")
+        found, offset = match.group(), match.end()
         match match.lastgroup:
             case "string":
                 parts.append(_read_string(found, style))
@@ -68,9 +69,11 @@ def translate(text: str, style: JsonStyle) -> str:
 
 @lru_cache(maxsize=16)
 def _compile(style: JsonStyle) -> re.Pattern[str]:
-    """The pieces of a text."""
+    """A pattern for one piece of a text."""
     quotes = list(map(re.escape, style.quotes))
-    strings = [rf"{q}(?:[^{q}\\]|\\.)*{q}" if style.escapes else rf"{q}.*?{q}" for q in quotes]
+    raw = [rf"{quote}.*?{quote}" for quote in quotes]
+    escaped = [rf"{quote}(?:[^{quote}\\]|\\.)*{quote}" for quote in quotes]
+    strings = escaped if style.escapes else raw
     key = rf"|(?P<key>(?!\s)(?:(?!{quotes[0]})[^:,{{}}\[\]])+(?<!\s))(?=\s*:)"
     return re.compile(
         rf"(?s:(?P<string>{'|'.join(strings)}){key if style.bare_keys else ''}"
@@ -80,7 +83,7 @@ def _compile(style: JsonStyle) -> re.Pattern[str]:
 
 @lru_cache(maxsize=16)
 def find_words(style: JsonStyle) -> dict[str, str]:
-    """What the words of the style are in JSON."""
+    """The JSON words for the words of the style."""
     named = (("true", style.true), ("false", style.false), ("null", style.null))
     return {word: name for name, words in named for word in words}
 
@@ -92,7 +95,8 @@ def _read_word(word: str, words: dict[str, str]) -> str:
 
 
 def _read_string(spelled: str, style: JsonStyle) -> str:
-    """A string in JSON. All is escaped there: so surrogates of a pair find each other."""
+    """A string in JSON, with all characters escaped, so that both halves of a surrogate pair
+    combine."""
     if not style.escapes:
         quote = style.quotes[0]
         return json.dumps(spelled[len(quote) : -len(quote)])
@@ -112,10 +116,11 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def read_json(text: str) -> Json:
-    """Strict JSON (RFC 8259): no NaN, no infinity, no number beyond a double, no lone surrogate.
+    """Reads strict JSON (RFC 8259): no NaN, no infinity, no number beyond a double, no lone
+    surrogate.
 
     Raises:
-        ValueError: it is not.
+        ValueError: the text is not strict JSON.
     """
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
@@ -144,7 +149,7 @@ def _has_lone_surrogate(value: Json) -> bool:
             case str() as text:
                 if _SURROGATE.search(text):
                     return True
-            # pyright knows nothing of the items of such patterns, whatever is declared.
+            # pyright does not know the type of the items in such patterns.
             case list() as items:  # pyright: ignore[reportUnknownVariableType]
                 queue += cast(list[Json], items)
             case dict() as members:  # pyright: ignore[reportUnknownVariableType]

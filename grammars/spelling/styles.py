@@ -1,6 +1,6 @@
-"""How a style spells values: what a template writes, and what else is accepted for the same.
+"""How a style writes values: the template's own spelling, and further spellings that are accepted.
 
-A string is JSON's, Python's (either kind of quote, escapes of both languages) or raw text between
+A string is JSON's, Python's (either kind of quote, escapes of both languages), or raw text between
 quotes that it cannot contain.
 """
 
@@ -15,16 +15,17 @@ from grammars.schema.nodes import Json
 from grammars.wire.format import JsonStyle, KeywordArguments, TaggedArguments
 
 EXACT_LEVELS = 6
-"""So many levels below the value the white space is the template's own; a grammar without context
-cannot count on, so deeper down any white space does."""
+"""For this many levels below the value, white space must match the template's indentation. Deeper,
+any white space is allowed, since a context-free grammar cannot count levels."""
 _EXACT = 2**53
-"""Up to it, each integer is a double of its own."""
+"""Up to this number, each integer has a double of its own."""
 _LONGEST_PLAIN = 24
 _EXPONENT = re.compile("e([-+])0")
-"""The exponent of a double as Python writes it (`1e-07`); JavaScript writes no zero."""
+"""The exponent of a double as Python writes it (`1e-07`); JavaScript writes no leading zero."""
 _NUMBERED = re.compile(r"\\\\|\\u[0-9a-f]{4}")
 _PLAIN = re.compile(r"[ !#-%(-*,-.0-;=?-\[\]-_a-~]*")
-"""Strings that encoders spell in one way: printable ASCII without what JSON or HTML escapes."""
+"""Strings that all encoders write in the same way: printable ASCII without characters that JSON or
+HTML escapes."""
 _MISREAD = re.compile("[\"'<>&+`\u2028\u2029]")
 _BEYOND_ASCII = "\x7f-\U0010ffff"
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
@@ -33,8 +34,14 @@ _NOT_BARE = re.compile(r"[\x00-\x1f:,{}\[\]]|^\s|\s$|^$")
 
 @dataclass(frozen=True)
 class Breaks:
-    """What stands between the parts of a list or object: behind its opening bracket, between two
-    items, in front of its closing bracket. `loose`: and any white space beside them."""
+    """The texts between the parts of a list or object.
+
+    Args:
+        open: after the opening bracket.
+        item: between two items.
+        close: before the closing bracket.
+        loose: any white space may follow or precede them.
+    """
 
     open: str
     item: str
@@ -43,25 +50,25 @@ class Breaks:
 
 
 def speaks_json(style: JsonStyle) -> bool:
-    """Are strings, keys and words those of JSON?"""
+    """True if strings, keys and words are those of JSON."""
     words = style.true + style.false + style.null
     return has_json_strings(style) and not style.bare_keys and set(words) <= set(_WORDS)
 
 
 def has_json_strings(style: JsonStyle) -> bool:
-    """Are strings those of JSON?"""
+    """True if strings are those of JSON."""
     return style.escapes and style.quotes == ('"',)
 
 
 def deepen(style: JsonStyle, level: int) -> int:
-    """The level inside a list or object on that level; where there is no indentation, all levels
-    are alike, and so are those that are not exact."""
+    """The level inside a list or object of this level. Levels without indentation, and levels
+    deeper than `EXACT_LEVELS`, are all the same."""
     return min(level + 1, style.level + EXACT_LEVELS + 1) if style.indent else level
 
 
 def find_breaks(style: JsonStyle, level: int) -> Breaks:
-    """What stands between the parts of a list or object on that level. In front of the end of a
-    line there is no space, as `json.dumps` has it."""
+    """The texts between the parts of a list or object on this level. As in `json.dumps`, lines do
+    not end with a space."""
     if not style.indent:
         return Breaks("", style.item, "")
     item = style.item.rstrip()
@@ -72,7 +79,8 @@ def find_breaks(style: JsonStyle, level: int) -> Breaks:
 
 
 def spell(value: Json, style: JsonStyle) -> str:
-    """A value as the template writes it. What a raw string cannot contain is not looked for."""
+    """Writes a value as the template does. Does not check whether a raw string contains its
+    quote."""
     if not speaks_json(style) or style.sorted_keys:
         return _write(value, style, style.level)
     if not style.indent:
@@ -106,7 +114,7 @@ def _write(value: Json, style: JsonStyle, level: int) -> str:
 
 
 Sorting = JsonStyle | TaggedArguments | KeywordArguments
-"""What says in which order keys stand."""
+"""A style or hole that says whether keys are sorted."""
 
 
 def sort_keys(keys: Iterable[str], style: Sorting) -> list[str]:
@@ -115,12 +123,12 @@ def sort_keys(keys: Iterable[str], style: Sorting) -> list[str]:
 
 
 def spell_key(key: str, style: JsonStyle) -> str:
-    """A key as the template writes it."""
+    """Writes a key as the template does."""
     return key if style.bare_keys else spell_string(key, style)
 
 
 def spell_string(text: str, style: JsonStyle) -> str:
-    """A string as the template writes it."""
+    """Writes a string as the template does."""
     if has_json_strings(style):
         return json.dumps(text, ensure_ascii=style.ascii)
     if not style.escapes:
@@ -131,7 +139,7 @@ def spell_string(text: str, style: JsonStyle) -> str:
 
 
 def spell_scalar(value: Json, style: JsonStyle) -> tuple[str, ...]:
-    """All accepted spellings of anything but a list or object, the template's own first."""
+    """All accepted spellings of a scalar, the template's own first."""
     match value:
         case True:
             return style.true
@@ -146,9 +154,8 @@ def spell_scalar(value: Json, style: JsonStyle) -> tuple[str, ...]:
 
 
 def spell_number(value: float) -> tuple[str, ...]:
-    """All accepted spellings of a listed number: an integer may have a point, and a number that is
-    written with an exponent, or with nothing but a zero behind the point, may do without. A zero
-    may do without its sign."""
+    """All accepted spellings of a number in an enum: an integer may have `.0`, a number with an
+    exponent or with `.0` may also be written without it, and zero without its sign."""
     own, plain = json.dumps(value), format(Decimal(json.dumps(value)), "f")
     plain = plain.removesuffix(".0")
     words = [own, _EXPONENT.sub(r"e\1", own), own.replace("e+", "e")]
@@ -179,8 +186,8 @@ def _spell_strings(text: str, style: JsonStyle) -> tuple[str, ...]:
 
 
 def _escape_all(text: str) -> Iterator[str]:
-    """JSON's strings as encoders write them: characters beyond ASCII as they are or as numbers,
-    slashes escaped or not, what HTML could misread as it is or as numbers."""
+    """The spellings that JSON encoders use: characters beyond ASCII directly or as numbers, slashes
+    escaped or not, characters special in HTML directly or as numbers."""
     for slash in ("/", "\\/") if "/" in text else ("/",):
         for is_ascii in (False, True):
             spelled = json.dumps(text, ensure_ascii=is_ascii).replace("/", slash)
@@ -193,19 +200,20 @@ def _escape_all(text: str) -> Iterator[str]:
 
 
 def _number(text: str, numbered: str) -> str:
-    """The JSON string with the characters of a set (as in brackets) as numbers."""
+    """The JSON string with the characters of a set (regular expression syntax, without brackets) as
+    numeric escapes."""
     parts: list[str] = []
     for part in re.split(f"([{numbered}])", text):
         if re.fullmatch(f"[{numbered}]", part):
             units = part.encode("utf-16-be").hex()
-            parts += [f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)]
+            parts += [f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4)]
         else:
             parts.append(json.dumps(part, ensure_ascii=False)[1:-1])
     return f'"{"".join(parts)}"'
 
 
 def _raise_digits(match: re.Match[str]) -> str:
-    """A number of a character with its digits in upper case."""
+    """A numeric escape with its digits in upper case."""
     return match[0][:2] + match[0][2:].upper()
 
 
@@ -216,7 +224,7 @@ def spell_keys(key: str, style: JsonStyle) -> tuple[str, ...]:
 
 def _quote_in_python(text: str, quote: str) -> str:
     """The text as Python's `repr` writes it, in this kind of quote."""
-    body = repr('"' + text)[2:-1]  # the quote in front makes it choose the other kind
+    body = repr('"' + text)[2:-1]  # the leading quote makes `repr` choose the other kind
     if quote == '"':
         swaps = {"\\'": "'", '"': '\\"'}
         body = re.sub(r"\\.|\"", lambda match: swaps.get(match[0], match[0]), body)
@@ -224,8 +232,8 @@ def _quote_in_python(text: str, quote: str) -> str:
 
 
 def is_writable(text: str, style: JsonStyle) -> bool:
-    """Can the style write this string? Raw text cannot contain its own quote, or end with the
-    beginning of it such that it would be found too early."""
+    """True if the style can write this string. A raw string cannot contain its quote, or end with
+    the beginning of the quote if the end would then be found too early."""
     if style.escapes:
         return True
     quote = style.quotes[0]
@@ -233,19 +241,19 @@ def is_writable(text: str, style: JsonStyle) -> bool:
 
 
 def is_bare(key: str, style: JsonStyle) -> bool:
-    """Can the key stand without quotes?"""
+    """True if the key can be written without quotes."""
     return not _NOT_BARE.search(key) and style.quotes[0] not in key
 
 
 def holds(value: Json, style: JsonStyle) -> bool:
-    """Can the style write this value, so that it is read back?"""
+    """True if the style can write this value so that it is read back unchanged."""
     queue = [value]
     while queue:
         match queue.pop():
             case str() as text:
                 if not is_writable(text, style):
                     return False
-            # pyright knows nothing of the items of such patterns, whatever is declared.
+            # pyright does not know the type of the items in such patterns.
             case list() as items:  # pyright: ignore[reportUnknownVariableType]
                 queue += cast(list[Json], items)
             case dict() as members:  # pyright: ignore[reportUnknownVariableType]

@@ -1,4 +1,5 @@
-"""What the interpreters of tagged arguments have in common: spellings, and how types are told."""
+"""What grammar, parser and renderer of tagged arguments share: spellings, and how types are
+marked."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -19,21 +20,21 @@ from grammars.spelling.styles import spell_number
 from grammars.wire.format import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
 
 CONTAINER = r"[\[{]"
-"""What begins as an object or a list does."""
+"""A regular expression for the beginning of an object or list."""
 
 
 def express_key(tags: TaggedArguments) -> str:
-    """A regular expression for a key that is not declared."""
+    """A regular expression for an undeclared key."""
     return rf"[^<>{SPACES}\x00-\x20{read_stops(tags)}]{{1,{LONGEST_NAME}}}"
 
 
 def find_extra_keys(tags: TaggedArguments, declared: Sequence[str], keys: Texts) -> Texts:
-    """Those of these keys that can stand between these tags and are not declared."""
+    """Those of the keys that fit between these tags and are not declared."""
     return Texts((express_key(tags),), match_words(declared)).both(keys)
 
 
 def is_key(key: str, tags: TaggedArguments) -> bool:
-    """Can a key stand between these tags?"""
+    """True if these tags can have this key."""
     is_end = bool(tags.rest_of_end) and key.startswith(tags.rest_of_end[0])
     return is_taggable(key) and not is_end and not any(c in key for c in read_stops(tags))
 
@@ -44,8 +45,8 @@ def read_stops(tags: TaggedArguments) -> str:
 
 
 def is_writable(value: Json, tags: TaggedArguments) -> bool:
-    """Can a constant stand between these tags as it is? Not if it contains their end, or begins as
-    a wrapper does."""
+    """True if a constant can stand directly between these tags: it must not contain their end, or
+    begin like a wrapper."""
     if not isinstance(value, str):
         return True
     ends = tags.close + tags.open[0]
@@ -54,7 +55,8 @@ def is_writable(value: Json, tags: TaggedArguments) -> bool:
 
 
 def is_wrappable(value: Json, tags: TaggedArguments) -> bool:
-    """Can a constant stand between these tags in their wrapper? Not if it contains their end."""
+    """True if a constant can stand between these tags in their wrapper: it must not contain their
+    end."""
     if tags.wrapper is None or not isinstance(value, str):
         return False
     close = tags.wrapper.closer + tags.close
@@ -62,7 +64,7 @@ def is_wrappable(value: Json, tags: TaggedArguments) -> bool:
 
 
 def spell_string(text: str, tags: TaggedArguments) -> str:
-    """The string as the template writes it between these tags."""
+    """Writes a string between these tags as the template does."""
     wrapper = tags.wrapper
     if wrapper is None or not wrapper.wraps(text):
         return text
@@ -70,15 +72,15 @@ def spell_string(text: str, tags: TaggedArguments) -> str:
 
 
 def admits_any_text(branches: Iterable[Flat]) -> bool:
-    """May a value of these be whatever text?"""
+    """True if any text is a value of one of these nodes."""
     return any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches)
 
 
 def excludes_containers(branches: Iterable[Flat]) -> bool:
-    """Does a text among these not begin as an object or a list does?
+    """True if texts of these nodes must not begin like an object or list.
 
-    The lexer would not give up a bounded text for an object that begins like it, and no object
-    could be longer than the text.
+    The lexer would take an object that begins like a text for that text, and then limit its length
+    to that of the text.
     """
     branches = list(branches)
     is_free = any(
@@ -90,7 +92,7 @@ def excludes_containers(branches: Iterable[Flat]) -> bool:
 def spell_words(
     value: Json, tags: TaggedArguments, spell: Callable[[Json], str]
 ) -> tuple[str, ...]:
-    """All spellings of a constant between these tags; `spell` writes the JSON of the others."""
+    """All spellings of a constant between these tags; `spell` writes values as JSON."""
     match value:
         case str():
             return (value,)
@@ -120,7 +122,7 @@ def group_by_kind(
 
 
 def _part(node: Flat) -> Iterable[Flat]:
-    """The node, cut into nodes of one type each."""
+    """Splits the node into nodes of one type each."""
     match node:
         case AnyValue():
             return (String(), Number(), Boolean(), Null(), Array(), Object())
@@ -147,6 +149,6 @@ def _find_node_kind(node: Flat, tags: TaggedArguments) -> str:
     return find_kind(tags, next(example for kind, example in _EXAMPLES if isinstance(node, kind)))
 
 
-def tell_text(tags: TaggedArguments) -> frozenset[str]:
-    """How it is told that a value is text."""
+def list_text_kinds(tags: TaggedArguments) -> frozenset[str]:
+    """The type names that mark a value as text."""
     return frozenset([find_kind(tags, "")] if tags.kinds else [])

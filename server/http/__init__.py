@@ -1,2 +1,2 @@
-"""HTTP, whatever the dialect: the gate that every request passes, replies and server-sent events,
-clients that disconnect, and the server's own paths. Needs `turns`. Start with `replies`."""
+"""HTTP for all dialects: the gate that every request passes, replies and server-sent events,
+disconnected clients, and the server's own paths. Needs `turns`. Start with `replies`."""

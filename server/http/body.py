@@ -1,4 +1,4 @@
-"""Bodies of requests: received on the event loop; read and validated wherever one likes."""
+"""Request bodies: received on the event loop; read and validated in any thread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,30 +17,33 @@ from server.turns.request_limits import check_lengths
 
 M = TypeVar("M", bound=BaseModel)
 Json = dict[str, Any]
-UNSAID = frozenset({"text/plain", "application/x-www-form-urlencoded", "application/octet-stream"})
-"""What a body is by its header where nobody has thought of it: without a header, `curl -d`."""
-OF_BROWSERS = ("origin", "referer", "sec-fetch-site")
-"""Headers one of which every request of a web page has."""
+DEFAULT_TYPES = frozenset(
+    {"text/plain", "application/x-www-form-urlencoded", "application/octet-stream"}
+)
+"""Content types that clients send without choosing one: no header, or that of `curl -d`."""
+BROWSER_HEADERS = ("origin", "referer", "sec-fetch-site")
+"""Headers of which every request of a web page has at least one."""
 
 
 async def receive_body(request: Request) -> bytes:
-    """The body of a request, which has to be JSON; from web pages also by its header.
+    """Receives the body of a request. It must be JSON; for web pages, the content type must say so,
+    too.
 
-    A web page of somebody else may send a body without asking the server first, but none that calls
-    itself JSON. So the header is insisted on there. Others often leave it out, for Ollama and
-    llama-server do not look at it.
+    Another site's web page may send a body without a preflight request, but not with the content
+    type of JSON. So web pages must send this type. Other clients often leave it out, since Ollama
+    and llama-server do not check it.
 
     Raises:
         HttpError: it is something else, or the client has disconnected.
     """
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
-    may_be_unsaid = not any(name in request.headers for name in OF_BROWSERS)
-    if not _is_json(header) and not (may_be_unsaid and header.get_content_type() in UNSAID):
+    may_be_unsaid = not any(name in request.headers for name in BROWSER_HEADERS)
+    if not _is_json(header) and not (may_be_unsaid and header.get_content_type() in DEFAULT_TYPES):
         message = "the body has to be JSON: send the header Content-Type: application/json"
         raise HttpError(415, message, "unsupported_media_type")
     try:
-        return await request.body()  # which keeps it, for whoever asks again
+        return await request.body()  # starlette caches it for later calls
     except ClientDisconnect as error:
         raise HttpError(GONE, "the client has disconnected", "client_closed_request") from error
 
@@ -53,10 +56,10 @@ def _is_json(header: Message) -> bool:
 
 
 def read_object(body: bytes, settings: Settings) -> Json:
-    """The JSON object that a body is.
+    """Reads a body as a JSON object.
 
     Raises:
-        HttpError: it is none, or exceeds a limit.
+        HttpError: it is not a JSON object, or exceeds a limit.
     """
     value = read_json(body, max_values=settings.max_values)
     if not isinstance(value, dict):
@@ -65,10 +68,10 @@ def read_object(body: bytes, settings: Settings) -> Json:
 
 
 def validate_fields(value: Json, kind: type[M], settings: Settings) -> M:
-    """A request of a dialect.
+    """Validates the fields of a request.
 
     Raises:
-        HttpError: it exceeds a limit, or has a field that cannot be; says where.
+        HttpError: the request exceeds a limit, or a field is not valid; says which one.
     """
     check_lengths(value, settings)
     try:
@@ -78,21 +81,21 @@ def validate_fields(value: Json, kind: type[M], settings: Settings) -> M:
 
 
 def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpError:
-    """The first of the mistakes that pydantic has found; of the branches of a union, the one that
-    got furthest.
+    """Describes the first mistake that pydantic found; in a union, that of the branch that got
+    furthest.
 
     Args:
         details: `errors()` of a ValidationError, with inputs.
-        body: what was validated.
+        body: the validated value.
     """
-    places = [_find_place(detail, body) for detail in details]
-    furthest = places[0]
-    for place in places:
-        if place.union == furthest.union and place.reach > furthest.reach:
-            furthest = place
-    reasons = list[str]()  # of several branches that got equally far
-    for place, detail in zip(places, details, strict=True):
-        is_same = place.union == furthest.union and place.steps == furthest.steps
+    paths = [_find_path(detail, body) for detail in details]
+    furthest = paths[0]
+    for path in paths:
+        if path.union == furthest.union and path.reach > furthest.reach:
+            furthest = path
+    reasons = list[str]()  # of all branches that got equally far
+    for path, detail in zip(paths, details, strict=True):
+        is_same = path.union == furthest.union and path.steps == furthest.steps
         if is_same and detail["msg"] not in reasons:
             reasons.append(detail["msg"])
     if furthest.union is None:
@@ -103,13 +106,12 @@ def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpEr
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The place of a mistake.
+class _MistakePath:
+    """The path to a mistake.
 
     Args:
-        steps: into the body.
-        union: those of them that lead to the union, one of whose branches has failed; None: there
-            is no union.
+        steps: the keys and indexes from the body to the mistake.
+        union: those that lead to the union in which a branch failed; None: there is no union.
     """
 
     steps: tuple[str | int, ...]
@@ -117,14 +119,14 @@ class _Place:
 
     @property
     def reach(self) -> tuple[int, list[int]]:
-        """How far the validation came: how deep, and how many items into lists."""
+        """How far validation came: the depth, and the indexes in lists."""
         return len(self.steps), [step for step in self.steps if isinstance(step, int)]
 
 
-def _find_place(detail: Mapping[str, Any], body: Any) -> _Place:
+def _find_path(detail: Mapping[str, Any], body: Any) -> _MistakePath:
     location = list[str | int](detail["loc"])
     missing = list[str | int]()
-    # The field that is not there comes last; it is the whole body where nothing was sent.
+    # A missing field comes last; if nothing was sent, it is the whole body.
     if detail["type"] == "missing" and location:
         missing.append(location.pop())
     taken = _align(location, body, detail["input"])
@@ -136,14 +138,15 @@ def _find_place(detail: Mapping[str, Any], body: Any) -> _Place:
             steps.append(step)
         elif union is None:
             union = tuple(steps)
-    return _Place((*steps, *missing), union)
+    return _MistakePath((*steps, *missing), union)
 
 
 def _align(location: Sequence[str | int], value: Any, failed: Any) -> list[bool] | None:
-    """For each step of a location, if it is one into the value. Others name branches of unions,
-    and a value may have keys of such names: the steps have to lead to what has failed.
+    """For each step of a location: whether it is a step into the value. Other steps name branches
+    of unions, and a value may have keys with such names; so the steps must lead to the value that
+    failed.
 
-    None: none do, since what was validated there is not what the body has.
+    None: no steps do, since the validated value is not in the body.
     """
     if not location:
         return [] if value is failed else None

@@ -1,4 +1,4 @@
-"""Work for a client that may go away meanwhile."""
+"""Work for a client that may disconnect in the meantime."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -10,18 +10,18 @@ from fastapi import Request
 from server.errors import HttpError
 
 T = TypeVar("T")
-GONE = 499  # what nginx calls it; nobody reads it
+GONE = 499  # nginx's status for this; no client receives it
 
 
 async def wait_for_client(
     request: Request, work: Coroutine[Any, Any, T], cancel: Callable[[], None] = lambda: None
 ) -> T:
-    """Does the work as long as the client is connected.
+    """Runs the work while the client is connected.
 
     Args:
-        request: the request of that client; its body has been read.
-        work: what to do.
-        cancel: called in the end, also where the work has not started.
+        request: the client's request; its body must have been read.
+        work: the work.
+        cancel: called at the end, even if the work was not started.
 
     Raises:
         HttpError: the client has disconnected; the work was cancelled.
@@ -38,21 +38,21 @@ async def wait_for_client(
         for other in (task, gone):
             if not other.done():
                 other.cancel()
-                # Nobody is left who would want its result, or its error.
+                # No one needs its result or its error any more.
                 with suppress(asyncio.CancelledError, Exception):
                     await other
 
 
 async def do_together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Does all works at the same time; the first one that fails ends the others.
+    """Runs all works at the same time; if one fails, the others are cancelled.
 
     Raises:
-        Exception: what that one has raised.
+        Exception: the first error.
     """
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in works]
-    except ExceptionGroup as errors:  # one is enough: it has ended the other tasks
+    except ExceptionGroup as errors:  # the first one cancelled the other tasks
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
 

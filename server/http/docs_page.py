@@ -1,5 +1,5 @@
-"""The page at /docs: the OpenAPI document as HTML. FastAPI's own page needs scripts of a foreign
-host, which an offline machine does not reach and a private one should not ask."""
+"""The page at /docs: the OpenAPI document as HTML. FastAPI's own page loads scripts from another
+host, which fails offline and reveals requests."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ td, th { border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transpare
 
 
 def write_page(document: Json) -> str:
-    """The page for an OpenAPI document. Nothing in it is loaded from elsewhere."""
+    """The HTML page for an OpenAPI document. It loads nothing from other hosts."""
     title = escape(f"{document['info']['title']} {document['info']['version']}")
     operations = "\n".join(_write_operations(document))
     types = "\n".join(_write_types(document))
@@ -48,7 +48,7 @@ def write_page(document: Json) -> str:
 
 
 def _write_keys(document: Json) -> str:
-    """How to send an API key, and whether one is needed."""
+    """The paragraph on API keys: how to send one, and whether one is needed."""
     schemes = document.get("components", {}).get("securitySchemes", {})
     if not schemes:
         return ""
@@ -108,7 +108,7 @@ def _write_types(document: Json) -> Iterator[str]:
 
 
 def _write_fields(schema: Json) -> str:
-    """The fields of an object; of any other type, its name."""
+    """The fields of an object; for any other type, its name."""
     if "properties" not in schema:
         return f"<p>{escape(_name_type(schema))}</p>"
     required = schema.get("required", ())
@@ -121,7 +121,7 @@ def _write_fields(schema: Json) -> str:
 
 
 def _write_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML."""
+    """A table; its cells are HTML."""
     lines = ["".join(f"<th>{head}</th>" for head in heads)]
     for row in rows:
         lines.append("".join(f"<td>{cell}</td>" for cell in row))

@@ -1,5 +1,5 @@
 """The gate that every request passes: it checks the API key and the size of the body. Plain ASGI,
-so that streams flow through it."""
+so that it does not buffer streams."""
 
 import asyncio
 import json
@@ -19,20 +19,20 @@ from server.metrics import Counters
 from server.settings import LEAST_RATE, Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trace"})
-"""Paths that need no key."""
+"""Paths that need no API key."""
 FILES = frozenset({"/v1/files", "/files"})
-"""Paths whose bodies are files, which may be larger."""
+"""Paths whose bodies are files, which have a higher limit."""
 FORM_BYTES = 64 << 10
-"""What a form may have around its file."""
+"""The bytes of a form beside its file, at most."""
 GIVEN_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
-"""What a client's own `X-Request-Id` may be."""
+"""The form of an `X-Request-Id` that is accepted from a client."""
 
 
 def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The API key that a request gives, checked or not; empty: it gives none.
+    """The API key in a request, checked or not; empty if there is none.
 
     Args:
-        headers: as in an ASGI scope; of several of one name, the last counts.
+        headers: as in an ASGI scope; of repeated headers, the last one counts.
     """
     values = {name.lower(): value for name, value in headers}
     scheme, _, token = values.get(b"authorization", b"").partition(b" ")
@@ -42,13 +42,14 @@ def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 class Gate:
-    """Lets requests through that have a key, if one is needed, and a body that is not too large.
+    """Lets a request through if its API key is valid (or none is needed) and its body is not too
+    large.
 
-    A bare OPTIONS is answered with 200.
+    Answers a bare OPTIONS with 200.
 
     Args:
-        app: what is behind the gate.
-        dialects: in whose form errors are.
+        app: the application behind the gate.
+        dialects: determine the form of errors.
         settings: keys and limits.
         counters: count requests.
     """
@@ -67,14 +68,14 @@ class Gate:
         self._origins = settings.cors_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":  # nothing here speaks it, and it has not been checked
+        if scope["type"] == "websocket":  # none is served, and the gate checks none
             await send({"type": "websocket.close"})
             return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         if scope["method"] == "HEAD":
-            # Answered as GET is. The scope that uvicorn keeps says HEAD: it leaves out the body.
+            # Answered like GET. uvicorn's own scope still says HEAD, so it leaves out the body.
             scope = {**scope, "method": "GET"}
         headers = {name.lower(): value for name, value in scope["headers"]}
         request_id = _read_request_id(headers)
@@ -94,7 +95,7 @@ class Gate:
         body = _Limited(receive, self._find_max_body(scope["path"]), self._body_seconds)
         try:
             await self._app(scope, body, send)
-        except Exception as error:  # what is behind the gate answers errors of clients itself
+        except Exception as error:  # the application answers errors of clients itself
             if send.has_begun:
                 raise
             log_error(error)
@@ -108,7 +109,8 @@ class Gate:
         await _answer(send, fault.status, body, headers=fault.headers.items())
 
     def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> HttpError | None:
-        """What is wrong with a request that somebody else may have made a browser send."""
+        """The error of a request that another site's web page may have sent; None: there is
+        none."""
         named = [(name.lower(), value) for name, value in headers]
         for header in ("Authorization", "X-Api-Key"):
             if sum(name == header.lower().encode() for name, _ in named) > 1:
@@ -130,7 +132,8 @@ class Gate:
         return None
 
     def _is_own(self, origin: str, allowed: Sequence[str]) -> bool:
-        """May pages of this origin ask? Those of desktop programs have schemes of their own."""
+        """True if pages of this origin may send requests. Desktop programs have schemes of their
+        own."""
         if origin in self._origins or "*" in self._origins:
             return True
         scheme, _, rest = origin.partition("://")
@@ -138,7 +141,7 @@ class Gate:
         return not is_web or _read_host(rest) in allowed
 
     def _find_fault(self, path: str, headers: dict[bytes, bytes]) -> HttpError | None:
-        if self._keys and path not in OPEN and not self._knows(headers):
+        if self._keys and path not in OPEN and not self._is_valid_key(headers):
             return HttpError(401, "the API key is missing or invalid", "invalid_api_key")
         encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
         if encoding not in ("", "identity"):
@@ -151,46 +154,47 @@ class Gate:
         return None
 
     def _find_max_body(self, path: str) -> int:
-        """The bytes that a body may have."""
+        """The limit for the body, in bytes."""
         return self._max_file + FORM_BYTES if path in FILES else self._max_body
 
-    def _knows(self, headers: dict[bytes, bytes]) -> bool:
-        """Compares with every key, each in the same time, so that time says nothing about them."""
+    def _is_valid_key(self, headers: dict[bytes, bytes]) -> bool:
+        """True if the key is valid. Compares it with every key in constant time, so that the time
+        reveals nothing."""
         given = find_key(headers.items())
         matches = [secrets.compare_digest(given, key) for key in self._keys]
         return any(matches)
 
 
 def make_too_large(max_bytes: int) -> HttpError:
-    """The body is larger than so many bytes."""
+    """The error for a body of more than `max_bytes` bytes."""
     message = f"the request is larger than {max_bytes:,} bytes: send less, or raise --max-body"
     return HttpError(413, message, "request_too_large", where="")
 
 
 def _read_request_id(headers: Mapping[bytes, bytes]) -> str:
-    """The id that the client gives its request, if it is fit to stand in a log; else a new one."""
+    """The request id that the client sent, if it is safe in a log; else a new one."""
     given = headers.get(b"x-request-id", b"")
     return given.decode() if GIVEN_ID.fullmatch(given) else make_id("req_")
 
 
 def _read_host(text: str) -> str:
-    """The name in a Host header or an origin, without its port."""
+    """The host in a Host header or an origin, without its port."""
     name, colon, port = text.strip().lower().rpartition(":")
     return name if colon and port.isdigit() else text.strip().lower()
 
 
 class _CountedReply:
-    """Sends a reply, which is counted and gets the id of its request.
+    """Sends a reply, counts it, and adds the id of its request.
 
     Args:
-        send: what sends it.
-        scope: of the request.
-        dialect: of the request.
-        id: of the request.
-        counters: count it.
+        send: the ASGI callable.
+        scope: the scope of the request.
+        dialect: the dialect of the request.
+        id: the id of the request.
+        counters: count the reply.
 
     Attributes:
-        has_begun: its status was sent.
+        has_begun: the status has been sent.
     """
 
     def __init__(self, send: Send, scope: Scope, *, dialect: Dialect, id: str, counters: Counters):
@@ -206,7 +210,7 @@ class _CountedReply:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.has_begun = True
-            # FastAPI notes the route. Without one the path is anything at all, and each would be a
+            # FastAPI sets the route. Without a route, any path is possible, and each would get a
             # counter of its own.
             path = getattr(self._scope.get("route"), "path", "other")
             self._counters.note_request(path, message["status"])
@@ -215,14 +219,13 @@ class _CountedReply:
 
 
 class _Limited:
-    """The body of a request: up to a limit, for bodies that do not say how large they are, and as
-    long as something of it comes.
+    """The body of a request, limited in size, for bodies without a length header, and in time.
 
     Args:
-        receive: of the request.
-        max_bytes: bytes.
-        seconds: so long may it take until the next part comes, and all parts together no longer
-            than that and what is due to their bytes (`LEAST_RATE`).
+        receive: the ASGI callable.
+        max_bytes: the limit in bytes.
+        seconds: the limit for the time until the next part arrives. For all parts together, it is
+            this plus the time that their bytes may take at `LEAST_RATE`.
     """
 
     def __init__(self, receive: Receive, max_bytes: int, seconds: float):
@@ -233,7 +236,7 @@ class _Limited:
         self._began = time.monotonic()
 
     def _find_patience(self) -> float | None:
-        """Seconds until the next part has to be there; None: nothing more is to come."""
+        """Seconds until the next part must arrive; None: the body is complete."""
         if self._seconds is None:
             return None
         end = self._began + self._seconds + self._size / LEAST_RATE
@@ -248,7 +251,7 @@ class _Limited:
             fault = f"nothing of the body came for {slow}"
             raise HTTPException(408, fault, {"Connection": "close"}) from None
         if not message.get("more_body"):
-            self._seconds = None  # what comes now is that the client has gone, at any time
+            self._seconds = None  # the only further message is the disconnect, at any time
         self._size += len(message.get("body", b""))
         if self._size > self._max_bytes:
             raise make_too_large(self._max_bytes)

@@ -1,11 +1,11 @@
-"""JSON of request bodies: read by the standard library's json, within limits, in pieces where it is
-long (`json_pieces`).
+"""JSON of request bodies: read by the standard library's json, within limits, and in pieces if it
+is long (`json_pieces`).
 
-Faster readers were tried. pydantic_core and orjson refuse lone surrogates, which clients send that
-cut a text in the middle of an emoji; orjson also rounds integers of more than 64 bits, and
-pydantic_core refuses schemas that are nested 200 deep. Each of the three reads a list of small
-values at about the same speed and with the same memory; that is bounded beforehand (`json_shape`).
-As with all of them, of several members of one name the last one counts.
+Faster parsers do not fit. pydantic_core and orjson refuse lone surrogates, which clients send when
+they cut a text inside an emoji; orjson also rounds integers of more than 64 bits, and pydantic_core
+refuses schemas that are nested 200 deep. For a list of small values, all three have about the same
+speed and memory use; `json_shape` limits it beforehand. As in all of them, the last of several
+members with one name counts.
 """
 
 import json
@@ -17,16 +17,16 @@ from server.http.json_pieces import PIECE, NotJsonError, read_in_pieces
 from server.http.json_shape import find_excess
 
 MAX_DEPTH = 512
-"""Objects and lists in each other; half of what Python's own stack holds."""
+"""The limit for nested objects and lists; half of what Python's stack allows."""
 MAX_DIGITS = 4300
-"""Of an integer: Python reads no longer ones."""
+"""The limit for digits of an integer; Python reads no more."""
 _BOM = b"\xef\xbb\xbf"
 _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"|(NaN|-?Infinity)', re.DOTALL)
 _LONG = re.compile(rf'"(?:[^"\\]|\\.)*+"|(-?\d{{{MAX_DIGITS + 1},}})', re.DOTALL)
 
 
 class _NoNumberError(ValueError):
-    """There is a NaN or an Infinity."""
+    """The text has NaN or Infinity."""
 
 
 def _refuse_constant(name: str) -> Any:
@@ -37,15 +37,15 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def read_json(body: bytes, *, max_values: int, name: str = "the body") -> Any:
-    """The value of a JSON text.
+    """Reads a JSON text.
 
     Args:
-        body: in UTF-8.
-        max_values: in it, at all depths.
-        name: what the text is, for messages.
+        body: the text in UTF-8.
+        max_values: the limit for values at all depths.
+        name: names the text in messages.
 
     Raises:
-        HttpError: it is no JSON, or has more values, or deeper ones; says at which byte.
+        HttpError: it is not JSON, or has too many or too deeply nested values; says at which byte.
     """
     body = body.removeprefix(_BOM)
     if not body.strip():
@@ -64,7 +64,7 @@ def read_json(body: bytes, *, max_values: int, name: str = "the body") -> Any:
 
 
 def _read_piece(piece: bytes, offset: int, name: str) -> Any:
-    """The value of a JSON text that is short, and begins at this byte of the whole."""
+    """Reads a short JSON text that begins at this byte of the whole text."""
     try:
         text = piece.decode()
     except UnicodeDecodeError as error:
@@ -75,10 +75,9 @@ def _read_piece(piece: bytes, offset: int, name: str) -> Any:
         reason = "it ends too early" if error.pos >= len(text.rstrip()) else error.msg
         raise _refuse(name, reason, offset + _count_bytes(text, error.pos)) from error
     except _NoNumberError as error:
-        place = offset + _find(_NO_NUMBER, text)
         message = f"{error} is not a JSON number: write null or leave the field out"
-        raise _refuse(name, message, place) from error
-    except ValueError as error:  # of Python's int
+        raise _refuse(name, message, offset + _find(_NO_NUMBER, text)) from error
+    except ValueError as error:  # from Python's int
         message = f"an integer has more than {MAX_DIGITS:,} digits"
         raise _refuse(name, message, offset + _find(_LONG, text)) from error
 
@@ -87,11 +86,11 @@ def _check_shape(body: bytes, max_values: int, name: str) -> None:
     excess = find_excess(body, max_values=max_values, max_depth=MAX_DEPTH)
     if excess is None:
         return
-    where = point(excess.field) if excess.field else ""
+    pointer = point(excess.field) if excess.field else ""
     message = f"{name} has more than {max_values:,} values: send less, or raise --max-values"
     if excess.is_depth:
         message = f"{name} is nested more than {MAX_DEPTH} deep"
-    raise HttpError(400, f"{message} (at byte {excess.offset})", "too_large", where=where)
+    raise HttpError(400, f"{message} (at byte {excess.offset})", "too_large", where=pointer)
 
 
 def point(*steps: object) -> str:
@@ -109,7 +108,7 @@ def _count_bytes(text: str, characters: int) -> int:
 
 
 def _find(pattern: "re.Pattern[str]", text: str) -> int:
-    """The byte of the first match of the pattern's group."""
+    """The byte offset of the first match of the pattern's group."""
     for found in pattern.finditer(text):
         if found[1] is not None:
             return _count_bytes(text, found.start(1))

@@ -1,12 +1,12 @@
-"""JSON read in pieces, so that other threads run in between.
+"""Reads JSON in pieces, so that other threads can run in between.
 
-The reader of the standard library lets no other thread run until it is done: a quarter of a second
-for 30 MB. So a long text is cut at commas between values. What stands between two cuts is a list,
-or an object, for that reader; only a value that no piece has the whole of is entered, and a text
-that is longer is read part by part. Values and mistakes are the same as those of the whole.
+The standard library's parser holds the interpreter lock until it is done: a quarter of a second for
+30 MB. So a long text is cut at commas between values. Everything between two cuts is parsed as one
+list or object. Only values that are longer than a piece are read member by member, and long strings
+part by part. Values and errors are the same as for the whole text.
 
-Each stretch is looked through once for cuts, those of all levels, however deep values are nested;
-again only what nothing was found in.
+Each window of the text is searched once for cuts on all levels, however deep values are nested.
+Only the parts without a cut are searched again.
 """
 
 import re
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-PIECE = 1 << 17  # bytes; a list of small numbers is read in 3 ms
+PIECE = 1 << 17  # bytes; reading a list of small numbers takes 3 ms
 LONGEST_NUMBER = 1 << 17  # characters
-LEAST_LOOK = 16  # bytes in which the end of a text is looked for first
+LEAST_LOOK = 16  # bytes that are first searched for the end of a string
 _OPENS, _CLOSES = b"[{", b"]}"
 _QUOTE = ord('"')
 _OPEN, _CLOSE, _COMMA = 1, -1, 2
@@ -32,18 +32,18 @@ _SCALAR = re.compile(
 )
 _ENDS = "it ends too early"
 _ESCAPE = 6  # bytes of the longest escape
-_HALF = re.compile(rb"\\u[dD][89abAB]..", re.DOTALL)  # the first half of a character
+_HALF = re.compile(rb"\\u[dD][89abAB]..", re.DOTALL)  # the first half of a surrogate pair
 ReadPiece = Callable[[bytes, int], Any]
-"""Reads a short JSON text whose first byte is this one of the whole. Raises an error of the caller
-where it is no JSON."""
+"""Reads a short JSON text that begins at this byte of the whole text. Raises an error of the caller
+if it is not JSON."""
 
 
 class NotJsonError(ValueError):
-    """A text that is no JSON.
+    """The text is not JSON.
 
     Args:
         reason: what is wrong.
-        offset: the byte at which that is.
+        offset: the byte offset of the mistake.
     """
 
     def __init__(self, reason: str, offset: int):
@@ -53,14 +53,14 @@ class NotJsonError(ValueError):
 
 
 def read_in_pieces(text: bytes, read: ReadPiece) -> Any:
-    """The value of a JSON text, which is nested no deeper than Python's stack.
+    """Reads a JSON text. Its depth must fit Python's stack.
 
     Args:
         text: in UTF-8.
-        read: reads what is no longer than a piece.
+        read: reads texts that are not longer than a piece.
 
     Raises:
-        NotJsonError: it is no JSON; or what `read` raises then.
+        NotJsonError: it is not JSON; `read` may raise another error instead.
     """
     reader = _PieceReader(text, read)
     value = reader.read_value()
@@ -70,14 +70,14 @@ def read_in_pieces(text: bytes, read: ReadPiece) -> Any:
 
 @dataclass(frozen=True)
 class _Cuts:
-    """Where a stretch of the text may be cut: the marks of the lists and objects that begin in
-    front of it or end behind it. Those in between are read whole.
+    """Where a window of the text may be cut: commas and brackets of lists and objects that begin
+    before the window or end after it. Values that lie inside are read whole.
 
     Args:
-        end: of the stretch, in bytes of the text.
-        commas: between items.
-        brackets: the beginnings and ends, in order.
-        closes: for each bracket, whether it is an end.
+        end: the end of the window, as a byte offset in the text.
+        commas: offsets of commas between items.
+        brackets: offsets of opening and closing brackets, in order.
+        closes: for each bracket, whether it closes.
     """
 
     end: int
@@ -85,27 +85,30 @@ class _Cuts:
     brackets: "np.ndarray"
     closes: "np.ndarray"
 
-    def find(self, at: int) -> tuple[int | None, bool]:
-        """Where to cut behind the short items of a list or an object: at its end, and True; or in
-        front of a longer one at a comma, which is None where there is none.
+    def find(self, offset: int) -> tuple[int | None, bool]:
+        """Finds the cut after the short items of a list or object.
 
         Args:
-            at: the first of these items begins here, in the stretch.
+            offset: the offset of the first of these items, in the window.
+
+        Returns:
+            the offset of the end of the list or object, and True; or the last comma before a longer
+            item (None if there is none), and False.
         """
-        number = int(np.searchsorted(self.brackets, at))
+        number = int(np.searchsorted(self.brackets, offset))
         bracket = self.end
         if number < self.brackets.size:
             bracket = int(self.brackets[number])
             if self.closes[number]:
                 return bracket, True
         last = int(np.searchsorted(self.commas, bracket)) - 1
-        if last < 0 or self.commas[last] < at:
+        if last < 0 or self.commas[last] < offset:
             return None, False
         return int(self.commas[last]), False
 
-    def has_bracket(self, at: int) -> bool:
-        """True if a list or an object begins or ends behind this byte."""
-        return bool(self.brackets.size and self.brackets[-1] >= at)
+    def has_bracket(self, offset: int) -> bool:
+        """True if a list or object begins or ends after this offset."""
+        return bool(self.brackets.size and self.brackets[-1] >= offset)
 
 
 _NOTHING = np.zeros(0, np.int64)
@@ -113,12 +116,12 @@ _NO_CUTS = _Cuts(0, commas=_NOTHING, brackets=_NOTHING, closes=_NOTHING)
 
 
 class _PieceReader:
-    """A walk through the text."""
+    """Reads through the text."""
 
     def __init__(self, text: bytes, read: ReadPiece):
         self._text = text
         self._read = read
-        self._at = 0  # the byte that is read next
+        self._at = 0  # the offset of the next byte
         self._cuts = _NO_CUTS
 
     def check_end(self) -> None:
@@ -127,7 +130,7 @@ class _PieceReader:
             raise NotJsonError("Extra data", self._at)
 
     def read_value(self) -> Any:
-        """The next value, however long it is."""
+        """Reads the next value, however long it is."""
         self._skip_space()
         first = self._peek()
         if first == b'"':
@@ -136,7 +139,7 @@ class _PieceReader:
             return self._read_scalar()
         value: Any = [] if first == b"[" else {}
         self._at += 1
-        follows = False  # a comma stands in front: an item has to come
+        follows = False  # after a comma: an item must follow
         while not self._fill(value, follows=follows):
             if isinstance(value, list):
                 value.append(self.read_value())
@@ -149,19 +152,19 @@ class _PieceReader:
         return value
 
     def _fill(self, value: Any, *, follows: bool) -> bool:
-        """Adds the next items to a list or an object, as long as they are short; true behind its
-        end, false in front of an item that is longer than a piece."""
+        """Adds the next items to a list or object while they are short. Returns True after its end,
+        False before an item that is longer than a piece."""
         while True:
             cut, is_end = self._find_cut()
             if cut is None:
                 if self._cuts.end == len(self._text):
                     self._read_items(value, self._text[self._at :], b"", follows=follows)
                 if not self._cuts.has_bracket(self._at):
-                    self._cuts = _NO_CUTS  # of no use in the item, which may be entered
+                    self._cuts = _NO_CUTS  # they do not apply inside the item
                 return False
             closer = _name_closer(value)
             if is_end:
-                closer = self._text[cut : cut + 1]  # which may be the wrong one
+                closer = self._text[cut : cut + 1]  # perhaps the wrong kind of bracket
             short = self._text[self._at : cut]
             items = self._read_items(value, short, closer, follows=follows)
             if isinstance(value, list):
@@ -174,7 +177,7 @@ class _PieceReader:
             follows = True
 
     def _find_cut(self) -> tuple[int | None, bool]:
-        """See `_Cuts.find`: in the stretch that is looked through already, or else from here on."""
+        """As `_Cuts.find`: in the current window, or else in a new one from here."""
         if self._at < self._cuts.end:
             cut, is_end = self._cuts.find(self._at)
             if cut is not None or self._cuts.has_bracket(self._at):
@@ -183,13 +186,14 @@ class _PieceReader:
         return self._cuts.find(self._at)
 
     def _read_items(self, value: Any, items: bytes, closer: bytes, *, follows: bool) -> Any:
-        """The short items between two cuts.
+        """Reads the short items between two cuts.
 
         Args:
-            value: that they are items of.
-            items: without the comma behind them, which is a mistake where there are none.
-            closer: what ends them; empty: the text does.
-            follows: see `read_value`.
+            value: the list or object of the items.
+            items: the text of the items, without the comma after them; that comma is a mistake if
+                there are no items.
+            closer: the bracket that ends them; empty: the text ends.
+            follows: an item must follow, as in `read_value`.
         """
         opener = b"[" if isinstance(value, list) else b"{"
         is_blank = not items.strip()
@@ -199,8 +203,7 @@ class _PieceReader:
         return self._read(opener + items + closer, self._at - 1)
 
     def _ends(self, value: Any) -> bool:
-        """Goes behind the comma, or the end of the value, that has to follow an item; true if it is
-        the end."""
+        """Reads the comma, or the end of the value, after an item; returns True at the end."""
         self._skip_space()
         found = self._peek()
         if found not in (b",", _name_closer(value)):
@@ -209,7 +212,7 @@ class _PieceReader:
         return found != b","
 
     def _read_name(self) -> Any:
-        """The name of a member, and the colon behind it."""
+        """Reads the name of a member and the colon after it."""
         self._skip_space()
         if self._peek() != b'"':
             reason = "Expecting property name enclosed in double quotes"
@@ -252,11 +255,14 @@ class _PieceReader:
                 return "".join(parts)
 
     def _look_for_quote(self, size: int) -> tuple[bytes, int]:
-        """The next piece of a text, masked, and the quote in it that ends the text; -1: there is
-        none. Where there is one, the piece is not much longer than the text.
+        """Finds the quote that ends a string.
 
         Args:
-            size: bytes that are looked through first.
+            size: how many bytes are searched first.
+
+        Returns:
+            the next part of the string, masked, and the offset of the quote in it; -1: there is
+            none. With a quote, the part is not much longer than the string.
         """
         while True:
             size = min(size, PIECE)
@@ -267,17 +273,17 @@ class _PieceReader:
             size *= 2
 
     def _find_whole(self, masked: bytes) -> int:
-        """The length of the part of a text in which no character and no escape is cut.
+        """The length of the beginning of a string that cuts no character and no escape.
 
         Args:
-            masked: the text from here on.
+            masked: the string from here on.
         """
         end = len(masked)
         escape = masked.find(b"\\", max(0, end - _ESCAPE + 1))
         if escape >= 0:
             end = escape
         elif self._at + end < len(self._text):
-            for _ in range(3):  # bytes that continue a character
+            for _ in range(3):  # continuation bytes of UTF-8
                 if self._text[self._at + end] & 0xC0 == 0x80:
                     end -= 1
         if _HALF.match(masked, max(0, end - _ESCAPE), end):
@@ -307,30 +313,30 @@ def _name_closer(value: Any) -> bytes:
 
 
 def _mask(text: bytes) -> bytes:
-    """A part of the text, as long, without backslashes and quotes that are characters."""
+    """The text with the same length, in which escaped backslashes and quotes are replaced."""
     if b"\\" in text:
         text = text.replace(rb"\\", b"__").replace(rb"\"", b"__")
     return text
 
 
 def _find_cuts(window: bytes, begin: int) -> _Cuts:
-    """Where a stretch may be cut.
+    """Finds where a window may be cut.
 
     Args:
-        window: begins with an item of a list or an object, or with its end.
-        begin: its place in the text.
+        window: begins with an item of a list or object, or with its end.
+        begin: its offset in the text.
     """
     codes = np.frombuffer(_mask(window), np.uint8)
-    # Sums of 8 bits run over, which leaves them even or odd.
+    # 8-bit sums overflow, but their parity stays right.
     is_outside = np.cumsum(codes == _QUOTE, dtype=np.uint8) % 2 == 0
     marks = np.where(is_outside, _MARKS[codes], np.int8(0))
-    places = np.flatnonzero(marks)
-    marks = marks[places]
+    offsets = np.flatnonzero(marks)
+    marks = marks[offsets]
     is_comma = marks == _COMMA
     steps = np.where(is_comma, np.int8(0), marks)
     depths = np.concatenate([np.zeros(1, np.int32), np.cumsum(steps, dtype=np.int32)])
-    before = np.minimum.accumulate(depths)  # how far down it went
-    behind = np.minimum.accumulate(depths[::-1])[::-1]  # how far down it goes from here on
+    before = np.minimum.accumulate(depths)  # the lowest depth so far
+    behind = np.minimum.accumulate(depths[::-1])[::-1]  # the lowest depth from here on
     began_before = depths == before
     ends_behind = depths == behind
     commas = is_comma & (began_before | ends_behind)[1:]
@@ -339,7 +345,7 @@ def _find_cuts(window: bytes, begin: int) -> _Cuts:
     brackets = np.flatnonzero(closes | opens)
     return _Cuts(
         begin + len(window),
-        commas=begin + places[commas],
-        brackets=begin + places[brackets],
+        commas=begin + offsets[commas],
+        brackets=begin + offsets[brackets],
         closes=closes[brackets],
     )

@@ -1,8 +1,8 @@
-"""The shape of a JSON text, found before it is read: how many values it has, and how deep they are.
+"""Measures a JSON text before it is read: how many values it has, and how deeply they are nested.
 
-To read a list of small values takes a hundred times the memory of its text, and what reads it (the
-json of the standard library) lets no other thread run meanwhile. So the text is measured first: in
-pieces, by numpy, which lets other threads run.
+Reading a list of small values takes a hundred times the memory of its text, and the standard
+library's parser holds the interpreter lock meanwhile. So the text is measured first: in pieces, by
+numpy, which releases the lock.
 """
 
 import json
@@ -24,9 +24,9 @@ class Excess:
     """A limit that a JSON text exceeds, and where.
 
     Args:
-        is_depth: the values are nested too deeply; False: there are too many of them.
-        offset: the byte at which the limit is exceeded.
-        field: the member of the outermost object in which that is; "": none.
+        is_depth: values are nested too deeply; False: there are too many values.
+        offset: the byte offset at which the limit is exceeded.
+        field: the member of the outermost object that contains the offset; "": none.
     """
 
     is_depth: bool
@@ -35,28 +35,29 @@ class Excess:
 
 
 def find_excess(text: bytes, *, max_values: int, max_depth: int) -> Excess | None:
-    """The first limit that a JSON text exceeds; None: none.
+    """Finds the first limit that a JSON text exceeds; None: none.
 
-    A text that is no JSON is measured as its reader reads it up to the mistake, and further.
+    A text that is not JSON is measured like JSON, also after the mistake.
 
     Args:
         text: in UTF-8.
-        max_values: objects, lists, texts, numbers and so on; names of members do not count.
-        max_depth: of objects and lists in each other.
+        max_values: the limit for objects, lists, strings, numbers and so on; names of members do
+            not count.
+        max_depth: the limit for nested objects and lists.
     """
-    opened = _count(text, b"[") + _count(text, b"{")  # those inside of texts, too
+    opened = _count(text, b"[") + _count(text, b"{")  # also counts brackets in strings
     if opened <= max_depth and opened + _count(text, b",") < max_values:
         return None
     return _Measurement(text, max_values, max_depth).find()
 
 
 def _count(text: bytes, byte: bytes) -> int:
-    """How often a byte is there; in pieces, so that other threads run in between."""
+    """Counts a byte; in pieces, so that other threads can run in between."""
     return sum(text.count(byte, begin, begin + PIECE) for begin in range(0, len(text), PIECE))
 
 
 class _Measurement:
-    """A walk through the text, piece by piece."""
+    """Measures the text, piece by piece."""
 
     def __init__(self, text: bytes, max_values: int, max_depth: int):
         self._text = text
@@ -65,7 +66,7 @@ class _Measurement:
         self._quotes = 0
         self._depth = 0
         self._values = 1
-        self._member = 0  # where the last member of the outermost object begins
+        self._member = 0  # offset of the last member of the outermost object
 
     def find(self) -> Excess | None:
         begin = 0
@@ -78,7 +79,7 @@ class _Measurement:
         return None
 
     def _find_end(self, begin: int) -> int:
-        """The end of a piece: not between a backslash and what it escapes."""
+        """The end of a piece, which does not cut an escape."""
         end = begin + PIECE
         piece = self._text[begin:end]
         backslashes = len(piece) - len(piece.rstrip(b"\\"))
@@ -89,16 +90,16 @@ class _Measurement:
         if b"\\" in piece:
             piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
         codes = np.frombuffer(piece, np.uint8)
-        # Sums of 8 bits run over, which leaves them even or odd.
+        # 8-bit sums overflow, but their parity stays right.
         quotes = np.cumsum(codes == _QUOTE, dtype=np.uint8) + np.uint8(self._quotes)
         kinds = _KINDS[codes]
-        places = np.flatnonzero((kinds != 0) & (quotes % 2 == 0))
+        offsets = np.flatnonzero((kinds != 0) & (quotes % 2 == 0))
         self._quotes = int(quotes[-1]) % 2
-        if not places.size:
+        if not offsets.size:
             return None
-        marks = kinds[places]
+        marks = kinds[offsets]
         depths = self._depth + np.cumsum(np.where(marks == _SEPARATES, 0, marks), dtype=np.int64)
-        # A value stands behind each comma and in each list or object (an empty one has none).
+        # There is a value after each comma and in each list or object (unless it is empty).
         values = self._values + np.cumsum(marks != _CLOSES, dtype=np.int64)
         for is_depth, is_over in (
             (True, depths > self._max_depth),
@@ -106,18 +107,20 @@ class _Measurement:
         ):
             if is_over.any():
                 first = int(is_over.argmax())
-                self._note_member(begin + places[: first + 1], marks, depths)
-                return Excess(is_depth, begin + int(places[first]), self._read_member())
-        self._note_member(begin + places, marks, depths)
+                self._note_member(begin + offsets[: first + 1], marks, depths)
+                return Excess(is_depth, begin + int(offsets[first]), self._read_member())
+        self._note_member(begin + offsets, marks, depths)
         self._depth = int(depths[-1])
         self._values = int(values[-1])
         return None
 
-    def _note_member(self, places: "np.ndarray", marks: "np.ndarray", depths: "np.ndarray") -> None:
-        count = len(places)
+    def _note_member(
+        self, offsets: "np.ndarray", marks: "np.ndarray", depths: "np.ndarray"
+    ) -> None:
+        count = len(offsets)
         members = np.flatnonzero((marks[:count] != _CLOSES) & (depths[:count] == 1))
         if members.size:
-            self._member = int(places[members[-1]]) + 1
+            self._member = int(offsets[members[-1]]) + 1
 
     def _read_member(self) -> str:
         begin = self._member

@@ -1,5 +1,5 @@
-"""What requests hold, such as the model that answers: it is let go of when the answer is complete.
-Plain ASGI, so that streams flow through it."""
+"""Releases what requests hold, such as their model, when the answer is complete. Plain ASGI, so
+that it does not buffer streams."""
 
 from collections.abc import Callable, MutableMapping
 from contextlib import ExitStack
@@ -14,27 +14,27 @@ class _Held:
     """What a request holds."""
 
     def __init__(self) -> None:
-        self._releases = ExitStack()  # which calls all of them, also where one fails
+        self._releases = ExitStack()  # calls all of them, even if one fails
         self._is_over = False
 
     def add(self, release: Callable[[], None]) -> None:
-        """It holds something more; nothing any more, if it is answered."""
+        """Adds a release; calls it immediately if the request has been answered."""
         if self._is_over:
             release()
         else:
             self._releases.callback(release)
 
-    def let_go(self) -> None:
-        """The request is answered."""
+    def release_all(self) -> None:
+        """Releases everything, since the request has been answered."""
         self._is_over = True
         self._releases.close()
 
 
 class Leases:
-    """Lets go of what requests hold.
+    """Releases what requests hold.
 
     Args:
-        app: what holds it.
+        app: the application whose requests hold something.
     """
 
     def __init__(self, app: ASGIApp):
@@ -46,10 +46,15 @@ class Leases:
         try:
             await self._app(scope, receive, send)
         finally:
-            held.let_go()
+            held.release_all()
 
 
 def hold(scope: MutableMapping[str, Any], release: Callable[[], None]) -> None:
-    """The request of this scope holds something; `release` is called when it is answered, and at
-    once if it is."""
+    """Makes a request hold something. `release` is called when the request has been answered;
+    immediately, if it has been already.
+
+    Args:
+        scope: the ASGI scope of the request.
+        release: releases what it holds.
+    """
     scope[_HELD].add(release)

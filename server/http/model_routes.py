@@ -1,4 +1,4 @@
-"""The models of the server: which there are, and llama-server's paths that load and unload them."""
+"""The paths for models: which there are, and llama-server's paths that load and unload them."""
 
 import time
 from collections.abc import Sequence
@@ -33,14 +33,14 @@ class ModelRequest(BaseModel):
 
 
 class FileFacts(TypedDict):
-    """What the file of a model says of it, as far as it does."""
+    """What a model's file says about itself; fields that it does not state are missing."""
 
     general_name: NotRequired[str]
     architecture: NotRequired[str]
     quantization: NotRequired[str]
     n_params: NotRequired[int]
     n_ctx_train: NotRequired[int]
-    """Tokens that it was trained for."""
+    """The context length of the training, in tokens."""
     n_embd: NotRequired[int]
 
 
@@ -51,11 +51,11 @@ class ModelMeta(FileFacts):
     """Bytes of its files; 0: not known before it is loaded."""
     n_vocab: NotRequired[int]
     n_ctx: NotRequired[int]
-    """Tokens that a request and its reply can have together."""
+    """The tokens that a request and its reply may have together."""
     memory: NotRequired[int]
-    """Bytes that weights and context take, roughly."""
+    """The approximate memory of weights and context, in bytes."""
     tool_format: NotRequired[str]
-    """The format in which it writes calls."""
+    """The wire format of its calls."""
 
 
 class ModelStatus(TypedDict):
@@ -83,7 +83,7 @@ class ModelEntry(TypedDict):
 
 
 class ModelPage(TypedDict):
-    """The models; there is but one page of them."""
+    """The models, always as a single page."""
 
     object: Literal["list"]
     data: list[ModelEntry]
@@ -101,7 +101,7 @@ class Success(TypedDict):
 @router.get("/v1/models", responses=describe_errors(401))
 @router.get("/models", responses=describe_errors(401), include_in_schema=False)
 async def list_models(request: Request) -> ModelPage:
-    """The models, loaded or not."""
+    """Lists the models, loaded or not."""
     await request.app.state.models.read_facts()
     described = [describe_model(model) for model in request.app.state.models]
     embeddings = find_embeddings(request)
@@ -110,7 +110,7 @@ async def list_models(request: Request) -> ModelPage:
     return {
         "object": "list",
         "data": described,
-        "has_more": False,  # from here on Anthropic's form of a list
+        "has_more": False,  # the fields from here on are Anthropic's
         "first_id": described[0]["id"],
         "last_id": described[-1]["id"],
     }
@@ -119,7 +119,7 @@ async def list_models(request: Request) -> ModelPage:
 @router.get("/v1/models/{id:path}", responses=NOT_FOUND)
 @router.get("/models/{id:path}", responses=NOT_FOUND, include_in_schema=False)
 async def show_model(id: str, request: Request) -> ModelEntry:
-    """The model of this name."""
+    """Shows the model of this name."""
     await request.app.state.models.read_facts()
     embeddings = find_embeddings(request)
     if embeddings is not None and embeddings.answers_to(id):
@@ -128,7 +128,7 @@ async def show_model(id: str, request: Request) -> ModelEntry:
 
 
 def describe_model(model: ServedModel) -> ModelEntry:
-    """A model as the clients of OpenAI, Anthropic and llama-server read it."""
+    """Describes a model for the clients of OpenAI, Anthropic and llama-server."""
     meta: ModelMeta = {"size": model.file_bytes, **describe_file(model.facts)}
     if model.service is not None:
         loaded = model.service.model
@@ -139,21 +139,21 @@ def describe_model(model: ServedModel) -> ModelEntry:
     status: ModelStatus = {"value": model.state}
     if model.state is ModelState.FAILED:
         status = {"value": model.state, "failed": True, "message": str(model.failure)}
-    return _make_entry(model.name, model.source.aliases, status, meta)
+    return _make_entry(model.name, model.source.aliases, status=status, meta=meta)
 
 
 def describe_embedding_model(service: EmbeddingService) -> ModelEntry:
-    """The model for embeddings."""
+    """Describes the embedding model."""
     meta: ModelMeta = {"size": service.facts.bytes, **describe_file(service.facts)}
     state = ModelState.LOADING
     if service.model is not None:
         state = ModelState.LOADED
         meta["n_ctx"] = service.model.context_length
-    return _make_entry(service.name, (), {"value": state}, meta)
+    return _make_entry(service.name, (), status={"value": state}, meta=meta)
 
 
 def _make_entry(
-    name: str, aliases: Sequence[str], status: ModelStatus, meta: ModelMeta
+    name: str, aliases: Sequence[str], *, status: ModelStatus, meta: ModelMeta
 ) -> ModelEntry:
     return {
         "id": name,
@@ -170,7 +170,7 @@ def _make_entry(
 
 
 def describe_file(facts: ModelFacts) -> FileFacts:
-    """The facts that a model's file states, under llama-server's names where it has them."""
+    """The facts in a model's file, under llama-server's names if it has them."""
     stated: FileFacts = {
         "general_name": facts.name,
         "architecture": facts.architecture,
@@ -187,7 +187,7 @@ BODY = describe_body(ModelRequest, {"model": "demo"})
 
 @router.post("/models/load", responses=NOT_LOADED, openapi_extra=BODY)
 async def load(request: Request) -> Success:
-    """Loads a model, if it is not loaded; others may be unloaded for it."""
+    """Loads a model, unless it is loaded. Others may be unloaded for it."""
     models, name = await _read(request)
     model = await wait_for_client(request, models.acquire(name))
     models.release(model)
@@ -196,7 +196,7 @@ async def load(request: Request) -> Success:
 
 @router.post("/models/unload", responses=NOT_LOADED, openapi_extra=BODY)
 async def unload(request: Request) -> Success:
-    """Unloads a model when no request uses it any more. It is loaded again when one asks for it."""
+    """Unloads a model when no request uses it any more. The next request for it loads it again."""
     models, name = await _read(request)
     await wait_for_client(request, models.unload(models.get(name)))
     return {"success": True}

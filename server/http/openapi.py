@@ -1,8 +1,8 @@
-"""The OpenAPI document: what paths take and give.
+"""The OpenAPI document: the requests and replies of all paths.
 
-Requests are described by the models that validate them, replies by typed dictionaries. FastAPI
-describes neither by itself where a path reads its body and writes its reply on its own: the event
-loop reads no JSON here, and replies are streams.
+Requests are described by the pydantic models that validate them, replies by typed dictionaries.
+FastAPI cannot find either by itself, since paths read their bodies off the event loop, and replies
+may be streams.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ REFERENCES = "#/components/schemas/{model}"
 EVENTS = "text/event-stream"
 JSON = "application/json"
 _kinds: dict[str, tuple[Any, JsonSchemaMode]] = {}
-"""What the paths refer to, by name."""
+"""The types in the document, by name."""
 _SCHEMES: Json = {
     "bearer": {
         "type": "http",
@@ -44,7 +44,7 @@ _PARAMETERS = {
     "purpose": "Those of this purpose alone",
     "stream": "Is refused: a response is streamed only while it is made",
 }
-"""Of paths and queries, by name."""
+"""Descriptions of path and query parameters, by name."""
 
 
 class ErrorBody(TypedDict):
@@ -53,11 +53,11 @@ class ErrorBody(TypedDict):
     message: str
     """What is wrong, where, and what to do about it."""
     type: str
-    """The group of errors that it belongs to."""
+    """The group of the error."""
     param: str | None
-    """A JSON pointer into the request; null: it is about no part of it."""
+    """A JSON pointer into the request; null: the error concerns no single part."""
     code: str | int | None
-    """The kind of error, for programs; of status 503 the status, as llama-server has it."""
+    """The kind of error, for programs; with status 503 the status, as in llama-server."""
 
 
 class ErrorReply(TypedDict):
@@ -84,7 +84,7 @@ _GENERATING = (400, 401, 404, 405, 413, 415, 422, 500, 502, 503, 504)
 
 
 def _refer(kind: Any, mode: JsonSchemaMode = "serialization") -> Json:
-    """The schema of a type, which refers to those that the document then has."""
+    """A reference to the schema of a type, which is added to the document."""
     if get_origin(kind) in (UnionType, Union):
         return {"anyOf": [_refer(branch, mode) for branch in get_args(kind)]}
     if get_origin(kind) is list:
@@ -95,11 +95,11 @@ def _refer(kind: Any, mode: JsonSchemaMode = "serialization") -> Json:
 
 
 def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
-    """The body of a path, as FastAPI's `openapi_extra` wants it.
+    """The body of a path, for FastAPI's `openapi_extra`.
 
     Args:
-        kind: what validates it.
-        examples: requests that the demo model answers.
+        kind: the pydantic model that validates it.
+        examples: requests that the demo model can answer.
     """
     content: Json = {"schema": _refer(kind, "validation")}
     if examples:
@@ -109,12 +109,13 @@ def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
 
 
 def describe_reply(kind: Any, chunk: Any = None, *, media_type: str = EVENTS) -> Responses:
-    """The reply of a path, as FastAPI's `responses` wants it.
+    """The reply of a path, for FastAPI's `responses`.
 
     Args:
-        kind: of a whole reply.
-        chunk: of what a stream has: the data of each event, or each line; None: there is no stream.
-        media_type: of the stream.
+        kind: the type of a whole reply.
+        chunk: the type of an item of a stream: the data of an event, or a line; None: there is no
+            stream.
+        media_type: the media type of the stream.
     """
     content: Json = {JSON: {"schema": _refer(kind)}}
     description = "The reply"
@@ -126,17 +127,17 @@ def describe_reply(kind: Any, chunk: Any = None, *, media_type: str = EVENTS) ->
 
 
 def describe_text(media_type: str, description: str) -> Responses:
-    """The reply of a path that is no JSON."""
+    """The reply of a path that is not JSON."""
     return {
         200: {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}
     }
 
 
 def describe_errors(*statuses: int, kind: Any = ErrorReply) -> Responses:
-    """The errors of a path, as FastAPI's `responses` wants them.
+    """The errors of a path, for FastAPI's `responses`.
 
     Args:
-        kind: their form.
+        kind: the type of the errors.
     """
     content = {JSON: {"schema": _refer(kind)}}
     return {
@@ -145,24 +146,24 @@ def describe_errors(*statuses: int, kind: Any = ErrorReply) -> Responses:
 
 
 def describe_generation_errors(kind: Any = ErrorReply) -> Responses:
-    """The errors of a path that generates."""
+    """The errors of a path that generates text."""
     return describe_errors(*_GENERATING, kind=kind)
 
 
 ERRORS = describe_generation_errors()
-"""The errors of paths that generate, in OpenAI's form."""
+"""The errors of paths that generate text, in OpenAI's form."""
 
 
 def list_requests() -> list[type[BaseModel]]:
-    """What validates the bodies that paths take."""
+    """The pydantic models of all request bodies."""
     return [kind for kind, mode in _kinds.values() if mode == "validation"]
 
 
 def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[str]) -> None:
-    """Adds to the OpenAPI document what the paths refer to, and the ways to send an API key.
+    """Adds schemas, and the ways to send an API key, to the OpenAPI document.
 
     Args:
-        open_paths: those that need no key.
+        open_paths: the paths that need no key.
     """
     make = app.openapi
 
@@ -198,7 +199,8 @@ def _open(paths: Mapping[str, Json], open_paths: frozenset[str]) -> None:
 
 
 def _drop_foreign_errors(document: Json) -> None:
-    """Removes the error that FastAPI adds to paths with a query: here it has another status."""
+    """Removes the 422 error that FastAPI adds to paths with a query, since this server uses another
+    status."""
     for item in document["paths"].values():
         for operation in item.values():
             reply = operation["responses"].get("422")

@@ -1,7 +1,7 @@
-"""Reading requests: off the event loop, in the threads that read and compile, each client in turn.
+"""Reads requests off the event loop, in the threads that read and compile; clients take turns.
 
-What a body says is read once: in the threads of its model, or, where a server has several and only
-the body says which is meant, in those that all models share.
+Each body is read once: in the threads of its model; or, if the server has several models and only
+the body names one, in threads that all models share.
 """
 
 import time
@@ -31,14 +31,14 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 Json = dict[str, Any]
 QUICK = 64 << 10
-"""Bytes of a body that is read without waiting for those of other clients."""
+"""Smaller bodies (in bytes) do not wait for the requests of other clients."""
 _ANSWERS = (*ANSWERS, "structured_outputs", "output_config", "output_format", "text", "format")
-"""Fields of all dialects that say what an answer has to be: to read a schema takes its time."""
+"""Fields of all dialects for the form of the answer: lowering their schema takes time."""
 
 
 @dataclass(frozen=True)
 class _Read(Generic[T]):
-    """What was read, which may be None."""
+    """The result of reading, which may be None."""
 
     value: T
 
@@ -46,19 +46,19 @@ class _Read(Generic[T]):
 async def read_request(
     request: Request, kind: type[M], read: Callable[[M, Service], T], *, quick: bool = True
 ) -> tuple[Service, M, T]:
-    """Reads a request, as long as its client waits for it: the model that it asks for, its fields,
-    and what `read` makes of them.
+    """Reads a request while its client is connected: finds its model, validates its fields, and
+    calls `read`.
 
-    Of several models, it is that of the field `model` of the body, or of the query.
+    If the server has several models, the field `model` of the body, or of the query, names one.
 
     Args:
-        kind: the request of a dialect.
-        read: makes what the server works on of it.
-        quick: that takes no time to speak of where the fields do not say otherwise.
+        kind: the pydantic model of the request.
+        read: makes the result from the request and its model.
+        quick: `read` takes almost no time, unless the fields say otherwise.
 
     Raises:
-        HttpError, Error: something in it cannot be, there is no such model, it cannot be loaded, or
-            the client has gone away.
+        HttpError, Error: the request is not valid, its model is unknown or cannot be loaded, or the
+            client has disconnected.
     """
     data = await receive_body(request)
     is_short = len(data) <= QUICK
@@ -71,7 +71,7 @@ async def read_request(
         reading = partial(read_object, data, settings)
         known = await run_unassigned(request, reading, quick=is_short)
         name = _find_name(known)
-    with time_left.pause():  # a model that has to be loaded is loaded for others, too
+    with time_left.pause():  # loading a model also serves other requests
         service = await find_named_service(request, name)
 
     def read_all() -> tuple[M, _Read[T] | None]:
@@ -89,10 +89,10 @@ async def read_request(
 
 
 async def read_fields(request: Request, kind: type[M]) -> M:
-    """Reads a request that no model answers, as long as its client waits for it.
+    """Reads a request that needs no model, while its client is connected.
 
     Raises:
-        HttpError: something in it cannot be, or the client has gone away.
+        HttpError: the request is not valid, or the client has disconnected.
     """
     data = await receive_body(request)
     settings: Settings = request.app.state.settings
@@ -105,22 +105,20 @@ async def read_fields(request: Request, kind: type[M]) -> M:
 
 
 def _find_name(value: Json) -> str | None:
-    """The field `model`; None where it is not there, or no text: then it is for the dialect to say
-    so."""
+    """The field `model`; None if it is missing or not a string, which the dialect reports."""
     name = value.get("model")
     return name if isinstance(name, str) else None
 
 
 async def run_unassigned(request: Request, work: Callable[[], T], *, quick: bool) -> T:
-    """Does some work for a request in the threads that all models share, as long as its client
-    waits.
+    """Runs work for a request in the threads that all models share, while its client is connected.
 
     Args:
-        quick: it takes no longer than a look at the clock; all else waits for its turn.
+        quick: the work takes almost no time; other work waits for its turn.
 
     Raises:
-        HttpError: the client has gone away.
-        BusyError, DeadlineError: too much waits, or the time of the request is over.
+        HttpError: the client has disconnected.
+        BusyError, DeadlineError: too much work is waiting, or the time of the request is over.
     """
     models: ServedModels = request.app.state.models
     seconds = find_time_left(request.app.state.settings.timeout).measure()
@@ -137,14 +135,14 @@ async def run_unassigned(request: Request, work: Callable[[], T], *, quick: bool
 async def run_off_loop(
     request: Request, service: Service, work: Callable[[], T], *, quick: bool
 ) -> T:
-    """Does some work for a request in the threads that compile, as long as its client waits.
+    """Runs work for a request in the compile threads, while its client is connected.
 
     Args:
-        quick: it takes no longer than a look at the clock; all else waits for its turn.
+        quick: the work takes almost no time; other work waits for its turn.
 
     Raises:
         HttpError: the client has disconnected.
-        BusyError, DeadlineError: too much waits, or the time of the request is over.
+        BusyError, DeadlineError: too much work is waiting, or the time of the request is over.
     """
     work = as_caller(work)
     seconds = find_time_left(service.settings.timeout).measure()
@@ -153,5 +151,5 @@ async def run_off_loop(
 
 
 def _is_quick(body: object) -> bool:
-    """True if nothing in a request takes long to read."""
+    """True if nothing in the request takes long to read."""
     return all(getattr(body, name, None) is None for name in _ANSWERS)

@@ -1,7 +1,7 @@
 """The reply to a request, streamed or whole, in every dialect.
 
-A dialect only writes the chunks of a stream. A whole reply is the fold of the same chunks, so that
-the two cannot differ.
+A dialect only writes the chunks of a stream. A whole reply is folded from the same chunks, so the
+two cannot differ.
 """
 
 import json
@@ -20,11 +20,11 @@ from server.turns.active_request import TurnEvent, TurnEvents
 from server.turns.compiled_request import CompiledRequest
 
 Json = dict[str, Any]
-LIST_PIECE = 1_000  # items of a long list that are made and written at once
+LIST_PIECE = 1_000  # items of a long list that are written at a time
 
 
-class Underway(Protocol):
-    """A request under way: one turn or more (`ActiveRequest`, `ActiveRun`)."""
+class RunningRequest(Protocol):
+    """A running request: one turn or more (`ActiveRequest`, `ActiveRun`)."""
 
     @property
     def compiled(self) -> CompiledRequest:
@@ -32,35 +32,35 @@ class Underway(Protocol):
         ...
 
     async def wait(self, seconds: float) -> None:
-        """Waits until there is an event, at most so long."""
+        """Waits until there is an event, at most for this time."""
         ...
 
     def follow(self) -> AsyncIterator[TurnEvents]:
-        """The events, those of a choice together that are there."""
+        """Yields the available events, in batches per choice."""
         ...
 
     def cancel(self) -> None:
-        """Ends it; does nothing if it is over."""
+        """Ends the request; does nothing if it is over."""
         ...
 
 
 class ReplyWriter:
-    """Writes the chunks of one reply; a dialect derives from it."""
+    """Writes the chunks of one reply; each dialect has a subclass."""
 
     media_type: str = "text/event-stream"
     names_events: bool = False
     """Server-sent events have names: the `type` of their chunks."""
     ping: bytes = COMMENT
-    """Sent where there is no chunk for long."""
+    """Sent if there is no chunk for a long time."""
     end: bytes = b""
-    """The end of a stream, behind its last chunk."""
+    """The end of a stream, after its last chunk."""
 
     def open(self) -> Iterator[Json]:
         """The first chunks."""
         return iter(())
 
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
-        """The chunks of an event, which is one of the choice of this number."""
+        """The chunks for an event of the choice with this number."""
         raise NotImplementedError
 
     def close(self) -> Iterator[Json]:
@@ -68,36 +68,37 @@ class ReplyWriter:
         return iter(())
 
     def fail(self, error: Exception) -> Iterator[Json]:
-        """The chunks of a stream that fails after its status was sent."""
+        """The chunks for an error after the status was sent."""
         yield encode_openai_error(as_http_error(error))
 
     def before_sending(self, chunk: Json) -> None:
-        """Called in front of each chunk that goes out."""
+        """Called before each chunk is sent."""
 
     def fold(self, chunks: Sequence[Json]) -> Json | list[Json]:
-        """The whole reply that the chunks of a stream add up to."""
+        """Combines the chunks of a stream to the whole reply."""
         raise NotImplementedError
 
     def encode(self, chunk: Json) -> bytes:
-        """A chunk as a server-sent event, or what else the stream is made of."""
+        """Encodes a chunk: as a server-sent event, or in another format of streams."""
         if self.names_events:
             return encode_event(chunk, chunk["type"])
         return encode_event(chunk)
 
 
 def answer_json(value: Json) -> Response:
-    """A whole reply that may be long; to be made beside the event loop."""
+    """A whole reply that may be long; call it off the event loop."""
     pieces = [piece.encode("utf-8", "replace") for piece in write_pieces(value)]
     return Response(b"".join(pieces), media_type="application/json")
 
 
 def answer_list(name: str, items: Iterator[Any]) -> Response:
-    """A whole reply of one list, which may be long: its items are made as they are written, so that
-    a million of them do not lie in memory, nor keep other threads waiting when they are freed.
+    """A whole reply with one list, which may be long. Its items are made while they are written, so
+    that a million of them need no memory at once, and do not block other threads when they are
+    freed.
 
     Args:
-        name: of the list, in letters.
-        items: of it, each of which is short.
+        name: the name of the list; only letters.
+        items: the items of the list, each of them short.
     """
     pieces = list[bytes]()
     while batch := [*islice(items, LIST_PIECE)]:
@@ -108,12 +109,12 @@ def answer_list(name: str, items: Iterator[Any]) -> Response:
 
 
 async def answer(
-    request: Request, active: Underway, writer: ReplyWriter, *, is_streamed: bool
+    request: Request, active: RunningRequest, writer: ReplyWriter, *, is_streamed: bool
 ) -> Response:
-    """The reply to a request under way.
+    """The reply to a running request.
 
     Raises:
-        Error: the turn has failed before anything was sent.
+        Error: the turn failed before anything was sent.
         HttpError: the client has disconnected.
     """
     compiled = active.compiled
@@ -134,18 +135,18 @@ async def answer(
     )
 
 
-async def _wait_for_start(request: Request, active: Underway, seconds: float) -> None:
-    """Waits with the status of a stream until there is something to stream, or until a ping is due:
-    what is refused until then is refused with its own status."""
+async def _wait_for_start(request: Request, active: RunningRequest, seconds: float) -> None:
+    """Delays the status of a stream until there is something to send, or a ping is due. So an error
+    before that gets its own status."""
     try:
         await wait_for_client(request, active.wait(seconds))
-    except BaseException:  # cancelled, too: there is no stream yet that would end the turns
+    except BaseException:  # also when cancelled: no stream exists yet that would end the turns
         active.cancel()
         raise
 
 
-async def _write(active: Underway, writer: ReplyWriter) -> AsyncIterator[list[Json]]:
-    """The chunks of a reply, those together that are there."""
+async def _write(active: RunningRequest, writer: ReplyWriter) -> AsyncIterator[list[Json]]:
+    """Yields the chunks of a reply, in batches."""
     yield _take_chunks(writer, writer.open())
     async for number, events in active.follow():
         chunks = list[Json]()
@@ -163,21 +164,21 @@ def _take_chunks(writer: ReplyWriter, chunks: Iterable[Json]) -> list[Json]:
     return taken
 
 
-async def _collect(active: Underway, writer: ReplyWriter) -> list[Json]:
+async def _collect(active: RunningRequest, writer: ReplyWriter) -> list[Json]:
     collected = list[Json]()
     async for chunks in _write(active, writer):
         collected += chunks
     return collected
 
 
-async def _stream(active: Underway, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
+async def _stream(active: RunningRequest, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
     try:
         async for chunks in _write(active, writer):
-            if chunks:  # one write, and not one for each
+            if chunks:  # one write for all
                 yield b"".join([writer.encode(chunk) for chunk in chunks])
         if writer.end:
             yield writer.end
-    except Exception as error:  # the status is sent already: the stream says it
+    except Exception as error:  # the status has been sent, so the stream reports the error
         chunks = _take_chunks(writer, [*writer.fail(error)])
         log_error(error)
         yield b"".join([writer.encode(chunk) for chunk in chunks])

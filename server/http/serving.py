@@ -1,4 +1,5 @@
-"""Shared by the paths of all dialects: the models that are served, and whose is what they keep."""
+"""Shared by the paths of all dialects: finds the model of a request, and the owner of what the
+request stores."""
 
 import hashlib
 from functools import partial
@@ -20,20 +21,19 @@ NO_EMBEDDINGS = (
 
 
 async def find_service(request: Request) -> Service:
-    """The model that a request without a body asks for, as `find_named_service`: its query may
-    name it."""
+    """The model for a request without a body, as `find_named_service`; the query may name it."""
     return await find_named_service(request, request.query_params.get("model"))
 
 
 async def find_named_service(request: Request, name: str | None) -> Service:
-    """The model of this name, which stays loaded until the answer to the request is complete.
+    """The model of this name. It stays loaded until the request has been answered.
 
     Args:
-        request: its body, if it has one, has been read: the wait for a model would take it.
+        request: its body, if it has one, must have been read: waiting for a model would consume it.
         name: None: the request names none.
 
     Raises:
-        HttpError: there is none of that name, or it cannot be loaded; the client has disconnected.
+        HttpError: there is no such model, it cannot be loaded, or the client has disconnected.
     """
     models: ServedModels = request.app.state.models
     model = await wait_for_client(request, models.acquire(name))
@@ -43,12 +43,12 @@ async def find_named_service(request: Request, name: str | None) -> Service:
 
 
 def find_embeddings(request: Request) -> EmbeddingService | None:
-    """The model for embeddings, or None if the server has none."""
+    """The embedding model; None if the server has none."""
     return request.app.state.embeddings
 
 
 def require_embeddings(request: Request) -> EmbeddingService:
-    """The model for embeddings.
+    """The embedding model.
 
     Raises:
         HttpError: the server has none.
@@ -60,13 +60,13 @@ def require_embeddings(request: Request) -> EmbeddingService:
 
 
 def find_key_owner(request: Request) -> str:
-    """The owner of what a request keeps on the server, and finds there: a hash of its API key; ""
-    where no key is needed."""
+    """The owner of what a request stores and finds on the server: a hash of its API key; "" if no
+    key is needed."""
     if not request.app.state.settings.api_keys:
         return ""
     return name_owner(find_key(request.scope["headers"]))
 
 
 def name_owner(key: bytes) -> str:
-    """The owner that holds an API key."""
+    """The owner for an API key."""
     return hashlib.sha256(key).hexdigest()

@@ -1,5 +1,5 @@
-"""Server-sent events: sent as they come, with pings while there is nothing to send, and ended when
-nobody reads them."""
+"""Server-sent events: sent as they arrive, with pings in between; the stream ends if the client
+stops reading."""
 
 import asyncio
 import json
@@ -14,13 +14,13 @@ from starlette.types import Message, Receive, Scope, Send
 from constrained.errors import DeadlineError
 
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the latter is nginx's
-COMMENT = b": alive\n\n"  # clients skip comments; it keeps proxies from closing the connection
+COMMENT = b": alive\n\n"  # keeps proxies from closing the connection; clients skip comments
 DONE = b"data: [DONE]\n\n"
 LOG = logging.getLogger("constrained.server")
 
 
 def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
-    """An event. JSON has no line breaks of its own, so one `data` line is enough."""
+    """Encodes an event. JSON has no line breaks, so one `data` line is enough."""
     lines = b"data: %b\n\n" % encode_json(data)
     if name:
         lines = b"event: %b\n%b" % (name.encode(), lines)
@@ -28,26 +28,25 @@ def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
 
 
 def encode_json(data: Mapping[str, Any] | Sequence[Any]) -> bytes:
-    """JSON in UTF-8; lone surrogates, which UTF-8 cannot hold, become question marks."""
+    """JSON in UTF-8; lone surrogates, which UTF-8 cannot represent, become question marks."""
     try:
-        return to_json(data)  # in a quarter of the time that json takes
+        return to_json(data)  # takes a quarter of the time of json
     except PydanticSerializationError:
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
         return text.encode("utf-8", "replace")
 
 
 class EventStream(StreamingResponse):
-    """A stream of events, with pings while there are none; a client that takes nothing for
-    `idle_seconds` is cut off.
+    """A stream of events, with pings while there are none.
 
     Args:
-        events: encoded.
-        idle_seconds: see above.
-        ping_seconds: so long nothing is said until a ping is sent.
-        ping: what that is.
-        media_type: of the stream.
-        headers: in addition to those of every stream.
-        cancel: called in the end, also where nothing of the stream was read.
+        events: the encoded events.
+        idle_seconds: a client that reads nothing for this time is cut off.
+        ping_seconds: a ping is sent if nothing was sent for this time.
+        ping: the encoded ping.
+        media_type: the media type of the stream.
+        headers: added to the headers of every stream.
+        cancel: called at the end, even if nothing was sent.
     """
 
     def __init__(
@@ -68,12 +67,12 @@ class EventStream(StreamingResponse):
         self._ping = ping
         self._cancel = cancel
         self._is_sending = False
-        self._changed_at = 0.0  # when the last sending began, or was over
+        self._changed_at = 0.0  # when the last send began or ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         clock = asyncio.get_running_loop().time
 
-        # What is sent changes two fields. A timer for each event would take longer than the rest.
+        # Sending sets two fields. A timer per event would take longer than everything else.
         async def send_noted(message: Message) -> None:
             self._is_sending = True
             self._changed_at = clock()
@@ -86,9 +85,9 @@ class EventStream(StreamingResponse):
             async with asyncio.timeout(None) as limit:
                 watch = asyncio.create_task(self._watch(send, limit))
                 await super().__call__(scope, receive, send_noted)
-        except DeadlineError:  # of the request: a TimeoutError, too, but not of the sending
+        except DeadlineError:  # the request's deadline: also a TimeoutError, but not from sending
             raise
-        except TimeoutError:  # uvicorn closes the connection: the end of the reply is missing
+        except TimeoutError:  # uvicorn closes the connection without the end of the reply
             LOG.warning("a client took nothing of its stream for %g seconds", self._idle_seconds)
         finally:
             if watch is not None:
@@ -97,7 +96,7 @@ class EventStream(StreamingResponse):
             await self._events.aclose()
 
     async def _watch(self, send: Send, limit: asyncio.Timeout) -> None:
-        """Sends pings, and ends the stream whose client takes nothing."""
+        """Sends pings, and ends the stream if the client reads nothing."""
         clock = asyncio.get_running_loop().time
         rest = self._changed_at = clock()
         while True:

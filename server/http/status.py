@@ -1,4 +1,4 @@
-"""Paths about the server itself: its health, its docs, its metrics."""
+"""Paths about the server itself: health, docs, metrics."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ router = APIRouter()
 
 
 class ServerStart(TypedDict):
-    """A server, and where it describes itself."""
+    """The server, and the paths that describe it."""
 
     name: str
     version: str
@@ -27,14 +27,14 @@ class ServerStart(TypedDict):
 
 
 class Health(TypedDict):
-    """Requests can be answered."""
+    """The server can answer requests."""
 
     status: Literal["ok"]
 
 
 @router.get("/")
 async def show_start() -> ServerStart:
-    """What this server is, and where it describes itself."""
+    """Names the server and the paths that describe it."""
     return {
         "name": "constrained",
         "version": constrained.__version__,
@@ -47,14 +47,14 @@ async def show_start() -> ServerStart:
 
 @router.get("/docs", include_in_schema=False)
 async def show_docs(request: Request) -> HTMLResponse:
-    """The paths, their fields and their errors, to be read."""
+    """Shows all paths, with their fields and errors, as a page."""
     return HTMLResponse(write_page(request.app.openapi()))
 
 
 @router.get("/health", responses=describe_errors(503))
 @router.get("/v1/health", responses=describe_errors(503), include_in_schema=False)
-async def tell_health(request: Request) -> Health:
-    """Says that requests can be answered."""
+async def show_health(request: Request) -> Health:
+    """Says that the server can answer requests."""
     request.app.state.models.check_health()
     embeddings = find_embeddings(request)
     if embeddings is not None:
@@ -67,7 +67,7 @@ async def tell_health(request: Request) -> Health:
     responses=describe_text("text/plain", "The counters") | describe_errors(401),
     response_class=Response,
 )
-async def tell_metrics(request: Request) -> Response:
-    """The counters, for Prometheus; those of all loaded models together."""
+async def show_metrics(request: Request) -> Response:
+    """The counters for Prometheus, summed over all loaded models."""
     text = request.app.state.counters.write(request.app.state.models.measure())
     return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -1,4 +1,4 @@
-"""Which calls of MCP tools wait for the approval of a client."""
+"""Which calls of MCP tools need the approval of the client."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
 
 
 class ForcedApproval(StrEnum):
-    """Which calls the operator has clients approve, whatever a request says."""
+    """Which calls need approval by the operator's settings, whatever the request says."""
 
     NONE = "none"
     WRITES = "writes"
-    """Of tools that do not say `readOnlyHint`."""
+    """Calls of tools without `readOnlyHint`."""
     ALL = "all"
 
-    def holds_for(self, tool: "FunctionTool") -> bool:
-        """True if calls of this tool wait for approval."""
+    def applies_to(self, tool: "FunctionTool") -> bool:
+        """True if calls of this tool need approval."""
         return self is ForcedApproval.ALL or (self is ForcedApproval.WRITES and not tool.read_only)

@@ -1,5 +1,5 @@
-"""Tools of MCP servers as a request wants them: which may be called, which of these run at once,
-and which wait for the client's approval."""
+"""The MCP tools of a request: which may be called, which are executed immediately, and which need
+the client's approval."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +17,10 @@ class HostedTool:
     """A tool of an MCP server.
 
     Args:
-        name: that the server calls it by.
-        listed: the tool as the server lists it (`mcp.types.Tool`, as JSON).
-        function: the same as a function that calls the server, under the name that the model sees.
-        needs_approval: the operator has clients approve its calls.
+        name: the name on its server.
+        listed: the tool as its server lists it (`mcp.types.Tool`, as JSON).
+        function: a function that calls the server; its name is the one that the model sees.
+        needs_approval: the operator requires approval for its calls.
     """
 
     name: str
@@ -29,7 +29,7 @@ class HostedTool:
     needs_approval: bool = False
 
     def to_json(self) -> Json:
-        """The tool as OpenAI's `mcp_list_tools` has it."""
+        """The tool in the form of OpenAI's `mcp_list_tools`."""
         return {
             "name": self.name,
             "description": self.listed.get("description"),
@@ -40,12 +40,12 @@ class HostedTool:
 
 @dataclass(frozen=True)
 class ListedServer:
-    """An MCP server, and what it lists.
+    """An MCP server and its tools.
 
     Args:
-        label: what clients call it.
-        tools: none where it cannot be reached.
-        error: why it cannot be reached; None: it can.
+        label: the clients' name for it.
+        tools: empty if the server cannot be reached.
+        error: why the server cannot be reached; None: it can.
     """
 
     label: str
@@ -55,11 +55,11 @@ class ListedServer:
 
 @dataclass(frozen=True)
 class BorrowedServer:
-    """An MCP server, connected for an owner, and not closed before it is given back.
+    """An MCP server with a connection for one owner, which stays open until it is given back.
 
     Args:
-        server: as it is.
-        give_back: what it was borrowed for is done; to be called once.
+        server: the server and its tools.
+        give_back: gives it back; call it exactly once.
     """
 
     server: ListedServer
@@ -71,23 +71,23 @@ class McpServerPool(Protocol):
 
     @property
     def labels(self) -> Sequence[str]:
-        """What clients call them."""
+        """The clients' names for the servers."""
         ...
 
     def find_address(self, label: str) -> str | None:
-        """The address of a server; None: it is a command."""
+        """The address of a server; None: it runs as a command."""
         ...
 
     async def start(self) -> None:
-        """Connects to all of them, so that what is wrong shows before anybody asks."""
+        """Connects to all servers, so that errors show before the first request."""
         ...
 
     async def borrow(self, owner: str, label: str) -> BorrowedServer:
-        """A server, connected for this owner."""
+        """Returns a server, connected for this owner."""
         ...
 
     async def close(self) -> None:
-        """Ends all connections, and the servers that were started."""
+        """Closes all connections, and ends the servers that were started."""
         ...
 
 
@@ -101,19 +101,19 @@ def _never(tool: HostedTool) -> bool:
 
 @dataclass(frozen=True)
 class ServerWish:
-    """What a request wants of an MCP server.
+    """How a request uses an MCP server.
 
     Args:
-        label: which one.
-        where: the place in the request.
+        label: the label of the server.
+        pointer: the JSON pointer of this use in the request.
         allows: whether a tool may be called.
-        asks: whether the client is asked before a call of a tool is carried out.
-        can_ask: the dialect has a form for that.
-        defers: whether a tool is left to a search.
+        asks: whether calls of a tool need the client's approval.
+        can_ask: the dialect supports approval.
+        defers: whether only a search can find a tool.
     """
 
     label: str
-    where: str
+    pointer: str
     allows: Callable[[HostedTool], bool] = field(default=_always)
     asks: Callable[[HostedTool], bool] = field(default=_never)
     can_ask: bool = False
@@ -122,35 +122,36 @@ class ServerWish:
 
 @dataclass(frozen=True)
 class HostedOffer:
-    """The tools of MCP servers that a request offers.
+    """The tools of MCP servers in a request.
 
     Args:
-        functions: by the names that the model sees; all of them can be called.
-        forms: by the same names, how the client knows them.
-        places: by the same names, the places in the request.
-        deferred: the names of those that are left to a search.
-        listed: the servers that the request wants, as they are.
+        functions: the callable functions, by the names that the model sees.
+        forms: by these names: how the client knows the tools.
+        pointers: by these names: the JSON pointers in the request.
+        deferred: the names of tools that only a search can find.
+        listed: the servers that the request uses.
     """
 
     functions: Mapping[str, FunctionTool] = field(default_factory=dict[str, FunctionTool])
     forms: Mapping[str, ToolForm] = field(default_factory=dict[str, ToolForm])
-    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    pointers: Mapping[str, str] = field(default_factory=dict[str, str])
     deferred: frozenset[str] = frozenset()
     listed: tuple[ListedServer, ...] = ()
 
     def join(self, offered: OfferedTools, max_tools: int) -> OfferedTools:
-        """The tools of the client, and behind them these. What waits for approval has no function:
-        its calls are left to the client.
+        """The tools of the client, followed by these tools. Calls of tools that need approval go to
+        the client.
 
         Args:
-            max_tools: so many tools may there be, all together.
+            max_tools: the limit for the number of all tools.
 
         Raises:
             HttpError: there are more.
         """
-        if self.places:
-            where, _, _ = next(iter(self.places.values())).rpartition("/")
-            check_tool_count(len(offered.functions) + len(self.functions), max_tools, where=where)
+        if self.pointers:
+            pointer, _, _ = next(iter(self.pointers.values())).rpartition("/")
+            count = len(offered.functions) + len(self.functions)
+            check_tool_count(count, max_tools, where=pointer)
         functions: list[FunctionTool] = []
         for name, function in self.functions.items():
             runs = self.forms[name].runs_here
@@ -158,12 +159,12 @@ class HostedOffer:
         return replace(
             offered,
             functions=(*offered.functions, *functions),
-            places=(*offered.places, *self.places.values()),
+            places=(*offered.places, *self.pointers.values()),
             forms={**offered.forms, **self.forms},
         )
 
     def find(self, label: str, name: str) -> FunctionTool | None:
-        """The function of a tool as its server calls it; None: it is not offered."""
+        """The function for a tool of a server; None: the request does not have it."""
         for function, form in self.forms.items():
             if (form.server, form.name) == (label, name):
                 return self.functions[function]
@@ -176,19 +177,19 @@ NO_HOSTED = HostedOffer()
 def offer_tools(
     wishes: Iterable[ServerWish], servers: Mapping[str, ListedServer], max_output: int
 ) -> HostedOffer:
-    """The tools that a request wants.
+    """The MCP tools of a request.
 
     Args:
-        wishes: of the request.
-        servers: those that it names, by their labels.
-        max_output: characters of a result that the model reads.
+        wishes: how the request uses the servers.
+        servers: the servers, by label.
+        max_output: how many characters of a result the model reads, at most.
 
     Raises:
-        HttpError: a call has to be approved, and the dialect has no form for that.
+        HttpError: a call needs approval, and the dialect does not support it.
     """
     functions: dict[str, FunctionTool] = {}
     forms: dict[str, ToolForm] = {}
-    places: dict[str, str] = {}
+    pointers: dict[str, str] = {}
     deferred: set[str] = set()
     listed: list[ListedServer] = []
     for wish in wishes:
@@ -201,19 +202,26 @@ def offer_tools(
                     f"calls of {tool.name!r} have to be approved here, for which this API has no "
                     "form: leave the tool out, or ask /v1/responses"
                 )
-                raise HttpError(400, message, "approval_needed", where=wish.where)
+                raise HttpError(400, message, "approval_needed", where=wish.pointer)
             waits = tool.needs_approval or wish.asks(tool)
             name = tool.function.name
             functions[name] = bound_output(tool.function, max_output)
             forms[name] = ToolForm(tool.name, server=wish.label, runs_here=not waits)
-            places[name] = wish.where
+            pointers[name] = wish.pointer
             if wish.defers(tool):
                 deferred.add(name)
-    return HostedOffer(functions, forms, places, frozenset(deferred), tuple(listed))
+    return HostedOffer(
+        functions=functions,
+        forms=forms,
+        pointers=pointers,
+        deferred=frozenset(deferred),
+        listed=tuple(listed),
+    )
 
 
 def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:
-    """The tool with results of so many characters at most; a note says what is missing."""
+    """The tool, with results of at most `max_length` characters; a note says how much is
+    missing."""
     call = tool.function
     assert call is not None
 
@@ -226,28 +234,28 @@ def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:
     return replace(tool, function=call_within)
 
 
-def check_label(label: Any, pool: McpServerPool | None, where: str) -> str:
-    """The label of a server that the operator has configured.
+def check_label(label: Any, pool: McpServerPool | None, pointer: str) -> str:
+    """Returns the label if it names a configured server.
 
     Raises:
-        HttpError: there is none of that label.
+        HttpError: there is no server with this label.
     """
     if not isinstance(label, str) or not label:
-        raise HttpError(400, "it names no MCP server", "invalid_value", where=where)
+        raise HttpError(400, "it names no MCP server", "invalid_value", where=pointer)
     labels = () if pool is None else pool.labels
     if label not in labels:
         known = ", ".join(labels) or "none: start it with --mcp or --mcp-config"
         message = f"this server has no MCP server {label!r}. It has {known}"
-        raise HttpError(400, message, "unknown_mcp_server", where=where)
+        raise HttpError(400, message, "unknown_mcp_server", where=pointer)
     return label
 
 
-def check_address(url: Any, label: str, pool: McpServerPool | None, where: str) -> None:
-    """Refuses an address that is not the one of the configured server: nobody but the operator says
-    what this server connects to. A command has none: `mcp:LABEL` stands for it.
+def check_address(url: Any, label: str, pool: McpServerPool | None, pointer: str) -> None:
+    """Refuses an address that is not that of the configured server: only the operator decides what
+    this server connects to. For a server that runs as a command, the address is `mcp:LABEL`.
 
     Raises:
-        HttpError: it is another one.
+        HttpError: it is another address.
     """
     address = None if pool is None else pool.find_address(label)
     known = [f"mcp:{label}", *([address] if address else [])]
@@ -256,32 +264,32 @@ def check_address(url: Any, label: str, pool: McpServerPool | None, where: str) 
             f"this server connects to its own MCP servers alone: leave the address out, or write "
             f"{known[0]!r}"
         )
-        raise HttpError(400, message, "mcp_address_not_allowed", where=where)
+        raise HttpError(400, message, "mcp_address_not_allowed", where=pointer)
 
 
-def check_names(names: Any, where: str) -> frozenset[str] | None:
-    """A list of names of tools; None: there is none.
+def check_names(names: Any, pointer: str) -> frozenset[str] | None:
+    """Reads a list of tool names; None: there is no list.
 
     Raises:
-        HttpError: it is no such list.
+        HttpError: it is not a list of names.
     """
     if names is None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         message = "it has to be a list of names of tools"
-        raise HttpError(400, message, "invalid_value", where=where)
+        raise HttpError(400, message, "invalid_value", where=pointer)
     return frozenset(names)
 
 
 def check_wishes(wishes: Sequence[ServerWish]) -> None:
-    """Refuses a server that is named twice.
+    """Refuses a request that uses a server twice.
 
     Raises:
-        HttpError: says where the second time is.
+        HttpError: points to the second use.
     """
     seen: set[str] = set()
     for wish in wishes:
         if wish.label in seen:
             message = f"the MCP server {wish.label!r} is named twice"
-            raise HttpError(400, message, "invalid_value", where=wish.where)
+            raise HttpError(400, message, "invalid_value", where=wish.pointer)
         seen.add(wish.label)

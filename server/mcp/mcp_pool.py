@@ -1,8 +1,7 @@
-"""Connections to MCP servers: for each API key one of its own, opened when it is first needed.
+"""Connections to MCP servers: each API key has its own, opened at the first use.
 
-Servers have a state: files that they have open, a browser, what they remember. So the holders of
-different keys never share one; a command is started once for each. What nobody has used for a while
-is closed.
+MCP servers have state, such as open files, a browser, or memory. So different keys never share a
+connection, and a command is started once for each key. Unused connections are closed after a while.
 """
 
 import asyncio
@@ -22,19 +21,19 @@ LOG = logging.getLogger("constrained.server")
 MAX_OPEN_SESSIONS = 64
 IDLE_SECONDS = 600.0
 NOBODY = ""
-"""The owner where there are no keys."""
+"""The owner if there are no keys."""
 
 
 @dataclass(eq=False)
 class _Session:
-    """A connection of one owner to one server.
+    """The connection of one owner to one server.
 
     Args:
         servers: the server.
-        opening: connects to it.
-        users: how many have borrowed it.
-        used_at: when it was given back last.
-        closing: ends it when nobody has used it for long; None: somebody uses it.
+        opening: the task that connects to it.
+        users: how many borrowers there are now.
+        used_at: when it was last given back.
+        closing: the timer that closes it when it is unused; None: it is in use.
     """
 
     servers: McpServers
@@ -45,14 +44,14 @@ class _Session:
 
     @property
     def is_spent(self) -> bool:
-        """True if it could not be opened, or its server has gone."""
+        """True if it could not be opened, or its server is gone."""
         if not self.opening.done():
             return False
         has_failed = self.opening.cancelled() or self.opening.exception() is not None
         return has_failed or self.servers.is_lost
 
     def keep_open(self) -> None:
-        """It is not ended for want of use."""
+        """Stops the timer that would close it."""
         if self.closing is not None:
             self.closing.cancel()
             self.closing = None
@@ -62,11 +61,11 @@ class McpPool:
     """MCP servers, for the event loop of the server.
 
     Args:
-        servers: how they are reached; one without a name is called as it calls itself.
-        timeout: seconds until a call is given up.
-        approval: which calls clients have to approve, whatever a request says.
-        max_sessions: connections that are open at a time.
-        idle_seconds: a connection that nobody has used for so long is closed.
+        servers: the configured servers; one without a name gets the name that it reports.
+        timeout: the time limit of a call, in seconds.
+        approval: which calls need approval, whatever a request says.
+        max_sessions: the limit for open connections.
+        idle_seconds: connections are closed when unused for this time.
     """
 
     def __init__(
@@ -91,20 +90,20 @@ class McpPool:
 
     @property
     def labels(self) -> Sequence[str]:
-        """What clients call the servers."""
+        """The clients' names for the servers."""
         return list(self._servers)
 
     def find_address(self, label: str) -> str | None:
-        """The address of a server; None: it is a command."""
+        """The address of a server; None: it runs as a command."""
         server = self._servers.get(label)
         return server.url if isinstance(server, ServerAddress) else None
 
     async def start(self) -> None:
-        """Connects to all servers, for nobody in particular: what is wrong shows at once, and the
-        first who asks need not wait.
+        """Connects to all servers, for no owner yet: so errors show immediately, and the first
+        request need not wait.
 
         Raises:
-            Error: one cannot be reached, or two have the same name.
+            Error: a server cannot be reached, or two have the same name.
         """
         opened = await asyncio.gather(*map(self._open, self._given), return_exceptions=True)
         for failure in opened:
@@ -123,14 +122,14 @@ class McpPool:
             self._servers[label] = replace(server, name=label)
             opening = asyncio.ensure_future(_give(servers))
             session = self._sessions[NOBODY, label] = _Session(servers, opening)
-            self._rest(session)
+            self._start_idle_timer(session)
             LOG.info("MCP server %s: %d tools", label, len(servers.tools()))
 
     async def borrow(self, owner: str, label: str) -> BorrowedServer:
-        """A server, connected for this owner. One that cannot be reached says so in its `error`.
+        """Returns a server, connected for this owner. If it cannot be reached, it has an `error`.
 
         Raises:
-            BusyError: as many connections as can be are in use.
+            BusyError: all connections are in use.
         """
         session = self._find(owner, label)
         session.keep_open()
@@ -146,7 +145,7 @@ class McpPool:
             raise
         listed: list[HostedTool] = []
         for tool in tools:
-            waits = self._approval.holds_for(tool.function)
+            waits = self._approval.applies_to(tool.function)
             listed.append(HostedTool(tool.name, tool.listed, tool.function, needs_approval=waits))
         return BorrowedServer(ListedServer(label, tuple(listed)), give_back)
 
@@ -156,22 +155,22 @@ class McpPool:
             return
         if session in self._leaving:
             self._end(session)
-        elif session in self._sessions.values():  # else the pool is closed
-            self._rest(session)
+        elif session in self._sessions.values():  # otherwise the pool is closed
+            self._start_idle_timer(session)
 
     async def close(self) -> None:
-        """Ends all connections, and the servers that were started."""
+        """Closes all connections, and ends the servers that were started."""
         for session in [*self._sessions.values(), *self._leaving]:
             self._end(session)
         await asyncio.gather(*self._closing)
 
     def _find(self, owner: str, label: str) -> _Session:
-        """The session of an owner, which is opened if there is none that could be used."""
-        self._take_out_spent()
+        """The session of an owner; opens one if there is no usable session."""
+        self._remove_spent()
         key = owner, label
         if key not in self._sessions:
             spare = self._sessions.pop((NOBODY, label), None)
-            if spare is not None:  # nobody has used it: where there are keys, it has no owner yet
+            if spare is not None:  # unused since the start, so it has no owner yet
                 self._sessions[key] = spare
         if key not in self._sessions:
             self._make_room()
@@ -181,9 +180,9 @@ class McpPool:
             self._sessions[key] = _Session(servers, opening)
         return self._sessions[key]
 
-    def _take_out_spent(self) -> None:
-        """Nobody gets the sessions any more that could not be opened, or whose servers have gone;
-        those who have them keep them."""
+    def _remove_spent(self) -> None:
+        """Removes sessions that could not be opened, or whose servers are gone. Their current
+        borrowers keep them."""
         for key, session in list(self._sessions.items()):
             if not session.is_spent:
                 continue
@@ -192,14 +191,14 @@ class McpPool:
             else:
                 self._end(session)
 
-    def _rest(self, session: _Session) -> None:
-        """Nobody uses the session now."""
+    def _start_idle_timer(self, session: _Session) -> None:
+        """Starts the timer that closes an unused session."""
         loop = asyncio.get_running_loop()
         session.used_at = loop.time()
         session.closing = loop.call_later(self._idle_seconds, self._end, session)
 
     def _make_room(self) -> None:
-        """Closes the session that nobody has used for longest, if there are too many.
+        """If there are too many sessions, closes the one that has been unused for the longest time.
 
         Raises:
             BusyError: all are in use.

@@ -1,17 +1,17 @@
-"""Why a prompt is new although its conversation is not: the part of the request that has changed.
+"""Finds why a continued conversation gets a new prompt: the part of the request that has changed.
 
-A prompt is read from the cache up to the first token that differs. System messages and tools stand
-at its beginning: whoever changes a word of them has the whole conversation computed again.
+A prompt is read from the KV cache up to the first token that differs. System messages and tools
+come first, so changing a word in them makes the server compute the whole conversation again.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from server.observe.kinship import Kin, Relation, find_dropped
 from server.observe.prompt_parts import PromptParts, count_same
+from server.observe.related_request import RelatedRequest, Relation, find_dropped
 
-AROUND = 40  # characters that are shown of either text
+AROUND = 40  # characters that are shown of each text
 
 
 class ChangedPart(StrEnum):
@@ -28,14 +28,14 @@ class ChangedPart(StrEnum):
 
 @dataclass(frozen=True)
 class LostPrefix:
-    """The first part of a request that differs from an earlier one of its conversation.
+    """The first part of a request that differs from an earlier request of its conversation.
 
     Args:
-        part: what kind of part.
-        name: which one, as in "tool 2 (get_weather)".
-        offset: the first character that differs, in the text or the JSON of the part.
-        before: what stood there.
-        after: what stands there now.
+        part: the kind of part.
+        name: the part, as in "tool 2 (get_weather)".
+        offset: the first character that differs, in the text or JSON of the part.
+        before: the text there in the earlier request.
+        after: the text there in the later request.
     """
 
     part: ChangedPart
@@ -48,10 +48,10 @@ class LostPrefix:
         return self.describe()
 
     def describe(self, *, shows_text: bool = True) -> str:
-        """The change in words.
+        """Describes the change in words.
 
         Args:
-            shows_text: with the characters that have changed, which are a part of the prompt.
+            shows_text: include the characters that have changed, which are part of the prompt.
         """
         match self.part:
             case ChangedPart.TOOL_ADDED:
@@ -67,14 +67,15 @@ class LostPrefix:
                 return f"{self.name} has changed at character {self.offset}: {change}"
 
 
-def find_lost_prefix(kin: Kin, later: PromptParts) -> LostPrefix | None:
-    """The first part that differs from an earlier request; None if the later one only goes on, or
-    begins anew behind the same system messages and tools."""
-    earlier = kin.parts
+def find_lost_prefix(related: RelatedRequest, later: PromptParts) -> LostPrefix | None:
+    """The first part that differs from an earlier request. None if the later one only continues it,
+    or starts a new conversation with the same system messages and tools."""
+    earlier = related.parts
     if earlier.system != later.system:
-        return _compare(ChangedPart.SYSTEM, "the system message", earlier.system, later.system)
+        before, after, name = earlier.system, later.system, "the system message"
+        return _compare(ChangedPart.SYSTEM, name, before=before, after=after)
     changed = _compare_tools(earlier.tools, later.tools)
-    if changed is not None or kin.relation is not Relation.CONTINUED:
+    if changed is not None or related.relation is not Relation.CONTINUED:
         return changed
     return _compare_messages(earlier, later)
 
@@ -84,13 +85,13 @@ def _compare_messages(earlier: PromptParts, later: PromptParts) -> LostPrefix | 
     if dropped is not None:
         name = f"message {dropped.start + 1} ({earlier.roles[dropped.start]})"
         return LostPrefix(ChangedPart.MESSAGES_DROPPED, name)
-    # The last message of the earlier request may be another one: a question that was edited.
+    # The last message of the earlier request may differ: an edited question.
     for index, (before, after) in enumerate(
         zip(earlier.messages[:-1], later.messages, strict=False)
     ):
         if before != after:
             name = f"message {index + 1} ({later.roles[index]})"
-            return _compare(ChangedPart.MESSAGE, name, before, after)
+            return _compare(ChangedPart.MESSAGE, name, before=before, after=after)
     return None
 
 
@@ -98,7 +99,7 @@ def _compare_tools(
     earlier: Sequence[tuple[str, str]], later: Sequence[tuple[str, str]]
 ) -> LostPrefix | None:
     before, after = dict(earlier), dict(later)
-    if len(before) < len(earlier) or len(after) < len(later):  # names do not tell them apart
+    if len(before) < len(earlier) or len(after) < len(later):  # names are not unique
         return _compare_places(earlier, later)
     for index, (name, _) in enumerate(later):
         if name not in before:
@@ -108,8 +109,8 @@ def _compare_tools(
             return LostPrefix(ChangedPart.TOOL_REMOVED, _name_tool(index, name))
     for index, (name, text) in enumerate(later):
         if before[name] != text:
-            part = ChangedPart.TOOL_EDITED
-            return _compare(part, _name_tool(index, name), before[name], text)
+            named = _name_tool(index, name)
+            return _compare(ChangedPart.TOOL_EDITED, named, before=before[name], after=text)
     for index, (old, new) in enumerate(zip(earlier, later, strict=False)):
         if old[0] != new[0]:
             return LostPrefix(ChangedPart.TOOLS_REORDERED, _name_tool(index, new[0]))
@@ -119,11 +120,11 @@ def _compare_tools(
 def _compare_places(
     earlier: Sequence[tuple[str, str]], later: Sequence[tuple[str, str]]
 ) -> LostPrefix | None:
-    """Compares tools by their place alone."""
+    """Compares tools by their position only."""
     for index, (old, new) in enumerate(zip(earlier, later, strict=False)):
         if old != new:
             name = _name_tool(index, new[0])
-            return _compare(ChangedPart.TOOL_EDITED, name, old[1], new[1])
+            return _compare(ChangedPart.TOOL_EDITED, name, before=old[1], after=new[1])
     if len(later) > len(earlier):
         index = len(earlier)
         return LostPrefix(ChangedPart.TOOL_ADDED, _name_tool(index, later[index][0]))
@@ -137,7 +138,7 @@ def _name_tool(index: int, name: str) -> str:
     return f"tool {index + 1} ({name})"
 
 
-def _compare(part: ChangedPart, name: str, before: str, after: str) -> LostPrefix:
+def _compare(part: ChangedPart, name: str, *, before: str, after: str) -> LostPrefix:
     offset = count_same(before, after)
     return LostPrefix(
         part,

@@ -1,20 +1,20 @@
-"""Remembers what the last requests were made of, to tell why a prompt is computed again."""
+"""Remembers the parts of the last requests, to find out why a prompt is computed again."""
 
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from server.observe.kinship import find_kin
 from server.observe.lost_prefix import LostPrefix, find_lost_prefix
 from server.observe.prompt_parts import PromptParts, read_parts
+from server.observe.related_request import find_related_request
 
 MAX_KEPT = 64  # requests
-MAX_CHARACTERS = 4_000_000  # of all that are kept
+MAX_CHARACTERS = 4_000_000  # of all remembered requests
 
 
 class PrefixWatch:
-    """The last requests of a model. For several threads."""
+    """The last requests of a model. Thread-safe."""
 
     def __init__(self, max_requests: int = MAX_KEPT, characters: int = MAX_CHARACTERS):
         self._max_requests = max_requests
@@ -27,13 +27,15 @@ class PrefixWatch:
     def note(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], salt: str | None
     ) -> LostPrefix | None:
-        """Notes a request; returns what has changed since the request that it could have gone on
-        from, in front of what was there already.
+        """Remembers a request.
 
         Args:
             messages: in OpenAI's form.
-            tools: those that are offered.
-            salt: of the caches; requests are compared with those of the same salt alone.
+            tools: the offered tools.
+            salt: the salt of the caches; only requests with the same salt are compared.
+
+        Returns:
+            what has changed since the request that it could have continued; None: nothing.
         """
         parts = read_parts(messages, tools)
         with self._lock:
@@ -41,8 +43,8 @@ class PrefixWatch:
                 kept for kept_salt, kept in reversed(self._kept.values()) if kept_salt == salt
             ]
             self._keep(parts, salt)
-        kin = find_kin(others, parts)
-        return None if kin is None else find_lost_prefix(kin, parts)
+        related = find_related_request(others, parts)
+        return None if related is None else find_lost_prefix(related, parts)
 
     def _keep(self, parts: PromptParts, salt: str | None) -> None:
         self._count += 1

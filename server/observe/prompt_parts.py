@@ -1,4 +1,4 @@
-"""What a request is made of, in the order in which prompts have it."""
+"""The parts of a request, in their order in prompts."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PromptParts:
-    """The parts of a request, in the order in which prompts have them.
+    """The parts of a request, in their order in prompts.
 
     Args:
-        system: the system messages in front of the conversation, as one text.
+        system: the system messages before the conversation, as one text.
         tools: name and JSON of each tool.
-        messages: the JSON of each message behind the system messages.
-        roles: of these.
+        messages: the JSON of each message after the system messages.
+        roles: the roles of these messages.
     """
 
     system: str
@@ -30,26 +30,26 @@ class PromptParts:
 
     @property
     def head(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """What stands in front of the conversation."""
+        """The parts before the conversation."""
         return self.system, self.tools
 
     @cached_property
     def head_size(self) -> int:
-        """Characters of the head."""
+        """The number of characters of the head."""
         return len(self.system) + sum(len(text) for _, text in self.tools)
 
     @property
     def size(self) -> int:
-        """Characters of all parts."""
+        """The number of characters of all parts."""
         return self.head_size + sum(map(len, self.messages))
 
 
 def read_parts(messages: Sequence[Message], tools: Sequence[Any]) -> PromptParts:
-    """The parts of a request.
+    """Splits a request into its parts.
 
     Args:
         messages: in OpenAI's form.
-        tools: in any form that has a name.
+        tools: in any form with a name.
     """
     count = 0
     system = list[str]()
@@ -68,7 +68,7 @@ def read_parts(messages: Sequence[Message], tools: Sequence[Any]) -> PromptParts
 
 
 def _without_id(message: Message) -> dict[str, Any]:
-    """What a message says; ids of calls are in few prompts."""
+    """The message without its ids, which few prompts contain."""
     return {key: value for key, value in message.items() if key not in ("id", "tool_call_id")}
 
 
@@ -87,7 +87,7 @@ def _read_name(tool: Any) -> str:
 
 
 def count_same(earlier: str, later: str) -> int:
-    """The characters from the beginning that are the same."""
+    """How many characters are the same, from the first one on."""
     shorter = min(len(earlier), len(later))
-    # By slices: a loop over each character of long texts would take milliseconds.
+    # Compares slices: a loop over the characters of long texts would take milliseconds.
     return bisect_left(range(1, shorter + 1), True, key=lambda n: earlier[:n] != later[:n])

@@ -1,4 +1,4 @@
-"""Calls that a conversation has again and again: the sign of a model that goes in circles."""
+"""Finds calls that a conversation repeats: the sign of a model that goes in circles."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,11 +8,11 @@ from grammars.turn import decode_arguments
 
 
 def find_repeated_calls(messages: Sequence[Mapping[str, Any]], least: int) -> list[tuple[str, int]]:
-    """Calls that the same conversation has several times: names of tools, and how often; those of
-    the same arguments alone, behind the last message of the user.
+    """Finds calls with the same name and arguments since the last message of the user: names of
+    tools, with their counts.
 
     Args:
-        least: so many are needed.
+        least: the minimum count.
     """
     counts: dict[str, int] = {}
     names: dict[str, str] = {}
@@ -31,10 +31,10 @@ def find_repeated_calls(messages: Sequence[Mapping[str, Any]], least: int) -> li
 
 
 def _identify_call(name: str, arguments: Any) -> str:
-    """Names a call by its arguments as a value, in whatever way a client spells them. Text that is
-    no JSON, or nests too deeply, stands for itself."""
+    """Names a call by its name and the value of its arguments, however the client writes them. Text
+    that is not JSON, or is nested too deeply, is compared as text."""
     try:
         return identify([name, decode_arguments(arguments)])
     except RecursionError:
-        # A value that nests so deeply was sent as such: it is like no other.
+        # Values that are nested this deeply are not compared.
         return identify([name, arguments if isinstance(arguments, str) else id(arguments)])

@@ -1,6 +1,6 @@
-"""One record for each reply: what was asked, what it took, what came of it.
+"""One record for each reply: the request, its cost and its result.
 
-The line of the log, the span of OpenTelemetry and the histograms of `/metrics` are made of it.
+Log lines, OpenTelemetry spans and the histograms of `/metrics` are made from it.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -13,10 +13,10 @@ CANCELLED = "cancelled"
 
 @dataclass(frozen=True)
 class Durations:
-    """Seconds of one reply, in the order in which they pass.
+    """The phases of one reply in order, in seconds.
 
     Args:
-        compile: prompt and grammar, the wait for a thread included.
+        compile: making prompt and grammar, including the wait for a thread.
         queue: until a sequence was free.
         prefill: until the first token was drawn.
         generation: until the turn was over.
@@ -29,7 +29,7 @@ class Durations:
 
     @property
     def total(self) -> float:
-        """All of them."""
+        """The sum of all phases."""
         return self.compile + self.queue + self.prefill + self.generation
 
 
@@ -38,28 +38,27 @@ class RequestRecord:
     """One reply.
 
     Args:
-        model: what the client calls it.
-        format: wire format of the calls.
-        finish: why the turn ended; "cancelled" if nobody waited for it any more, "error" if it has
-            failed.
+        model: the client's name of the model.
+        format: the wire format of the calls.
+        finish: why the turn ended; "cancelled" if the client stopped waiting, "error" if it failed.
         prompt_tokens: tokens of the prompt.
-        cached_tokens: those of them that were read from the cache.
-        completion_tokens: tokens that were generated.
-        reasoning_tokens: those of them that are reasoning.
-        discarded_tokens: those of them that were thrown away.
+        cached_tokens: prompt tokens that were read from the cache.
+        completion_tokens: generated tokens.
+        reasoning_tokens: generated tokens that are reasoning.
+        discarded_tokens: generated tokens that were thrown away.
         drafted_tokens: tokens that were drafted.
-        accepted_tokens: those of them that are part of the turn.
+        accepted_tokens: drafted tokens that are part of the turn.
         forward_passes: decodes of the model.
-        durations: what it took.
-        tools: how many were offered.
+        durations: the time that it took.
+        tools: the number of offered tools.
         calls: name and outcome of each call: "valid", "unfit", "truncated".
-        prompt_hash: names what all prompts with these tools and system messages begin with; "" if
-            nothing of the prompt is shared.
-        grammar_hash: names the grammar; "" if there is none.
-        lost_prefix: the part of the request that has changed in front; "" if none has.
-        repeated_calls: how many calls the conversation has again and again.
-        request_id: as in the header `x-request-id`.
-        error: the code of the error that it has failed with; "" if it has not.
+        prompt_hash: identifies the beginning that all prompts with these tools and system messages
+            share; "" if nothing is shared.
+        grammar_hash: identifies the grammar; "" if there is none.
+        lost_prefix: the part near the beginning of the request that has changed; "": none.
+        repeated_calls: how many calls the conversation repeats.
+        request_id: the value of the header `x-request-id`.
+        error: the code of the error; "" if there was none.
     """
 
     model: str
@@ -85,18 +84,19 @@ class RequestRecord:
 
     @property
     def is_finished(self) -> bool:
-        """True if the client has got the reply."""
+        """True if the client got the reply."""
         return self.finish not in (FAILED, CANCELLED)
 
     @property
     def tokens_per_second(self) -> float:
-        """Of the generation."""
+        """The speed of the generation."""
         seconds = self.durations.generation
         return self.completion_tokens / seconds if seconds else 0.0
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The record flat, as a structured log has it; durations as `compile_seconds`, ..."""
+        """The record as flat fields for a structured log; durations are called `compile_seconds`,
+        ..."""
         shown: dict[str, Any] = {}
         for part in fields(self):
             value = getattr(self, part.name)

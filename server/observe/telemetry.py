@@ -1,9 +1,9 @@
-"""Spans of OpenTelemetry, with the conventions for generative AI (extra `otel`).
+"""OpenTelemetry spans that follow the conventions for generative AI (extra `otel`).
 
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
 
-Where they go is said by OpenTelemetry's own variables, such as OTEL_EXPORTER_OTLP_ENDPOINT.
-Messages, arguments and replies are in none of them.
+OpenTelemetry's own environment variables, such as OTEL_EXPORTER_OTLP_ENDPOINT, say where spans go.
+They contain no messages, arguments or replies.
 """
 
 import time
@@ -18,13 +18,13 @@ NANOSECONDS = 10**9
 
 
 class Tracer(Protocol):
-    """The part of OpenTelemetry's tracer that is used here."""
+    """The methods of OpenTelemetry's tracer that this module uses."""
 
     def start_span(self, name: str, *, start_time: int, attributes: Mapping[str, Any]) -> Any: ...
 
 
 def find_tracer() -> Tracer:
-    """A tracer that exports spans by OTLP.
+    """Makes a tracer that exports spans by OTLP.
 
     Raises:
         RequestError: the extra `otel` is not installed.
@@ -43,11 +43,11 @@ def find_tracer() -> Tracer:
 
 
 class Telemetry:
-    """Writes a span for each reply, and one for each part of its time.
+    """Writes a span for each reply, with an event for each phase.
 
     Args:
-        tracer: of OpenTelemetry.
-        clock: seconds since the epoch.
+        tracer: OpenTelemetry's tracer.
+        clock: returns the seconds since the epoch.
     """
 
     def __init__(self, tracer: Tracer, clock: Callable[[], float] = time.time):
@@ -55,7 +55,7 @@ class Telemetry:
         self._clock = clock
 
     def note(self, record: RequestRecord) -> None:
-        """A turn has ended."""
+        """Writes the span of a reply that has just ended."""
         end = self._clock()
         start = end - record.durations.total
         span = self._start(f"chat {record.model}", start, describe(record))
@@ -72,7 +72,7 @@ class Telemetry:
         )
 
     def _add_parts(self, span: Any, record: RequestRecord, start: float) -> None:
-        """An event where each part of the time begins."""
+        """Adds an event for the beginning of each phase."""
         at = start
         for name, seconds in vars(record.durations).items():
             span.add_event(name, {"seconds": seconds}, timestamp=_as_nanoseconds(at))
@@ -80,7 +80,7 @@ class Telemetry:
 
 
 def describe(record: RequestRecord) -> dict[str, Any]:
-    """The attributes of a span: those of the conventions, then ours."""
+    """The attributes of a span: first those of the conventions, then our own."""
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": PROVIDER,

@@ -1,6 +1,6 @@
-"""The file of traces: what decided about each token of every reply, a line each.
+"""The trace file: one line per reply, which says what decided each of its tokens.
 
-A file that is full becomes FILE.1, in place of an older one: both together are bounded.
+A full file is renamed to FILE.1 and replaces an older one, so the size of both is bounded.
 """
 
 import json
@@ -20,22 +20,22 @@ from constrained.trace.turn_trace import TurnTrace
 from grammars.schema.nodes import Json
 
 LOG = logging.getLogger("constrained.server")
-MAX_WAITING = 64  # traces that are not written yet
+MAX_WAITING = 64  # traces in the queue
 KEY_DIGITS = 12
-# A link is not followed, and a pipe that nobody reads is not waited for.
+# Do not follow symbolic links, and do not wait for the reader of a pipe.
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
 class TracedRequest:
-    """What is told of the request that a trace is of.
+    """What a trace says about its request.
 
     Args:
-        id: of the request, as in `x-request-id`.
-        model: what the client calls it.
-        choice: the number of the reply, where a request has several.
-        key: names the API key, see `name_key`; "" if there are no keys.
-        error: what the turn has failed with; "" if it has not.
+        id: the value of `x-request-id`.
+        model: the client's name of the model.
+        choice: the number of the reply, if the request has several.
+        key: identifies the API key, see `name_key`; "" if there are no keys.
+        error: the error of the turn; "" if there was none.
     """
 
     id: str
@@ -59,7 +59,7 @@ class TracedRequest:
 
 
 def name_key(key: object) -> str:
-    """Tells API keys apart without saying them: the beginning of the key's SHA-256."""
+    """Identifies an API key without revealing it: the beginning of its SHA-256."""
     if key is None:
         return ""
     data = key if isinstance(key, bytes) else str(key).encode()
@@ -67,16 +67,16 @@ def name_key(key: object) -> str:
 
 
 class TraceFile:
-    """Appends traces to a file, in a thread of its own. For any thread.
+    """Appends traces to a file, in a thread of its own. Thread-safe.
 
-    The file is opened for each line: whoever moves it away starts a new one.
+    The file is opened for each line: if it is moved away, a new one begins.
 
     Args:
-        path: of the file, which others may not read from then on.
-        max_bytes: bytes of it; one line may have no more either.
+        path: the file; other users lose the permission to read it.
+        max_bytes: the limit for its size in bytes, and for one line.
 
     Raises:
-        RequestError: it cannot be written.
+        RequestError: the file cannot be written.
     """
 
     def __init__(self, path: Path, max_bytes: int):
@@ -92,15 +92,15 @@ class TraceFile:
             raise RequestError(message, where="/trace", hint="Name another file") from error
 
     def note(self, request: TracedRequest, trace: TurnTrace) -> None:
-        """Writes a trace soon. Where too many wait, or the disk fails, the log says that it is
-        left out: no reply waits for its trace."""
+        """Queues a trace. If the queue is full, or the disk fails, the trace is dropped and the log
+        says so: replies never wait for traces."""
         if not self._room.acquire(blocking=False):
             LOG.warning("the trace of %s is left out: %d wait already", request.id, MAX_WAITING)
             return
         self._writer.submit(self._write, request, trace, datetime.now(UTC))
 
     def close(self) -> None:
-        """Writes what waits, and takes no more."""
+        """Writes the queue, and accepts no more traces."""
         self._writer.shutdown()
 
     def _write(self, request: TracedRequest, trace: TurnTrace, time: datetime) -> None:
@@ -113,7 +113,7 @@ class TraceFile:
 
     def _append(self, request: TracedRequest, shown: dict[str, Json]) -> None:
         text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-        # What clients send need not be good Unicode: a lone surrogate stays as its escape.
+        # Clients may send invalid Unicode: a lone surrogate stays an escape.
         line = text.encode("utf-8", "backslashreplace") + b"\n"
         if len(line) > self._max_bytes:
             message = "the trace of %s is left out: %d bytes, --trace-size allows %d"
@@ -126,7 +126,7 @@ class TraceFile:
                 os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
                 os.close(handle)
                 handle, size = self._open(), 0
-            # One write: lines of two servers do not get into each other.
+            # One write, so that lines of two servers do not mix.
             written = os.write(handle, line)
             if written < len(line):  # the disk is full
                 os.ftruncate(handle, size)
@@ -135,10 +135,10 @@ class TraceFile:
             os.close(handle)
 
     def _open(self) -> int:
-        """The file to append to, which is its user's alone.
+        """Opens the file for appending, readable only by its user.
 
         Raises:
-            OSError, ValueError: there is no such file.
+            OSError, ValueError: the file cannot be opened.
         """
         handle = os.open(self._path, APPEND, PRIVATE_FILE)
         try:

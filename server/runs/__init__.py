@@ -1,4 +1,6 @@
-"""Requests whose calls this server carries out: the agent loop of the library, over turns of the
-server. Needs `turns`, `http` and `mcp`. Start with `active_run`; `hosted_request` reads a request
-and connects to the MCP servers that it wants.
+"""Requests whose calls this server executes: the agent loop of the library, with turns of the
+server.
+
+Needs `turns`, `http` and `mcp`. Start with `active_run`; `hosted_request` reads a request and
+connects to the MCP servers that it uses.
 """

@@ -1,4 +1,4 @@
-"""A request under way whose calls this server carries out: several turns, one reply."""
+"""A running request whose calls this server executes: several turns, one reply."""
 
 import asyncio
 import logging
@@ -42,12 +42,12 @@ class _Failure:
 
 
 class ActiveRun:
-    """A run under way. It is over at the latest when it is cancelled.
+    """A running agent loop. Cancelling ends it.
 
     Args:
         service: the model.
-        request: its first turn.
-        loop: which calls are carried out, what the model is asked next, when it is over.
+        request: the request of the first turn.
+        loop: decides which calls are executed, what the next turn is, and when the run is over.
     """
 
     def __init__(self, service: Service, request: TurnRequest, loop: AgentLoop):
@@ -62,7 +62,7 @@ class ActiveRun:
 
     @property
     def compiled(self) -> CompiledRequest:
-        """The first turn, once `begin` has returned."""
+        """The first turn. Available after `begin`."""
         assert self._actions.compiled is not None
         return self._actions.compiled
 
@@ -70,7 +70,7 @@ class ActiveRun:
         """Waits until the first turn is compiled.
 
         Raises:
-            Error: it cannot be.
+            Error: the turn cannot be compiled.
         """
         compiled = asyncio.ensure_future(self._actions.begun.wait())
         try:
@@ -86,8 +86,8 @@ class ActiveRun:
             raise failure.error
 
     async def wait(self, seconds: float) -> None:
-        """Waits for what the first turn writes, at most so long: what is refused at once is then
-        refused with its status, and not in a stream whose status is 200 already.
+        """Waits for the first event, at most for this time. So a request that is refused
+        immediately gets its own status, not a stream with status 200.
 
         Raises:
             Error: as `follow`.
@@ -100,7 +100,7 @@ class ActiveRun:
             raise failure.error
 
     async def follow(self) -> AsyncIterator[TurnEvents]:
-        """The events, those together that are there, with the number of the choice, which is 0.
+        """Yields the available events in batches, with the number of the choice, which is 0.
         Leaving the loop ends the run.
 
         Raises:
@@ -128,8 +128,8 @@ class ActiveRun:
                 await self._task
 
     def cancel(self) -> None:
-        """Ends the turn under way within one step, and cancels the calls; does nothing if the run
-        is over."""
+        """Ends the current turn within one step, and cancels the calls. Does nothing if the run is
+        over."""
         self._task.cancel()
         if self._first is not None:
             self._first.cancel()
@@ -137,9 +137,9 @@ class ActiveRun:
     async def _drive(self) -> None:
         try:
             run = await drive(self._loop, self._actions, self._settings)
-        except Exception as error:  # raised by whoever follows
+        except Exception as error:  # `follow` raises it
             self._events.put_nowait(_Failure(error))
-        except BaseException as error:  # whoever follows is told, too, but is not cancelled itself
+        except BaseException as error:  # `follow` also learns of it, but is not cancelled itself
             failure = RuntimeError("the run was cancelled")
             failure.__cause__ = error
             self._events.put_nowait(_Failure(failure))
@@ -154,12 +154,12 @@ class ActiveRun:
 
 
 class _ServedActions(Concurrent):
-    """What a run does: turns are those of the server, with its limits and its records.
+    """The actions of a run: its turns are turns of the server, with limits and records.
 
     Attributes:
         compiled: the first turn.
-        begun: it is compiled.
-        usages: of the turns so far.
+        begun: set when the first turn is compiled.
+        usages: the usage of each turn so far.
     """
 
     def __init__(
@@ -202,9 +202,10 @@ class _ServedActions(Concurrent):
         return reply
 
     async def _make_request(self, turn: NextTurn) -> TurnRequest:
-        """The request of a turn: what the loop says, and all else as it was asked for."""
+        """The request of a turn: messages and tools as the loop says, all else as in the client's
+        request."""
         options, first = turn.options, self._request
-        if self.compiled is not None:  # what the request is like is counted with its first turn
+        if self.compiled is not None:  # properties of the request are counted with its first turn
             first = replace(first, lost_prefix=None, repeated_calls=())
         job = replace(
             first.job,
@@ -229,13 +230,13 @@ class _ServedActions(Concurrent):
 
 
 async def _run_off_loop(service: Service, work: Callable[[], T], *, quick: bool) -> T:
-    """Does some work in the threads that compile; `quick`: it takes no time to speak of."""
+    """Runs some work in the compile threads; `quick`: it takes almost no time."""
     seconds = find_time_left(service.settings.timeout).measure()
     return await service.model.aread(as_caller(work), seconds, client=find_owner(), quick=quick)
 
 
 async def start_run(service: Service, request: TurnRequest) -> ActiveRequest | ActiveRun:
-    """Starts the turns of a request; of one with tools that run here, the first one.
+    """Starts a request: the agent loop if this server executes calls of its tools, else one turn.
 
     Raises:
         Error: as in `Model.run`.
@@ -249,13 +250,13 @@ async def start_run(service: Service, request: TurnRequest) -> ActiveRequest | A
 
 
 def make_loop(request: TurnRequest, settings: Settings) -> AgentLoop:
-    """The loop of a request.
+    """Makes the agent loop of a request.
 
     Raises:
         Error: the tools cannot be offered.
     """
     job, tools = request.job, request.tools
-    hidden = job.hidden_tools if tools.search is None else ()  # what it has found, it finds again
+    hidden = job.hidden_tools if tools.search is None else ()  # the search finds them again
     options: dict[str, Any] = {
         "tool_choice": job.tool_choice,
         "hidden_tools": hidden,
@@ -281,11 +282,13 @@ def make_loop(request: TurnRequest, settings: Settings) -> AgentLoop:
 
 
 def list_own_tools(tools: Sequence[Any], search: Any) -> list[Any]:
-    """The tools of a prompt without the one that searches, which the loop adds by itself."""
+    """The tools of a prompt without the search tool, which the loop adds itself."""
     return [tool for tool in tools if search is None or tool is not search.tool]
 
 
 def add_usages(usages: Sequence[Usage]) -> Usage:
-    """The tokens of several turns."""
-    sums = {field.name: sum(getattr(one, field.name) for one in usages) for field in fields(Usage)}
+    """The sum of the tokens of several turns."""
+    sums: dict[str, int] = {}
+    for field in fields(Usage):
+        sums[field.name] = sum(getattr(usage, field.name) for usage in usages)
     return Usage(**sums)

@@ -1,4 +1,5 @@
-"""The MCP servers that a request wants: connected for its API key, until its answer is complete."""
+"""Connects to the MCP servers that a request uses, for its API key, until its answer is
+complete."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,13 +29,13 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class HostedRequest(Generic[M, T]):
-    """A request that was read.
+    """A request that has been read.
 
     Args:
-        service: the model that it asks for.
-        body: its fields.
-        offer: the tools of MCP servers that it wants.
-        value: what was made of it.
+        service: the requested model.
+        body: the fields of the request.
+        offer: the tools of MCP servers in the request.
+        value: the result of the dialect's `read`.
     """
 
     service: Service
@@ -45,7 +46,7 @@ class HostedRequest(Generic[M, T]):
 
 @dataclass(frozen=True)
 class _Alone(Generic[T]):
-    """What was read without MCP servers: what is wanted of them, or else what was made."""
+    """The result of reading without MCP servers: either the wishes for servers, or the value."""
 
     wishes: Sequence[ServerWish] | None
     values: Sequence[T]
@@ -57,14 +58,14 @@ def find_pool(request: Request) -> McpServerPool | None:
 
 
 async def borrow_servers(request: Request, labels: Sequence[str]) -> dict[str, ListedServer]:
-    """Servers by their labels. One that cannot be reached says so.
+    """Connects to servers, by label. A server that cannot be reached has an `error`.
 
     Args:
-        request: holds them, until its answer is complete.
-        labels: of servers that there are.
+        request: holds the servers until its answer is complete.
+        labels: labels of configured servers.
 
     Raises:
-        BusyError: as many connections as can be are in use.
+        BusyError: all connections are in use.
         HttpError: the client has disconnected.
     """
     pool = find_pool(request)
@@ -87,15 +88,15 @@ async def read_hosted_request(
     read: Callable[[M, Service, HostedOffer], T],
     read_wishes: Callable[[M, McpServerPool | None], Sequence[ServerWish] | None],
 ) -> HostedRequest[M, T]:
-    """Reads a request, as `read_request`; if it wants MCP servers, they are connected first.
+    """Reads a request, as `read_request`. If it uses MCP servers, connects to them before `read`.
 
     Args:
-        kind: the request of a dialect.
-        read: makes what the server works on of it and of the tools of these servers.
-        read_wishes: what it wants of MCP servers; None: nothing.
+        kind: the pydantic model of the request.
+        read: makes the value from the request and the tools of its MCP servers.
+        read_wishes: returns which MCP servers the request uses; None: none.
 
     Raises:
-        HttpError, Error: as `read_request`, or a server is not one of the operator's.
+        HttpError, Error: as `read_request`, or a server is not configured.
     """
     pool = find_pool(request)
 
@@ -107,9 +108,9 @@ async def read_hosted_request(
 
     service, body, alone = await read_request(request, kind, read_alone)
     if alone.wishes is None:
-        return HostedRequest(service, body, NO_HOSTED, alone.values[0])
+        return HostedRequest(service, body, offer=NO_HOSTED, value=alone.values[0])
     servers = await borrow_servers(request, [wish.label for wish in alone.wishes])
     offer = offer_tools(alone.wishes, servers, service.settings.max_tool_output)
     made = partial(read, body, service, offer)
     value = await run_off_loop(request, service, made, quick=False)
-    return HostedRequest(service, body, offer, value)
+    return HostedRequest(service, body, offer=offer, value=value)

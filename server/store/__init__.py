@@ -1,4 +1,4 @@
-"""What several fronts share: responses, ids of calls, dates of conversations, generated turns.
+"""What several servers share: responses, ids of calls, dates of conversations, generated turns.
 
 SQLite on one machine, Redis on several. Start with `shared_store`.
 """

@@ -1,4 +1,4 @@
-"""A store in Redis, for the processes of several machines."""
+"""A shared store in Redis, for processes on several machines."""
 # pyright: reportMissingImports=false
 
 import time
@@ -12,7 +12,7 @@ from server.store.shared_store import LOG, StoreEntry, StoreError
 
 PREFIX = "constrained"
 KEPT_SECONDS = 7 * 24 * 3600
-"""From the last write on; how much room there is, Redis is told (`maxmemory`)."""
+"""How long values are kept after the last write. Redis itself limits the memory (`maxmemory`)."""
 PATIENCE_SECONDS = 2.0
 STAMP_BYTES = 8
 
@@ -21,11 +21,11 @@ class RedisStore:
     """A `SharedStore` in Redis: a hash for each key.
 
     Args:
-        address: `redis://`, with TLS `rediss://`.
+        address: `redis://`, or with TLS `rediss://`.
 
     Raises:
-        RequestError: the package is missing, or it is no such address.
-        StoreError: nobody answers there.
+        RequestError: the package is missing, or the address is not valid.
+        StoreError: the server does not answer.
     """
 
     def __init__(self, address: str):
@@ -88,8 +88,8 @@ class RedisStore:
 
 
 def _stamp(value: bytes) -> bytes:
-    """The value with the time in front: Redis has fields in any order, and this tells which is the
-    latest."""
+    """The value with a time stamp before it. Redis does not keep the order of fields, so the time
+    stamp shows which is the latest."""
     return time.time_ns().to_bytes(STAMP_BYTES) + value
 
 

@@ -1,17 +1,17 @@
-"""Small marks in a shared store: ids of calls, and dates of conversations."""
+"""Small values in a shared store: ids of calls, and dates of conversations."""
 
 from datetime import datetime
 
-from server.store.shared_store import Lenient, SharedStore, StoreEntry
+from server.store.shared_store import BestEffortStore, SharedStore, StoreEntry
 
 CALLS, DATES = "call", "date"
 
 
 class StoredIds:
-    """The `SharedIds` of a store."""
+    """The `SharedIds` in a shared store."""
 
     def __init__(self, store: SharedStore):
-        self._store = Lenient(store)
+        self._store = BestEffortStore(store)
 
     def find(self, id: str) -> str | None:
         found = self._store.read(CALLS, id).get("")
@@ -22,10 +22,10 @@ class StoredIds:
 
 
 class StoredDates:
-    """The `SharedDates` of a store."""
+    """The `SharedDates` in a shared store."""
 
     def __init__(self, store: SharedStore):
-        self._store = Lenient(store)
+        self._store = BestEffortStore(store)
 
     def find(self, key: bytes) -> datetime | None:
         found = self._store.read(DATES, key.hex()).get("")

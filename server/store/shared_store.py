@@ -12,16 +12,16 @@ T = TypeVar("T")
 LOG = logging.getLogger("constrained.server")
 UNUSABLE, HINT = "the shared store cannot be used", "The log of the server says why"
 QUIET_SECONDS = 10.0
-"""Between two lines of the log that say that the store cannot be reached."""
+"""The minimum time between two log lines about an unreachable store."""
 
 
 class StoreError(Error):
-    """The store cannot be reached, or refuses."""
+    """The store cannot be reached, or refuses a request."""
 
 
 @dataclass(frozen=True)
 class StoreEntry:
-    """A value, and where it is kept."""
+    """A value, with its space, key and field."""
 
     space: str
     key: str
@@ -30,40 +30,39 @@ class StoreEntry:
 
 
 class SharedStore(Protocol):
-    """Keeps values for a time; the ones that were not used for the longest go first where room is
-    short. For several threads.
+    """Keeps values for a time; if space is short, the least recently used go first. Thread-safe.
 
     Raises (all methods):
-        StoreError: it cannot be reached.
+        StoreError: the store cannot be reached.
     """
 
     def read(self, space: str, key: str) -> dict[str, bytes]:
-        """The values of a key by their fields, the oldest first; empty if there are none."""
+        """The values of a key by field, the oldest first; empty if there are none."""
         ...
 
     def write(self, *entries: StoreEntry) -> None:
-        """Keeps values, each in place of an earlier one of the same key and field."""
+        """Stores values. Each replaces an earlier one with the same key and field."""
         ...
 
     def claim(self, entry: StoreEntry) -> bytes:
-        """Keeps a value where there is none; returns the one that is there then. Of several
-        processes that do so at the same time, all get the same value."""
+        """Stores a value if there is none yet; returns the stored value. If several processes do so
+        at the same time, all get the same value."""
         ...
 
     def delete(self, space: str, key: str) -> bool:
-        """Forgets a key with all of its fields; says whether there were any."""
+        """Deletes a key with all its fields; returns whether it existed."""
         ...
 
     def close(self) -> None:
-        """Lets go of the store; a second time does nothing."""
+        """Closes the store; a second call does nothing."""
         ...
 
 
-class Lenient:
-    """Uses a store for what is only a cache: where it cannot be reached, there is nothing in it.
+class BestEffortStore:
+    """A store that is used only as a cache: while it cannot be reached, it counts as empty.
 
     Args:
-        store: to use.
+        store: the store.
     """
 
     def __init__(self, store: SharedStore):
@@ -71,11 +70,11 @@ class Lenient:
         self._said_at = -QUIET_SECONDS
 
     def read(self, space: str, key: str) -> dict[str, bytes]:
-        """As of the store; empty where it cannot be reached."""
+        """As the store; empty if it cannot be reached."""
         return self._try(lambda: self._store.read(space, key), dict[str, bytes]())
 
     def write(self, entry: StoreEntry) -> None:
-        """As of the store; nothing where it cannot be reached."""
+        """As the store; does nothing if it cannot be reached."""
         self._try(lambda: self._store.write(entry), None)
 
     def _try(self, work: Callable[[], T], otherwise: T) -> T:

@@ -1,5 +1,5 @@
-"""Generated turns in a shared store: a conversation goes on from the tokens of its turns, whichever
-front has seen them."""
+"""Generated turns in a shared store: so every server can continue a conversation with the tokens of
+its turns."""
 
 import json
 from array import array
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from constrained.prompt.turn_cache import PackedTurn
-from server.store.shared_store import Lenient, SharedStore, StoreEntry
+from server.store.shared_store import BestEffortStore, SharedStore, StoreEntry
 
 _LENGTH = 4
 
@@ -16,21 +16,22 @@ class SharedTurns:
     """A `TurnStore` in a shared store.
 
     Args:
-        store: where they are.
-        model: names the vocabulary and the templates: tokens of others mean other things.
+        store: the shared store.
+        model: identifies vocabulary and templates, since tokens of other models mean something
+            else.
     """
 
     def __init__(self, store: SharedStore, model: str):
-        self._store = Lenient(store)
+        self._store = BestEffortStore(store)
         self._space = f"turn/{model}"
 
     def find(self, key: bytes) -> Iterator[PackedTurn]:
-        """The turns behind a key, the oldest first."""
+        """The turns after a key, the oldest first."""
         for value in self._store.read(self._space, key.hex()).values():
             yield _unpack(value)
 
     def keep(self, key: bytes, turn: PackedTurn) -> None:
-        """Keeps a turn behind a key."""
+        """Stores a turn after a key."""
         self._store.write(StoreEntry(self._space, key.hex(), _pack(turn), field=turn.name.hex()))
 
 

@@ -1,5 +1,5 @@
-"""Work that is done once among all servers of a store: one claims it, the others wait for its
-result."""
+"""Work that is done once among all servers of a store: one server claims it, the others wait for
+its result."""
 
 import asyncio
 import uuid
@@ -11,9 +11,9 @@ from server.store.shared_store import LOG, SharedStore, StoreEntry, StoreError
 CLAIM, ALIVE, RESULT = "claim", "alive", "result"
 """The fields of a piece of work."""
 BEAT_SECONDS = 3.0
-"""How often a server says that it is still at work."""
+"""How often a server reports that it is still at work."""
 SILENT_SECONDS = 15.0
-"""A server that has not said so for this time has gone."""
+"""A server that has not reported for this time is gone."""
 POLL_SECONDS = 0.25
 
 
@@ -21,8 +21,8 @@ class SharedWork:
     """Work that is done once. For one event loop.
 
     Args:
-        store: that all servers share.
-        space: the part of it that has this kind of work.
+        store: the store that all servers share.
+        space: the space of this kind of work.
     """
 
     def __init__(self, store: SharedStore, space: str):
@@ -37,13 +37,14 @@ class SharedWork:
         lost: Callable[[], bytes],
         patience: float,
     ) -> bytes:
-        """Does work that no server has done, or waits until the one that has begun it is done.
+        """Does work that no server has done, or waits for the server that does it.
 
         Args:
-            key: names the work.
-            work: does it. If it raises, it counts as not done; if it is cancelled, as lost.
-            lost: makes the result where the server that has begun it has gone in the middle.
-            patience: seconds to wait for another server.
+            key: identifies the work.
+            work: does it. If it raises an error, it counts as not done; if it is cancelled, as
+                lost.
+            lost: makes the result if the server that was doing the work is gone.
+            patience: how long to wait for another server, in seconds.
 
         Returns:
             The result, which is the same for all.
@@ -68,13 +69,13 @@ class SharedWork:
         return await self._keep(key, result)
 
     async def _claim(self, key: str, own: bytes, lost: Callable[[], bytes]) -> bytes | None:
-        """Waits until there is a result, and returns it, or until the work is this server's (None).
-        A server whose work has failed gives its claim back."""
+        """Waits for a result and returns it; or returns None when this server has claimed the work.
+        A server whose work fails withdraws its claim."""
         while True:
             entry = StoreEntry(self._space, key, own, field=CLAIM)
             claimed = await asyncio.to_thread(self._store.claim, entry)
             found = await asyncio.to_thread(self._store.read, self._space, key)
-            # The store may have forgotten the claim, which is older than the result.
+            # The store may have dropped the claim, which is older than the result.
             if RESULT in found:
                 return found[RESULT]
             if claimed == own:
@@ -84,7 +85,7 @@ class SharedWork:
                 return result
 
     async def _wait(self, key: str, claimed: bytes, lost: Callable[[], bytes]) -> bytes | None:
-        """Waits for the server that has claimed the work; None: it has given the claim back."""
+        """Waits for the server that has claimed the work; None: it has withdrawn its claim."""
         clock = asyncio.get_running_loop().time
         alive, heard_at = b"", clock()
         while True:
@@ -96,14 +97,14 @@ class SharedWork:
             beat = found.get(ALIVE, b"")
             if beat != alive:
                 alive, heard_at = beat, clock()
-            # By this clock alone: those of two machines may differ.
+            # Only this clock counts: those of two machines may differ.
             if clock() - heard_at > SILENT_SECONDS:
                 return await self._keep(key, lost())
             await asyncio.sleep(POLL_SECONDS)
 
     async def _keep(self, key: str, result: bytes) -> bytes:
-        """Tells the others the result; returns the one that was told first. The work is done, so
-        this returns a result whatever becomes of the store."""
+        """Stores the result for the other servers; returns the result that was stored first. The
+        work is done, so this returns a result even if the store fails."""
         entry = StoreEntry(self._space, key, result, field=RESULT)
         try:
             return await asyncio.to_thread(self._store.claim, entry)
@@ -122,7 +123,7 @@ class SharedWork:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             count += 1
-            # The claim is written anew, so that it is not what the store forgets first.
+            # Writing the claim again keeps the store from dropping it first.
             claim = StoreEntry(self._space, key, own, field=CLAIM)
             beat = StoreEntry(self._space, key, str(count).encode(), field=ALIVE)
             with suppress(StoreError):

@@ -1,4 +1,4 @@
-"""A store in a SQLite file, for the processes of one machine."""
+"""A shared store in an SQLite file, for processes on one machine."""
 
 import os
 import sqlite3
@@ -15,10 +15,10 @@ from server.store.shared_store import LOG, StoreEntry, StoreError
 Conflict: TypeAlias = Literal["REPLACE", "IGNORE"]
 ROOM = 1024 * MIB
 CHECKED = 256
-"""Writes of a process between two looks at how much there is."""
+"""How many writes of a process come between two checks of the size."""
 BUSY_SECONDS = 5
 OVERHEAD = 100
-"""Bytes of a row, beside its key and its value."""
+"""The bytes of a row beside its key and value."""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS entries (
     space TEXT NOT NULL, key TEXT NOT NULL, field TEXT NOT NULL,
@@ -30,15 +30,15 @@ CREATE INDEX IF NOT EXISTS by_use ON entries (used);
 
 
 class SqliteStore:
-    """A `SharedStore` in a file, which only its user may read.
+    """A `SharedStore` in a file that only its user may read.
 
     Args:
-        path: of the file; it is made if it is missing.
-        room: in bytes.
-        checked: so many writes lie between two looks at how much there is.
+        path: the file; it is created if it is missing.
+        room: the limit for its size, in bytes.
+        checked: how many writes come between two checks of the size.
 
     Raises:
-        StoreError: it cannot be opened.
+        StoreError: the file cannot be opened.
     """
 
     def __init__(self, path: str | os.PathLike[str], room: int = ROOM, *, checked: int = CHECKED):
@@ -82,15 +82,15 @@ class SqliteStore:
         """Writes entries in a transaction.
 
         Args:
-            on_conflict: what is done with an entry whose place is taken.
-            entries: to write.
+            on_conflict: what happens to an entry whose key and field exist.
+            entries: the entries.
         """
         rows: list[tuple[str, str, str, bytes, int, float]] = []
         for entry in entries:
             texts = len(entry.space) + len(entry.key) + len(entry.field)
             size = OVERHEAD + texts + len(entry.value)
-            place = entry.space, entry.key, entry.field
-            rows.append((*place, entry.value, size, time.time()))
+            now = time.time()
+            rows.append((entry.space, entry.key, entry.field, entry.value, size, now))
         self._base.executemany(
             f"INSERT OR {on_conflict} INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows
         )
@@ -106,11 +106,12 @@ class SqliteStore:
             oldest = self._base.execute(
                 "SELECT space, key, field, size FROM entries ORDER BY used LIMIT ?", (CHECKED,)
             ).fetchall()
-            for *place, freed in oldest:
+            for space, key, field, freed in oldest:
                 if size <= self._room:
                     break
                 self._base.execute(
-                    "DELETE FROM entries WHERE space = ? AND key = ? AND field = ?", place
+                    "DELETE FROM entries WHERE space = ? AND key = ? AND field = ?",
+                    (space, key, field),
                 )
                 size -= freed
 

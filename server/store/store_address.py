@@ -1,4 +1,4 @@
-"""The address of a shared store, and the store that is there."""
+"""Opens the shared store at an address."""
 
 from constrained.errors import RequestError
 from server.store.redis_store import RedisStore
@@ -15,7 +15,7 @@ def open_store(address: str) -> SharedStore:
         address: `sqlite:FILE`, or `redis://[:PASSWORD@]HOST[:PORT][/NUMBER]`.
 
     Raises:
-        RequestError: it is no such address, or its package is missing.
+        RequestError: the address is not valid, or the package is missing.
         StoreError: the store cannot be reached.
     """
     if address.startswith(SQLITE):

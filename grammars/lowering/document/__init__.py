@@ -1,5 +1,5 @@
-"""The first pass of lowering: a JSON Schema document as a whole, before any schema in it is read.
+"""The first pass of lowering: reads a JSON Schema document as a whole, before its schemas.
 
-Start with `reading.read_document`; it repairs (`repairs`), resolves `$id` and `$anchor`
-(`references`) and validates. Needs `grammars.schema`.
+Start with `reading.read_document`: it repairs the document (`repairs`), resolves `$id` and
+`$anchor` (`references`) and validates it. Needs `grammars.schema`.
 """

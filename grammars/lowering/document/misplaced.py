@@ -1,5 +1,5 @@
-"""References that lead nowhere although it is plain what they mean: into a document that was put
-into another one as it was, or to a definition by its name alone."""
+"""Repairs references to nowhere whose meaning is clear: pointers into a document that was embedded
+unchanged in another one, and definitions referred to by their bare name."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,39 +12,42 @@ from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import is_object, look_up, map_parts, point_to
 
 _PLACES = (("$defs",), ("definitions",), ("components", "schemas"))
-"""Where documents of different dialects keep their definitions."""
+"""Where the documents of different dialects have their definitions."""
 _PATHS = "|".join(re.escape("/".join(place)) for place in _PLACES)
 _BY_NAME = re.compile(rf"(?:#?/(?:(?:{_PATHS})/)?)?([^/#:?]+)")
-"""A name, or a path to it in one of these places; no anchor (`#name`)."""
+"""A name, or a path to it in one of these places; not an anchor (`#name`)."""
 _IN_PLACE = re.compile(r"(?:/(?:allOf|anyOf|oneOf)/[0-9]+)*")
-"""The way from a schema to one that the same value has to match."""
+"""The path from a schema to a subschema that applies to the same value."""
 
 
 @dataclass(frozen=True)
 class _Enclosing:
-    """A schema that encloses the one with the reference."""
+    """A schema around the one with the reference."""
 
     schema: Json
-    at: str
+    pointer: str
 
 
 def mend_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
-    """The document with such references as pointers, and which they are; the document itself if
-    there are none. What cannot be found stays as it is, so does what would lead back to itself, and
-    so does all of a document with names that count (`$dynamicRef`)."""
+    """Repairs such references. Unclear references stay as they are, and so do references that would
+    lead back to themselves. A document with dynamic names (`$dynamicRef`) stays unchanged.
+
+    Returns:
+        the document (the same object if nothing changes), and the repairs.
+    """
     if is_dynamic(document):
         return document, ()
     meanings = _find_meanings(document)
     loops = _find_loops(document, meanings)
     findings: list[Finding] = []
 
-    def visit(schema: Json, at: str) -> Json:
+    def visit(schema: Json, pointer: str) -> Json:
         if not is_object(schema):
             return schema
-        changed = map_parts(schema, lambda part, step: visit(part, at + step))
-        if at in meanings and at not in loops:
-            changed["$ref"] = meanings[at]
-            findings.append(Finding(at, "$ref", f"leads nowhere, read as {meanings[at]}"))
+        changed = map_parts(schema, lambda part, step: visit(part, pointer + step))
+        if pointer in meanings and pointer not in loops:
+            changed["$ref"] = meanings[pointer]
+            findings.append(Finding(pointer, "$ref", f"leads nowhere, read as {meanings[pointer]}"))
         return changed
 
     mended = visit(document, "") if len(loops) < len(meanings) else document
@@ -52,21 +55,20 @@ def mend_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
 
 
 def _find_meanings(document: Json) -> dict[str, str]:
-    """The pointers that references which lead nowhere are meant as, by the places of the schemas
-    with the references."""
+    """For each schema whose reference leads nowhere: the pointer that is meant."""
     meanings: dict[str, str] = {}
     definitions = _list_definitions(document)
 
-    def visit(schema: Json, at: str, around: Sequence[_Enclosing]) -> Json:
+    def visit(schema: Json, pointer: str, around: Sequence[_Enclosing]) -> Json:
         if not is_object(schema):
             return schema
-        inner = (*around, _Enclosing(schema, at))
-        map_parts(schema, lambda part, step: visit(part, at + step, inner))
+        inner = (*around, _Enclosing(schema, pointer))
+        map_parts(schema, lambda part, step: visit(part, pointer + step, inner))
         reference = schema.get("$ref")
         if isinstance(reference, str) and not _leads(document, reference):
-            pointer = _find_enclosed(reference, inner) or _find_named(reference, definitions)
-            if pointer is not None:
-                meanings[at] = pointer
+            meaning = _find_enclosed(reference, inner) or _find_named(reference, definitions)
+            if meaning is not None:
+                meanings[pointer] = meaning
         return schema
 
     visit(document, "", ())
@@ -74,31 +76,35 @@ def _find_meanings(document: Json) -> dict[str, str]:
 
 
 def _find_loops(document: Json, meanings: Mapping[str, str]) -> set[str]:
-    """The places of the references that would lead back to their own schema, at once or by others:
-    no value could match it."""
-    loops = {at for at, pointer in meanings.items() if _encloses(unquote(pointer[1:]), at)}
+    """The schemas whose references would lead back to themselves, directly or through others; no
+    value could match them."""
+    loops = set[str]()
+    for pointer, meaning in meanings.items():
+        if _encloses(unquote(meaning[1:]), pointer):
+            loops.add(pointer)
     known = set[str]()
     for start in meanings:
         path: list[str] = []
-        place: str | None = start
-        while place is not None and place not in known:
-            known.add(place)
-            path.append(place)
-            place = _follow(document, meanings, place)
-        if place in path:
-            loops.update(set(path[path.index(place) :]).intersection(meanings))
+        current: str | None = start
+        while current is not None and current not in known:
+            known.add(current)
+            path.append(current)
+            current = _follow(document, meanings, current)
+        if current in path:
+            loops.update(set(path[path.index(current) :]).intersection(meanings))
     return loops
 
 
-def _encloses(place: str, at: str) -> bool:
-    """Is the schema at the second place the one at the first, or a part for the same value?"""
-    return at.startswith(place) and _IN_PLACE.fullmatch(at, len(place)) is not None
+def _encloses(outer: str, inner: str) -> bool:
+    """True if the schema at `inner` is that at `outer`, or a part of it that applies to the same
+    value."""
+    return inner.startswith(outer) and _IN_PLACE.fullmatch(inner, len(outer)) is not None
 
 
-def _follow(document: Json, meanings: Mapping[str, str], place: str) -> str | None:
-    """The place that the reference of a schema leads to; None if it has none that leads on."""
-    schema = look_up(document, _write_pointer(place), "")
-    reference = meanings.get(place) or (schema.get("$ref") if is_object(schema) else None)
+def _follow(document: Json, meanings: Mapping[str, str], pointer: str) -> str | None:
+    """The pointer to which the reference of a schema leads; None if it has none."""
+    schema = look_up(document, _write_pointer(pointer), "")
+    reference = meanings.get(pointer) or (schema.get("$ref") if is_object(schema) else None)
     if not isinstance(reference, str) or not _leads(document, reference):
         return None
     return unquote(reference[1:])
@@ -113,17 +119,17 @@ def _leads(root: Json, reference: str) -> bool:
 
 
 def _find_enclosed(reference: str, around: Sequence[_Enclosing]) -> str | None:
-    """The pointer to what the innermost enclosing schema has there."""
+    """The pointer to the target in the innermost enclosing schema that has it."""
     if not reference.startswith("#/"):
         return None
     for enclosing in reversed(around):
         if _leads(enclosing.schema, reference):
-            return f"{_write_pointer(enclosing.at)}{reference[1:]}"
+            return f"{_write_pointer(enclosing.pointer)}{reference[1:]}"
     return None
 
 
 def _find_named(reference: str, definitions: Mapping[str, str]) -> str | None:
-    """The pointer to the only definition of that name."""
+    """The pointer to the definition of this name; None if there is not exactly one."""
     named = _BY_NAME.fullmatch(reference)
     if named is None:
         return None
@@ -131,13 +137,12 @@ def _find_named(reference: str, definitions: Mapping[str, str]) -> str | None:
 
 
 def _write_pointer(pointer: str) -> str:
-    """A JSON pointer as the fragment of a URI (RFC 6901, section 6)."""
+    """Writes a JSON pointer as a URI fragment (RFC 6901, section 6)."""
     return "#" + quote(pointer, safe="/~$")
 
 
 def _list_definitions(document: Json) -> dict[str, str]:
-    """The names of the definitions of a document that stand in one of these places, each with its
-    pointer."""
+    """The definitions of a document in these places: pointers by name."""
     found: dict[str, str] = {}
     twice = set[str]()
     for place in _PLACES:

@@ -1,4 +1,4 @@
-"""A JSON Schema document as a whole: repaired, with local references, and validated."""
+"""Reads a JSON Schema document: repairs it, makes its references local, and validates it."""
 
 import json
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from grammars.schema.validator import Validator
 from grammars.steps import StepsError
 
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
-"""The dialect of documents that name none and are no schemas of 2020-12: `items` as a list."""
+"""The dialect of documents that name none and are not valid in 2020-12: with `items` as a list."""
 
 
 def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError | None]:
     """Reads a document.
 
     Returns:
-        the document as it is meant, with references that are pointers; what was repaired; and why
-        it is no JSON Schema, if it is none.
+        the document as it is meant, with pointers for references; the repairs; and why it is not a
+        JSON Schema, or None.
     """
     meant, repaired = repair(source)
     document, found = mend_references(localize(meant))
@@ -40,8 +40,8 @@ def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError 
 
 
 def _define(document: Mapping[str, Json]) -> Json:
-    """The document with its `$defs` among `definitions`, too: draft 7 does not know the former, and
-    lets anything stand in them."""
+    """Copies `$defs` to `definitions`, too: draft 7 does not know `$defs`, and does not validate
+    what is in them."""
     defined, older = document.get("$defs"), document.get("definitions", {})
     if not is_object(defined) or not is_object(older):
         return {**document}
@@ -50,10 +50,10 @@ def _define(document: Mapping[str, Json]) -> Json:
 
 
 def find_problem(source: Json) -> SchemaError | None:
-    """The reason why this is no JSON Schema; None if it is one.
+    """The reason why this is not a JSON Schema; None if it is one.
 
     Raises:
-        StepsError: its patterns are too large; `where` is the pointer of one.
+        StepsError: its patterns are too large; `where` points to one of them.
     """
     try:
         Validator(source, source)
@@ -71,7 +71,7 @@ def find_problem(source: Json) -> SchemaError | None:
 
 
 def _find_cause(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError:
-    """Of alternatives, what is wrong with the one that is kept longest: deepest in the document."""
+    """Of several alternatives: the error of the one that fails deepest in the document."""
     kind = error.kind
     if not isinstance(kind, jsonschema_rs.ValidationErrorKind.AnyOf):
         return error
@@ -89,8 +89,8 @@ def _explain(error: jsonschema_rs.ValidationError) -> str:
 
 @cache
 def _shapes() -> Any:
-    """A validator of the values that keywords have to have in every draft: they are read in drafts
-    that do not know them, too, where the validator of the draft lets anything stand."""
+    """A validator for the types of keyword values in all drafts. Lowering reads keywords of other
+    drafts, too, which the validator of one draft would not check."""
     schema: Json = {"$ref": "#"}
     names: Json = {"type": "array", "items": {"type": "string"}}
     shapes: dict[str, Json] = {}

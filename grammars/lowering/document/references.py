@@ -1,5 +1,5 @@
-"""References: those by `$id` and `$anchor` (JSON Schema Core, 8.2) become JSON pointers into the
-one document that there is, and a pointer is followed."""
+"""References: turns those by `$id` and `$anchor` (JSON Schema Core, section 8.2) into JSON pointers
+into the document."""
 
 import json
 import re
@@ -14,9 +14,8 @@ _DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef|dynamicAnchor)"\s*:')
 
 
 def localize(source: Json) -> Json:
-    """The document with every reference that leads into it as `#` and a pointer, and without the
-    names of its parts; the document itself where it names none, or has references that depend on
-    where they are reached from."""
+    """Writes every reference into the document as `#` and a pointer, and removes the names of its
+    parts. Returns the same object if the document names no parts, or has dynamic references."""
     text = json.dumps(source)
     if not is_object(source) or not _NAMES.search(text) or is_dynamic(source):
         return source
@@ -29,12 +28,12 @@ def localize(source: Json) -> Json:
 
 
 def is_dynamic(source: Json) -> bool:
-    """True if references of the document depend on where they are reached from."""
+    """True if the document has references whose target depends on the path to them."""
     return _DYNAMIC.search(json.dumps(source)) is not None
 
 
 def stands_alone(root: Json) -> bool:
-    """True if nothing counts beside a `$ref` in the draft of this document (3 to 7)."""
+    """True if the document's draft ignores keywords beside a `$ref` (drafts 3 to 7)."""
     return re.search(r"/draft-0[3-7]/", find_draft(root)) is not None
 
 
@@ -44,7 +43,7 @@ def find_draft(root: Json) -> str:
 
 
 class _Names:
-    """The names of the parts of a document: absolute URIs, each with the pointer of its part."""
+    """The names of the parts of a document: absolute URIs, with the pointers of the parts."""
 
     def __init__(self, root: Mapping[str, Json]):
         is_old = re.search(r"/draft-0[34]/", find_draft(root))
@@ -53,36 +52,36 @@ class _Names:
         self.pointers: dict[str, str] = {"": ""}
 
     def _base(self, flat: Mapping[str, Json], base: str) -> str:
-        """The URI that references in this schema are relative to."""
+        """The base URI for the references in this schema."""
         given = flat.get(self._id)
         if not isinstance(given, str) or given.startswith("#") or self._is_reference(flat):
             return base
         return _join(base, given).partition("#")[0]
 
     def _is_reference(self, flat: Mapping[str, Json]) -> bool:
-        """True if nothing else counts here."""
+        """True if the keywords beside the `$ref` are ignored."""
         return self._alone and "$ref" in flat
 
-    def collect(self, schema: Json, base: str, at: str) -> Json:
-        """Notes the names in a schema and below."""
+    def collect(self, schema: Json, base: str, pointer: str) -> Json:
+        """Collects the names in a schema and its subschemas."""
         if isinstance(schema, bool):
             return schema
         flat: Mapping[str, Json] = schema
         inner = self._base(flat, base)
         if inner != base:
-            self.pointers.setdefault(inner, at)
+            self.pointers.setdefault(inner, pointer)
         anchors = [flat.get("$anchor")]
         given = flat.get(self._id)
         if isinstance(given, str) and given.startswith("#") and not self._is_reference(flat):
-            anchors.append(given[1:])  # before draft 2019-09, an anchor is an id of this form
+            anchors.append(given[1:])  # before draft 2019-09, anchors are ids of this form
         for anchor in anchors:
             if isinstance(anchor, str) and anchor:
-                self.pointers.setdefault(f"{inner}#{anchor}", at)
-        map_parts(flat, lambda part, step: self.collect(part, inner, at + step))
+                self.pointers.setdefault(f"{inner}#{anchor}", pointer)
+        map_parts(flat, lambda part, step: self.collect(part, inner, pointer + step))
         return flat
 
-    def rewrite(self, schema: Json, base: str, at: str) -> Json:
-        """A schema with its references rewritten, and those below."""
+    def rewrite(self, schema: Json, base: str, pointer: str) -> Json:
+        """Rewrites the references of a schema and its subschemas."""
         if isinstance(schema, bool):
             return schema
         flat: Mapping[str, Json] = schema
@@ -91,10 +90,10 @@ class _Names:
         reference = flat.get("$ref")
         if isinstance(reference, str):
             kept["$ref"] = self._locate(reference, inner)
-        return map_parts(kept, lambda part, step: self.rewrite(part, inner, at + step))
+        return map_parts(kept, lambda part, step: self.rewrite(part, inner, pointer + step))
 
     def _locate(self, reference: str, base: str) -> str:
-        """The reference as a pointer; itself where it leads out of the document, or nowhere."""
+        """The reference as a pointer; unchanged if it leads out of the document, or nowhere."""
         whole = _join(base, reference)
         if reference.startswith("#"):
             whole = base + reference
@@ -107,7 +106,7 @@ class _Names:
 
 
 def _join(base: str, reference: str) -> str:
-    """The absolute URI; the reference itself where it is none (`http://[`)."""
+    """The absolute URI; the reference itself if it is not a valid URI (`http://[`)."""
     try:
         return urljoin(base, reference)
     except ValueError:

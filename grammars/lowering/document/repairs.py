@@ -1,7 +1,7 @@
-"""Schemas that contradict themselves or their dialect although it is plain what they mean.
+"""Repairs schemas that contradict themselves or their dialect, if their meaning is clear.
 
-A repair changes what the schema admits, for the mask and for the validator alike, so each is
-reported. What may be meant in two ways is left as it is, and refused where it is no JSON Schema.
+A repair changes which values the schema allows, for the mask and for the validator, so each repair
+is reported. What may have two meanings is not repaired; if it is not JSON Schema, it is refused.
 """
 
 import json
@@ -36,7 +36,7 @@ _DIALECTS = {
     "https://json-schema.org/schema": _LATEST,
     "https://json-schema.org/draft/2020-12": _LATEST,
 }
-"""Dialects that the validator does not know, and those that are read instead."""
+"""Dialects that the validator does not know, each with the dialect that replaces it."""
 _SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
     drop_nulls,
     drop_wrong_annotations,
@@ -49,24 +49,28 @@ _SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
     mend_pattern,
 )
 _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
-"""Keywords beside which another type is not enough to admit null."""
+"""Keywords that exclude null even if the type allows it."""
 
 
 def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
-    """The document with its repairs, and what they are; the document itself if there are none."""
+    """Repairs a document.
+
+    Returns:
+        the document (the same object if nothing changes), and the repairs.
+    """
     findings: list[Finding] = []
     draft = find_draft(source)
     has_flags = re.search(r"/draft-0[3-5]/", draft) is not None
     is_third = "/draft-03/" in draft
     is_latest = "/2020-12" in draft
 
-    def visit(schema: Json, at: str) -> Json:
+    def visit(schema: Json, pointer: str) -> Json:
         if not is_object(schema):
             return schema
         flat = dict(schema)
 
         def note(keyword: str, reason: str) -> None:
-            findings.append(Finding(at, keyword, reason))
+            findings.append(Finding(pointer, keyword, reason))
 
         for mend in _SPELLINGS:
             mend(flat, note)
@@ -78,7 +82,7 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         if not has_flags:
             _apply_flags(flat, note)
         _mend_enum(flat, note)
-        flat = map_parts(flat, lambda part, step: visit(part, at + step))
+        flat = map_parts(flat, lambda part, step: visit(part, pointer + step))
         return _add_null(flat, note)
 
     repaired = visit(source, "")
@@ -90,7 +94,7 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
 
 
 def _rename_third(flat: dict[str, Json], note: Note) -> None:
-    """What draft 3 calls otherwise: `divisibleBy`, `extends`, `disallow`."""
+    """Renames keywords of draft 3: `divisibleBy`, `extends`, `disallow`."""
     if "divisibleBy" in flat and "multipleOf" not in flat:
         flat["multipleOf"] = flat.pop("divisibleBy")
         note("divisibleBy", "read as multipleOf")
@@ -105,8 +109,8 @@ def _rename_third(flat: dict[str, Json], note: Note) -> None:
 
 
 def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> None:
-    """`required: true` in a property, as draft 3 has it; names that are listed twice; an empty list
-    where the draft wants names."""
+    """Repairs `required`: true in a property (draft 3), repeated names, and empty lists in drafts
+    that forbid them."""
     properties = flat.get("properties")
     if is_object(properties):
         _collect_flags(flat, properties, note)
@@ -125,7 +129,7 @@ def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> 
 
 
 def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Note) -> None:
-    """`required: true` in the properties becomes a name in the list of the object."""
+    """Moves `required: true` from the properties to the list of the object."""
     flagged: list[str] = []
     required: list[Json] = []
     if is_list(flat.get("required")):
@@ -147,7 +151,7 @@ def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Not
 
 
 def _read_flag(schema: Json) -> bool | None:
-    """Whether a property says that it is required; None if it does not say."""
+    """Whether a property says that it is required; None if it says nothing."""
     flag = schema.get("required") if is_object(schema) else None
     if isinstance(flag, str):
         flag = read_spelling(flag, "boolean")
@@ -155,7 +159,7 @@ def _read_flag(schema: Json) -> bool | None:
 
 
 def _apply_flags(flat: dict[str, Json], note: Note) -> None:
-    """`exclusiveMinimum: true`, as draft 4 and OpenAPI 3.0 have it."""
+    """Repairs `exclusiveMinimum: true` (draft 4 and OpenAPI 3.0)."""
     for bound in ("minimum", "maximum"):
         keyword = f"exclusive{bound.title()}"
         flag = flat.get(keyword)
@@ -168,7 +172,7 @@ def _apply_flags(flat: dict[str, Json], note: Note) -> None:
 
 
 def _mend_enum(flat: dict[str, Json], note: Note) -> None:
-    """Strings in an enum of another type; single items in an enum of lists."""
+    """Repairs strings in an enum of another type, and single items in an enum of lists."""
     values, kind = flat.get("enum"), flat.get("type")
     if not is_list(values) or not values:
         return
@@ -187,7 +191,7 @@ def _mend_enum(flat: dict[str, Json], note: Note) -> None:
 
 
 def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:
-    """`nullable: true`, as OpenAPI 3.0 has it."""
+    """Applies `nullable: true` (OpenAPI 3.0)."""
     if flat.get("nullable") is not True:
         return flat
     note("nullable", "true, read as in OpenAPI 3.0: null is allowed")

@@ -1,6 +1,6 @@
-"""Keywords whose value is of another type than JSON Schema wants, where it is plain what it means:
-numbers, booleans and single names as strings, a type in place of a schema, annotations that are no
-text. Each takes the keywords of one schema, changes them, and notes what it has changed."""
+"""Repairs keywords whose value has the wrong type, if its meaning is clear: numbers, booleans and
+single names as strings, a type instead of a schema, annotations that are not text. Each function
+changes the keywords of one schema and notes what it changed."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from grammars.schema.nodes import Json
 from grammars.schema.subschemas import LISTS, is_list, is_object, omit
 
 Note = Callable[[str, str], None]
-"""Takes the keyword that was repaired, and the reason."""
+"""Receives the repaired keyword and the reason."""
 
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _COUNTS = (
@@ -36,7 +36,7 @@ _PATTERN_PARTS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 
 def drop_nulls(flat: dict[str, Json], note: Note) -> None:
-    """A keyword that is null has no effect."""
+    """Drops keywords that are null, which have no effect."""
     for keyword, value in omit(flat, "const", "default", "example").items():
         if value is None:
             del flat[keyword]
@@ -44,7 +44,7 @@ def drop_nulls(flat: dict[str, Json], note: Note) -> None:
 
 
 def drop_wrong_annotations(flat: dict[str, Json], note: Note) -> None:
-    """An annotation admits and excludes nothing, whatever it holds."""
+    """Drops annotations of the wrong type, since annotations do not restrict values."""
     for keyword, kind in _ANNOTATIONS.items():
         if keyword in flat and not isinstance(flat[keyword], kind):
             del flat[keyword]
@@ -52,7 +52,7 @@ def drop_wrong_annotations(flat: dict[str, Json], note: Note) -> None:
 
 
 def drop_empty_lists(flat: dict[str, Json], note: Note) -> None:
-    """Lists that serialisers write for what is not set."""
+    """Drops empty lists, which serialisers write for unset keywords."""
     for keyword in ("allOf", "anyOf", "oneOf", "items", "type"):
         says_more = keyword in ("allOf", "type") or "type" in flat or "$ref" in flat
         if flat.get(keyword) in ([], "") and says_more and "additionalItems" not in flat:
@@ -61,7 +61,7 @@ def drop_empty_lists(flat: dict[str, Json], note: Note) -> None:
 
 
 def read_scalars(flat: dict[str, Json], note: Note) -> None:
-    """Numbers and booleans that stand in strings."""
+    """Reads numbers and booleans that are written as strings."""
     for keyword in dict.fromkeys((*_NUMBERS, *_COUNTS, *_FLAGS)):
         given = flat.get(keyword)
         if isinstance(given, str):
@@ -76,7 +76,7 @@ def read_scalars(flat: dict[str, Json], note: Note) -> None:
 
 
 def read_spelling(text: str, kind: str) -> Json:
-    """The value of that type that a string spells; the string itself if it spells none."""
+    """The value of this type that a string spells; the string itself if it is not one."""
     plain = text.strip().lower()
     if kind == "boolean":
         return {"true": True, "false": False}.get(plain, text)
@@ -88,7 +88,7 @@ def read_spelling(text: str, kind: str) -> Json:
 
 
 def list_names(flat: dict[str, Json], note: Note) -> None:
-    """One name in place of a list: of required keys, and of dependencies as draft 3 has them."""
+    """Makes a list of a single name: of required keys, and of dependencies in draft 3."""
     required, properties = flat.get("required"), flat.get("properties")
     if isinstance(required, str) and is_object(properties) and required in properties:
         flat["required"] = [required]
@@ -103,7 +103,7 @@ def list_names(flat: dict[str, Json], note: Note) -> None:
 
 
 def name_types(flat: dict[str, Json], note: Note) -> None:
-    """Types by their names in other languages, in capitals, or in an expression."""
+    """Translates the types of other languages, types in capitals, and type expressions."""
     given = flat.get("type")
     names = as_list(given)
     if given == "enum" and is_list(flat.get("enum")):
@@ -126,7 +126,7 @@ def name_types(flat: dict[str, Json], note: Note) -> None:
 
 
 def _apply_type(flat: dict[str, Json], given: str, note: Note) -> None:
-    """The keywords of a type that is an expression, unless others stand there."""
+    """Adds the keywords that a type expression stands for, unless the schema has them already."""
     read = read_type(given)
     if read is None or ("anyOf" in read and "anyOf" in flat):
         return
@@ -137,7 +137,7 @@ def _apply_type(flat: dict[str, Json], given: str, note: Note) -> None:
 
 
 def part_types(flat: dict[str, Json], note: Note) -> None:
-    """Schemas in the list of types, as draft 3 has them."""
+    """Moves schemas out of the list of types (draft 3)."""
     given = flat.get("type")
     if not is_list(given) or dict not in map(type, given) or "anyOf" in flat:
         return
@@ -150,7 +150,7 @@ def part_types(flat: dict[str, Json], note: Note) -> None:
 
 
 def name_parts(flat: dict[str, Json], note: Note) -> None:
-    """The name of a type, or null, where a schema has to stand."""
+    """Replaces the name of a type, or null, with a schema."""
     for keyword in _NAMED_PARTS:
         parts = flat.get(keyword)
         if is_object(parts) and not _is_schema(parts):
@@ -171,7 +171,7 @@ def name_parts(flat: dict[str, Json], note: Note) -> None:
 
 
 def _is_schema(parts: Mapping[str, Json]) -> bool:
-    """Does a schema stand where a map of them has to, with its type and its own properties?"""
+    """True if a schema, with a type and properties, stands where a map of schemas belongs."""
     return isinstance(parts.get("type"), str) and is_object(parts.get("properties"))
 
 
@@ -185,7 +185,7 @@ def _read_part(part: Json) -> Json:
 
 
 def list_first_items(flat: dict[str, Json], note: Note) -> None:
-    """`items` as a list in draft 2020-12, which calls that `prefixItems`."""
+    """Renames `items` as a list to `prefixItems`, its name in draft 2020-12."""
     if not is_list(flat.get("items")) or "prefixItems" in flat:
         return
     flat["prefixItems"] = flat.pop("items")
@@ -195,8 +195,8 @@ def list_first_items(flat: dict[str, Json], note: Note) -> None:
 
 
 def mend_pattern(flat: dict[str, Json], note: Note) -> None:
-    r"""The ends of a text as Python and Perl write them in a pattern, `\A` and `\Z`; a pattern
-    between slashes, as JavaScript writes it, which would match nothing."""
+    r"""Replaces Python's and Perl's anchors `\A` and `\Z` in a pattern, and removes JavaScript's
+    slashes around it, which would match nothing."""
     pattern = flat.get("pattern")
     if not isinstance(pattern, str):
         return

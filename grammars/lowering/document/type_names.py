@@ -1,4 +1,4 @@
-"""Types by the names that other languages, generators and people give them: `str`, `int64`, `date`,
+"""Types under the names that other languages, generators and people use: `str`, `int64`, `date`,
 `string?`, `string[]`, `List[str]`, `Optional[int]`, `Map<string, number>`."""
 
 import re
@@ -18,24 +18,24 @@ _NAMES = {
     "null": "none nonetype nil",
 }
 _ALIASES = {alias: name for name, aliases in _NAMES.items() for alias in aliases.split()}
-"""Names of other languages for the types."""
+"""Types by their names in other languages."""
 _FORMATS = {
     "date": "date", "time": "time", "datetime": "date-time", "date-time": "date-time",
     "timedelta": "duration", "duration": "duration", "uuid": "uuid", "email": "email",
     "uri": "uri", "url": "uri", "ipv4": "ipv4", "ipv6": "ipv6", "hostname": "hostname",
 }  # fmt: skip
-"""Names for strings of a format."""
+"""Names that mean a string in a `format`."""
 _ANY = frozenset(["any", "unknown"])
 _TOKEN = re.compile(r"\s*(?:<class '([\w.]+)'>|([A-Za-z_][\w.-]*)|(\[\]|[\[\]<>|,?]))")
 _MAX_CHARACTERS = 200
 _PAIRS = {"[": "]", "<": ">"}
 
 Read: TypeAlias = dict[str, Json]
-"""A schema that says no more than a type."""
+"""A schema that only says a type."""
 
 
 def find_type(name: Json) -> Json:
-    """The type of JSON Schema that a name of another language stands for; else the name itself."""
+    """The JSON Schema type for a name of another language; the name itself if it is not known."""
     if not isinstance(name, str):
         return name
     lower = name.lower()
@@ -43,10 +43,10 @@ def find_type(name: Json) -> Json:
 
 
 def read_type(text: str) -> Read | None:
-    """The schema of what a type is called; None where that cannot be read, or in two ways.
+    """The schema for a type; None if it cannot be parsed, or has two meanings.
 
     Args:
-        text: the name, or an expression of such names.
+        text: a name, or an expression of names.
     """
     if len(text) > _MAX_CHARACTERS:
         return None
@@ -57,18 +57,19 @@ def read_type(text: str) -> Read | None:
 
 
 class _UnreadError(Exception):
-    """This is no expression of types."""
+    """The text is not a type expression."""
 
 
 class _TypeReader:
-    """Reads `alternative ("|" alternative)*`, each a name with its parts, `[]` and `?`."""
+    """Parses `alternative ("|" alternative)*`; each alternative is a name with its parameters, `[]`
+    and `?`."""
 
     def __init__(self, text: str):
         self._tokens = [*_split(text)]
         self._at = 0
 
     def read(self) -> Read:
-        """The whole expression."""
+        """Parses the whole expression."""
         schema = self._read_alternatives((",", "|"))
         if self._at < len(self._tokens):
             raise _UnreadError
@@ -114,14 +115,14 @@ class _TypeReader:
 
 
 def _split(text: str) -> Iterator[str]:
-    at = 0
+    pointer = 0
     text = text.rstrip()
-    while at < len(text):
-        found = _TOKEN.match(text, at)
+    while pointer < len(text):
+        found = _TOKEN.match(text, pointer)
         if found is None:
             raise _UnreadError
         yield next(group for group in found.groups() if group)
-        at = found.end()
+        pointer = found.end()
 
 
 def _apply(name: str, parts: list[Read]) -> Read:
@@ -146,7 +147,7 @@ def _apply(name: str, parts: list[Read]) -> Read:
 
 
 def _unite(schemas: list[Read]) -> Read:
-    """What any of these admits."""
+    """A schema that allows the values of all these."""
     if len(schemas) == 1:
         return schemas[0]
     if {} in schemas:

@@ -1,7 +1,8 @@
-"""The third pass of lowering: a flat schema (no reference, conjunction or alternative) -> nodes.
+"""The third pass of lowering: turns a flat schema (no reference, conjunction or alternative) into
+nodes.
 
-Start with `flat`. `keys` says which keys an object has; `listed` writes out and excludes single
-values; `inhabitation` takes out what admits no value.
+Start with `flat`. `keys` finds the keys of an object; `listed` lists and excludes single values;
+`inhabitation` removes nodes without values.
 
 Needs `grammars.schema`, `grammars.regex` and, of lowering, `document`, `keywords`, `findings` and
 `rewrite`.

@@ -1,4 +1,4 @@
-"""One flat schema (no references, conjunctions or alternatives) -> nodes, type by type."""
+"""Turns a flat schema (no references, conjunctions or alternatives) into nodes, type by type."""
 
 import json
 import re
@@ -60,19 +60,19 @@ from grammars.steps import StepsError
 
 _LONG = 50  # characters
 _LONG_BESIDE_WORDS = 100
-"""A longer `maxLength` beside counted words is checked: llguidance would follow both counts at
-once, refuse texts that fit, or fail by its limit of expressions."""
+"""A longer `maxLength` beside a pattern that counts words is checked, not enforced: llguidance
+would follow both counts at once, and refuse texts that fit, or exceed its limit of expressions."""
 _WITHOUT_EXPONENT = 1e-4
-"""Smaller numbers are written with an exponent by most."""
+"""Most encoders write smaller numbers with an exponent."""
 _LONG_BESIDE_PATTERN = 2_500
-"""A longer `maxLength` beside a pattern is checked: llguidance has states for each length, and for
-6,000 characters more than it keeps."""
+"""A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
+length, and for 6,000 characters more than it can keep."""
 _LONGEST_PATTERN = 10_000  # characters
 _MAX_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
 _REPORTED_LATER = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
-"""Keywords that are reported where they are lowered."""
+"""Keywords that are reported when they are lowered."""
 MAX_VALUES = 10_000  # of an enum that the mask enforces
 
 Lower = Callable[[Json, str], Node]
@@ -84,8 +84,8 @@ class FlatLowering:
 
     Args:
         root: the document.
-        close: objects that declare properties and are silent about others admit no others.
-        findings: takes what becomes of each keyword.
+        close: objects that declare properties allow no others, unless they say so.
+        findings: receives what happens to each keyword.
         lower: lowers subschemas.
     """
 
@@ -96,65 +96,65 @@ class FlatLowering:
         self._lower = lower
         self._asserts_content = re.search("/draft-0[67]/", find_draft(root)) is not None
 
-    def lower_constants(self, flat: Mapping[str, Json], at: str) -> Node:
-        """Of the values that `enum` or `const` lists those that all other keywords admit."""
+    def lower_constants(self, flat: Mapping[str, Json], pointer: str) -> Node:
+        """The values of `enum` or `const` that all other keywords allow."""
         values = list_values(flat)
         rest = omit(flat, "enum")
         if len(values) > MAX_VALUES or count_parts(values) > 2 * MAX_VALUES:
-            self._findings.check(at, "enum", f"it has more than {MAX_VALUES:,} values")
-            return self._lower({"type": find_types(values), **rest}, at)
-        admits = self._make_test(rest, at)
-        self._findings.enforce(at, "enum" if "enum" in flat else "const")
+            self._findings.check(pointer, "enum", f"it has more than {MAX_VALUES:,} values")
+            return self._lower({"type": find_types(values), **rest}, pointer)
+        admits = self._make_test(rest, pointer)
+        self._findings.enforce(pointer, "enum" if "enum" in flat else "const")
         admitted = filter(admits, values)
         distinct = {json.dumps(value, sort_keys=True): value for value in admitted}
         if not distinct:
             return NEVER
         return Constant(tuple(distinct.values()))
 
-    def lower_exclusion(self, flat: Mapping[str, Json], at: str) -> Node:
-        """A schema with a `not` of an enum, which is enforced where nodes can say it."""
+    def lower_exclusion(self, flat: Mapping[str, Json], pointer: str) -> Node:
+        """A schema with a `not` of an enum; enforced if nodes can express it."""
         excluded = flat["not"]
         values = as_list(excluded.get("enum", [excluded.get("const")]))
-        node = self.lower_typed(omit(flat, "not"), at)
+        node = self.lower_typed(omit(flat, "not"), pointer)
         rest = exclude(node, values)
-        self._findings.note(at, ["not"], enforced=rest is not None)
+        self._findings.note(pointer, ["not"], enforced=rest is not None)
         if rest is None:
             return node
         return rest
 
-    def lower_typed(self, flat: Mapping[str, Json], at: str) -> Node:
-        """The values of the types that a schema admits, each as its keywords say."""
+    def lower_typed(self, flat: Mapping[str, Json], pointer: str) -> Node:
+        """The union of the types that a schema allows, each with its keywords."""
         types: list[str] = as_list(flat.get("type", [*TYPES]))
         present = find_presence(flat)
         if not present.others:
             types = [name for name in types if name == "object"]
         if "type" in flat:
-            self._findings.enforce(at, "type")
+            self._findings.enforce(pointer, "type")
         spoken = set(present.keywords)
         for name in types:
             spoken.update(EXPRESSIBLE.get(name, ()))
-        self._report(flat, at, spoken)
+        self._report(flat, pointer, spoken)
         if "type" not in flat and not flat.keys() & (spoken | _REPORTED_LATER):
             return AnyValue()
-        return unite([self._lower_type(name, flat, at) for name in types])
+        return unite([self._lower_type(name, flat, pointer) for name in types])
 
-    def _report(self, flat: Mapping[str, Json], at: str, spoken: set[str]) -> None:
-        """Reports the keywords beside the type, where they speak of these types."""
+    def _report(self, flat: Mapping[str, Json], pointer: str, spoken: set[str]) -> None:
+        """Reports keywords that apply to these types but that lowering does not read."""
         of_other_types = set(chain.from_iterable(EXPRESSIBLE.values())) - spoken
         silent = ANNOTATIONS | _REPORTED_LATER | {"type"} | of_other_types
         for keyword in flat:
             if keyword in silent or is_idle(keyword, flat):
                 continue
             if keyword in spoken:
-                self._findings.enforce(at, keyword)
+                self._findings.enforce(pointer, keyword)
             elif is_asserting(keyword):
-                self._findings.check(at, keyword, "not enforced by the mask")
+                self._findings.check(pointer, keyword, "not enforced by the mask")
             else:
-                self._findings.ignore(at, keyword)
+                self._findings.ignore(pointer, keyword)
 
-    def _make_test(self, schema: Json, at: str) -> Callable[[Json], bool]:
-        """The validator's test of values. What was merged or negated may be no schema of an old
-        draft; then it is one of the latest."""
+    def _make_test(self, schema: Json, pointer: str) -> Callable[[Json], bool]:
+        """Makes the validator's test for values. A schema that was merged or negated may be invalid
+        in an old draft; then it is read as the latest draft."""
         if isinstance(schema, bool):
             return lambda _: schema
         try:
@@ -167,112 +167,120 @@ class FlatLowering:
             return Validator({"$schema": LATEST, **schema}, self._document).admits
         except StepsError:
             raise
-        except ValueError as error:  # or a reference that `find_problem` has met already
-            raise SchemaError(f"not a JSON Schema: {error}", where=at) from error
+        except ValueError as error:  # or a reference that `find_problem` has reported
+            raise SchemaError(f"not a JSON Schema: {error}", where=pointer) from error
 
-    def _lower_type(self, name: str, flat: Mapping[str, Json], at: str) -> Node:
+    def _lower_type(self, name: str, flat: Mapping[str, Json], pointer: str) -> Node:
         match name:
             case "object":
-                return self._lower_object(flat, at)
+                return self._lower_object(flat, pointer)
             case "array":
-                return self._lower_array(flat, at)
+                return self._lower_array(flat, pointer)
             case "string":
-                return self._lower_string(flat, at)
+                return self._lower_string(flat, pointer)
             case "number" | "integer":
-                return self._lower_number(flat, at, integer=name == "integer")
+                return self._lower_number(flat, pointer, integer=name == "integer")
             case "boolean":
                 return Boolean()
             case _:
                 return Null()
 
-    def _lower_object(self, flat: Mapping[str, Json], at: str) -> Node:
+    def _lower_object(self, flat: Mapping[str, Json], pointer: str) -> Node:
         required: list[str] = flat.get("required", [])
         rest = flat.get("additionalProperties")
         if rest is None:
             rest = not (self._close and "properties" in flat)
         present = find_presence(flat)
-        keys = read_keys(flat, rest, present=present, validate=partial(self._make_test, at=at))
+        keys = read_keys(
+            flat, rest, present=present, validate=partial(self._make_test, pointer=pointer)
+        )
         for keyword in ("patternProperties", "propertyNames"):
             if keyword in flat and not is_idle(keyword, flat):
-                self._findings.enforce(at, keyword)
+                self._findings.enforce(pointer, keyword)
         for keyword, reason in keys.checked.items():
-            self._findings.check(at, keyword, reason)
+            self._findings.check(pointer, keyword, reason)
         properties: list[Property] = []
         for key, schema in keys.declared.items():
-            node = self._lower(schema, f"{at}/properties/{escape(key)}")
+            node = self._lower(schema, f"{pointer}/properties/{escape(key)}")
             properties.append(Property(key, node, required=key in required, source=schema))
         extras: list[Extra] = []
         for others in keys.others:
             keyword = "additionalProperties"
             if others.patterns:
                 keyword = f"patternProperties/{escape(others.patterns[0])}"
-            node = self._lower(others.schema, f"{at}/{keyword}")
+            node = self._lower(others.schema, f"{pointer}/{keyword}")
             if node != NEVER:
                 extras.append(Extra(node, others.schema, others.keys))
         if extras and present.presence.least > 1:
-            self._findings.check(at, "minProperties", "an undeclared key may be written twice")
+            self._findings.check(pointer, "minProperties", "an undeclared key may be written twice")
         number = None if extras else len(properties)
         presence = simplify(present.presence, required, number)
         if not can_be_unordered(properties):
             reason = "so all keys come in the order of the schema, then undeclared ones"
-            self._findings.narrow(at, "required", f"more than {MAX_BITS} required keys, {reason}")
+            self._findings.narrow(
+                pointer, "required", f"more than {MAX_BITS} required keys, {reason}"
+            )
         return Object(tuple(properties), None, presence=presence, patterned=tuple(extras))
 
-    def _lower_array(self, flat: Mapping[str, Json], at: str) -> Node:
+    def _lower_array(self, flat: Mapping[str, Json], pointer: str) -> Node:
         items: Json = flat.get("items", True)
         prefix: list[Json] = flat.get("prefixItems", [])
-        if isinstance(items, list):  # a tuple, as drafts before 2020-12 write it
+        if isinstance(items, list):  # a tuple in drafts before 2020-12
             prefix, items = flat["items"], flat.get("additionalItems", True)
-        nodes = [self._lower(schema, f"{at}/prefixItems/{i}") for i, schema in enumerate(prefix)]
-        rest = self._lower(items, f"{at}/items")
+        nodes = [
+            self._lower(schema, f"{pointer}/prefixItems/{i}") for i, schema in enumerate(prefix)
+        ]
+        rest = self._lower(items, f"{pointer}/items")
         array = Array(
             prefix=tuple(nodes),
             items=None if rest == NEVER else rest,
-            min_items=self._read_length(flat, "minItems", at) or 0,
-            max_items=self._read_length(flat, "maxItems", at),
+            min_items=self._read_length(flat, "minItems", pointer) or 0,
+            max_items=self._read_length(flat, "maxItems", pointer),
         )
         if flat.get("uniqueItems") is True and not is_idle("uniqueItems", flat):
-            distinct = self._lower_distinct(array, flat, at)
+            distinct = self._lower_distinct(array, flat, pointer)
             if distinct is not None:
                 return distinct
         if not _counts(flat):
             return array
-        contains = self._lower_contains(flat, [*prefix, items], at)
+        contains = self._lower_contains(flat, [*prefix, items], pointer)
         counted = replace(array, contains=contains)
         is_enforced = contains is not None and Counted(counted).size <= MAX_STATES
-        self._findings.note(at, _COUNTING & flat.keys(), enforced=is_enforced)
+        self._findings.note(pointer, _COUNTING & flat.keys(), enforced=is_enforced)
         if is_enforced:
             return counted
         return array
 
-    def _lower_distinct(self, array: Array, flat: Mapping[str, Json], at: str) -> Node | None:
-        """The lists that have no item twice; None where they cannot be enforced."""
+    def _lower_distinct(self, array: Array, flat: Mapping[str, Json], pointer: str) -> Node | None:
+        """The lists without repeated items; None if the mask cannot enforce it."""
         distinct = list_choices(array)
-        self._findings.note(at, ["uniqueItems"], enforced=distinct is not None)
+        self._findings.note(pointer, ["uniqueItems"], enforced=distinct is not None)
         if distinct is None or not _counts(flat):
             return distinct
-        # lists that are written out can be tested; an automaton does not count and compare at once
+        # Lists that are written out can be tested. An automaton cannot count and compare at once.
         is_enforced = isinstance(distinct, Constant)
-        self._findings.note(at, _COUNTING & flat.keys(), enforced=is_enforced)
+        self._findings.note(pointer, _COUNTING & flat.keys(), enforced=is_enforced)
         if is_enforced:
-            return Constant(tuple(filter(self._make_test(flat, at), distinct.values)))
+            return Constant(tuple(filter(self._make_test(flat, pointer), distinct.values)))
         return distinct
 
     def _lower_contains(
-        self, flat: Mapping[str, Json], items: list[Json], at: str
+        self, flat: Mapping[str, Json], items: list[Json], pointer: str
     ) -> Contains | None:
-        """The numbers of these items (last those behind the prefix) that match; None where that
-        cannot be said."""
+        """The limits for matching items, for the items of the prefix and, last, those after it;
+        None if nodes cannot express it."""
         kind, most = flat["contains"], flat.get("maxContains")
-        excluded: list[Json] = []  # any item may count as one that does not match
-        if most is not None:  # unless their number is limited
+        excluded: list[Json] = []  # any item may count as not matching
+        if most is not None:  # unless the number of matches is limited
             most = int(most)
             excluded.append({"anyOf": negate(kind)})
         if not is_expressible(excluded):
             return None
         checked, enforced = dict(self._findings.checked), dict(self._findings.enforced)
-        matching = [self._lower(conjoin(item, kind), f"{at}/contains") for item in items]
-        others = [self._lower(reduce(conjoin, excluded, item), f"{at}/items") for item in items]
+        matching = [self._lower(conjoin(item, kind), f"{pointer}/contains") for item in items]
+        others = [
+            self._lower(reduce(conjoin, excluded, item), f"{pointer}/items") for item in items
+        ]
         is_loose = len(self._findings.checked) > len(checked)
         if is_loose and most is not None:
             self._findings.checked, self._findings.enforced = checked, enforced
@@ -284,84 +292,92 @@ class FlatLowering:
             most=most,
         )
 
-    def _lower_number(self, flat: Mapping[str, Json], at: str, *, integer: bool) -> Number:
+    def _lower_number(self, flat: Mapping[str, Json], pointer: str, *, integer: bool) -> Number:
         node = Number(integer, read_bounds(flat))
         divisor = node.bounds.get("multipleOf")
         if integer and divisor is not None:
-            divisor = int(find_step(node) or 1)  # integers are multiples of 0.5 in any case
+            divisor = int(find_step(node) or 1)  # every integer is a multiple of 0.5
             node = replace(node, bounds={**node.bounds, "multipleOf": divisor})
         if divisor is None:
             return node
         if divisor == 1 and integer:
             return replace(node, bounds=omit(node.bounds, "multipleOf"))
-        largest = int(LARGEST_MULTIPLE * min(1, divisor))  # all its multiples are doubles
+        largest = int(LARGEST_MULTIPLE * min(1, divisor))  # so that all its multiples are doubles
         within = _keep_small(node, largest)
         if not is_light(divisor):
-            self._findings.check(at, "multipleOf", "too many digits for a mask")
+            self._findings.check(pointer, "multipleOf", "too many digits for a mask")
         elif has_no_number(within) and not has_no_number(node):
-            self._findings.check(at, "multipleOf", "the bounds leave too many digits for a mask")
+            self._findings.check(
+                pointer, "multipleOf", "the bounds leave too many digits for a mask"
+            )
         else:
             if within != node:
                 reason = f"no multiples beyond {largest:,}, and none with an exponent"
-                self._findings.narrow(at, "multipleOf", reason)
+                self._findings.narrow(pointer, "multipleOf", reason)
             elif divisor < _WITHOUT_EXPONENT:
-                self._findings.narrow(at, "multipleOf", "none with an exponent")
+                self._findings.narrow(pointer, "multipleOf", "none with an exponent")
             return within
         return replace(node, bounds=omit(node.bounds, "multipleOf"))
 
-    def _lower_string(self, flat: Mapping[str, Json], at: str) -> Node:
+    def _lower_string(self, flat: Mapping[str, Json], pointer: str) -> Node:
         pattern, name = flat.get("pattern"), flat.get("format")
         if pattern is not None:
             pattern = translate(pattern)
             if pattern is None:
                 reason = "uses what a mask cannot enforce (look-around, \\b, \\1)"
-                self._findings.check(at, "pattern", reason)
+                self._findings.check(pointer, "pattern", reason)
             elif len(pattern) > _LONGEST_PATTERN:
-                self._findings.check(at, "pattern", "too long for a mask")
+                self._findings.check(pointer, "pattern", "too long for a mask")
                 pattern = None
             elif not is_fully_spelled(pattern):
-                self._findings.narrow(at, "pattern", "no characters by their numbers (\\u00e9)")
+                self._findings.narrow(
+                    pointer, "pattern", "no characters by their numbers (\\u00e9)"
+                )
         if self._asserts_content:
             for keyword in ("contentEncoding", "contentMediaType"):
                 if keyword in flat:
-                    self._findings.check(at, keyword, "asserted in this draft")
+                    self._findings.check(pointer, keyword, "asserted in this draft")
         if name in FORMATS and pattern is None:
             pattern = FORMATS[name]
             if name in NARROWED:
-                self._findings.narrow(at, "format", NARROWED[name])
+                self._findings.narrow(pointer, "format", NARROWED[name])
         elif name in FORMATS or name in ASSERTED:
-            self._findings.check(at, "format", f"{name!r} is not enforced by the mask")
-        shortest = self._read_length(flat, "minLength", at) or 0
+            self._findings.check(pointer, "format", f"{name!r} is not enforced by the mask")
+        shortest = self._read_length(flat, "minLength", pointer) or 0
         if shortest > _LONG and pattern is not None and _REPEATED.search(pattern):
-            self._findings.check(at, "minLength", "too much for a mask together with that pattern")
+            self._findings.check(
+                pointer, "minLength", "too much for a mask together with that pattern"
+            )
             shortest = 0
-        longest = self._read_length(flat, "maxLength", at)
+        longest = self._read_length(flat, "maxLength", pointer)
         bearable = _LONG_BESIDE_WORDS if counts_words(pattern) else _LONG_BESIDE_PATTERN
         if pattern is not None and longest is not None and longest > bearable:
-            self._findings.check(at, "maxLength", "too much for a mask together with that pattern")
+            self._findings.check(
+                pointer, "maxLength", "too much for a mask together with that pattern"
+            )
             longest = None
         return String(shortest, longest, pattern)
 
-    def _read_length(self, flat: Mapping[str, Json], keyword: str, at: str) -> int | None:
-        """The length that something has to have or may have, as far as a mask counts."""
+    def _read_length(self, flat: Mapping[str, Json], keyword: str, pointer: str) -> int | None:
+        """The value of a length keyword, up to the number that a mask can count."""
         value = flat.get(keyword)
         if value is None:
             return None
         if value <= _MAX_COUNTED:
             return int(value)
-        self._findings.check(at, keyword, "too large for a mask")
+        self._findings.check(pointer, keyword, "too large for a mask")
         if keyword.startswith("min"):
             return _MAX_COUNTED
         return None
 
 
 def _counts(flat: Mapping[str, Json]) -> bool:
-    """True if `contains` excludes anything."""
+    """True if `contains` excludes any list."""
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
 
 
 def _keep_small(node: Number, largest: int) -> Number:
-    """The numbers of the node that are no larger than that, with either sign."""
+    """The numbers of the node whose absolute value is at most `largest`."""
     bounds = dict(node.bounds)
     least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
     greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))
@@ -375,7 +391,7 @@ def _keep_small(node: Number, largest: int) -> Number:
 
 
 def find_types(values: Sequence[Json]) -> list[str]:
-    """The types of JSON Schema that these values have; that of a number is `number`."""
+    """The JSON Schema types of these values; that of all numbers is `number`."""
     names: dict[type, str] = {
         bool: "boolean",
         int: "number",

@@ -1,5 +1,5 @@
-"""The nodes that admit a (finite) value at all, and those that exclude each other. Nodes that admit
-none are taken out before a grammar is made."""
+"""Finds the nodes that have a (finite) value at all, and nodes that exclude each other. Nodes
+without values are removed before a grammar is built."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -38,20 +38,20 @@ NEVER = Union(())
 
 
 def prune(node: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
-    """The same schema without alternatives, keys and definitions that admit no value.
+    """Removes alternatives, keys and definitions without values.
 
     Returns:
-        the pruned root (`Union(())` if it admits nothing) and the pruned definitions.
+        the pruned root (`Union(())` if it has no value) and the pruned definitions.
     """
     alive = _find_alive(definitions)
     return _prune(node, alive), {name: _prune(found, alive) for name, found in definitions.items()}
 
 
 def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
-    """The names of the definitions that admit a value.
+    """The names of the definitions that have a value.
 
-    A least fixed point: at first no definition admits a value; then those do that admit one without
-    reference to another, and so on. What only an endless value would fit never does.
+    A least fixed point: at first no definition has a value; then those do that have one without
+    references; and so on. Definitions that only infinite values would fit are never added.
     """
     named_by: dict[str, list[str]] = {name: [] for name in definitions}
     for name, node in definitions.items():
@@ -63,27 +63,27 @@ def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
         name = queue.pop()
         if name not in alive and _prune(definitions[name], alive) != NEVER:
             alive.add(name)
-            queue += named_by[name]  # it may be all that they needed
+            queue += named_by[name]  # this may be the last one that they needed
     return alive
 
 
 def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
-    """The JSON pointer of the innermost required property that no value fits; "" if none does."""
+    """The JSON pointer of the innermost required property without a value; "" if there is none."""
     alive = _find_alive(definitions)
-    where = ""
+    pointer = ""
     while isinstance(node, Object):
         for declared in node.properties:
             if declared.required and _prune(declared.node, alive) == NEVER:
-                where = f"{where}/properties/{escape(declared.key)}"
+                pointer = f"{pointer}/properties/{escape(declared.key)}"
                 node = declared.node
                 break
-        else:  # it is empty through the condition on its keys
+        else:  # the condition on its keys excludes all values
             break
-    return where
+    return pointer
 
 
 def _prune(node: Node, alive: Set[str]) -> Node:
-    """The node without what admits no value, if these definitions do."""
+    """The node without parts that have no value, if `alive` are the definitions with values."""
     spend()
     match node:
         case Reference(name):
@@ -108,7 +108,7 @@ def _prune(node: Node, alive: Set[str]) -> Node:
 
 @keep_results("regexes", MIB)
 def _has_no_text(node: String) -> bool:
-    """True if the lengths plainly leave no text of the pattern."""
+    """True if the length limits clearly exclude all texts of the pattern."""
     shortest, longest, pattern = node.min_length, node.max_length, node.pattern
     if longest is not None and longest < shortest:
         return True
@@ -138,7 +138,7 @@ def _prune_object(node: Object, alive: Set[str]) -> Node:
 
 
 def _prune_extras(node: Object, barred: list[str], alive: Set[str]) -> Object:
-    """The object with those undeclared keys that a value fits and that are not barred."""
+    """The object, with the undeclared keys that have values and are not barred."""
     unbarred = Texts((), match_words(barred))
     kept: list[Extra] = []
     for extra in node.extras:
@@ -183,7 +183,7 @@ def _prune_array(node: Array, alive: Set[str]) -> Node:
 
 
 def _prune_contains(contains: Contains, array: Array, alive: Set[str]) -> Contains:
-    """The same for the prefix and the items that are left of the array."""
+    """The same for `contains`, with the prefix and items that are left of the array."""
 
     def prune_items(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
         kept = [_prune_item(node, alive) for node in nodes[: len(array.prefix)]]
@@ -198,7 +198,7 @@ def _prune_contains(contains: Contains, array: Array, alive: Set[str]) -> Contai
 
 
 def _prune_item(node: Node | None, alive: Set[str]) -> Node | None:
-    """The node of an item; None if there can be none."""
+    """The node of an item; None if it has no value."""
     if node is None:
         return None
     pruned = _prune(node, alive)
@@ -206,7 +206,8 @@ def _prune_item(node: Node | None, alive: Set[str]) -> Node | None:
 
 
 def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
-    """True if their types, or a key with different constants, let no value fit two branches."""
+    """True if no value fits two branches, because of their types or of a key with different
+    constants."""
     resolved = [_resolve(branch, definitions) for branch in branches]
     types = {type(branch) for branch in resolved}
     if types <= {String, Number, Boolean, Null, Array, Object} and len(types) == len(resolved):
@@ -224,7 +225,7 @@ def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> b
 
 
 def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> list[list[int]]:
-    """For each branch the indices of the others that are not plainly disjoint with it."""
+    """For each branch, the indexes of the other branches that may share a value with it."""
     overlaps: list[list[int]] = []
     for i, branch in enumerate(branches):
         spend(len(branches))
@@ -236,7 +237,7 @@ def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> 
 
 
 def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
-    """The node itself, references followed; a reference if they lead in a circle."""
+    """The node with references followed; a reference if they lead in a circle."""
     seen: set[str] = set()
     while isinstance(node, Reference) and node.name not in seen:
         seen.add(node.name)
@@ -245,7 +246,7 @@ def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
 
 
 def _find_tags(node: Object) -> dict[str, tuple[Json, ...]]:
-    """The required keys that have listed values, and those values."""
+    """The required keys with listed values, and those values."""
     tags: dict[str, tuple[Json, ...]] = {}
     for declared in node.properties:
         if declared.required and isinstance(declared.node, Constant):

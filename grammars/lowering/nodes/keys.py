@@ -1,6 +1,6 @@
-"""The keys that an object may have, and the schemas of their values: `properties`,
-`patternProperties`, `additionalProperties` and `propertyNames` as declared keys and sets of others.
-"""
+"""The keys that an object may have, and the schemas of their values: reads `properties`,
+`patternProperties`, `additionalProperties` and `propertyNames` as declared keys and sets of other
+keys."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -19,24 +19,24 @@ from grammars.schema.nodes import Json
 from grammars.steps import StepsError, limit_steps, spend
 
 MAX_NAMES = 200
-"""Of more names than these in `propertyNames` no properties are made."""
+"""The limit for names in `propertyNames` that become properties."""
 
 MAX_SETS = 16
-"""Into more sets than these undeclared keys are not divided."""
+"""The limit for sets of undeclared keys."""
 
 MAX_DIVISION_STEPS = 20_000
 """Steps of dividing the undeclared keys of one object, at most."""
 
 Validate = Callable[[Json], Callable[[Json], bool]]
-"""Gives a schema's test of whether a value fits."""
+"""Makes a function that tests whether a value fits a schema."""
 
 
 @dataclass(frozen=True)
 class KeySet:
-    """Undeclared keys, and the schema of their values.
+    """A set of undeclared keys, and the schema of their values.
 
     Args:
-        patterns: those of `patternProperties` that these keys match.
+        patterns: the patterns of `patternProperties` that these keys match.
     """
 
     schema: Json
@@ -62,12 +62,12 @@ class ObjectKeys:
 def read_keys(
     flat: Mapping[str, Json], rest: Json, *, present: PresenceKeywords, validate: Validate
 ) -> ObjectKeys:
-    """The keys of a flat schema.
+    """Finds the keys of a flat schema.
 
     Args:
         flat: the schema.
-        rest: the schema for keys that neither `properties` nor `patternProperties` speak of.
-        present: its keywords that say which keys there have to be.
+        rest: the schema for keys to which neither `properties` nor `patternProperties` apply.
+        present: its keywords that require keys.
         validate: the validator.
     """
     patterns: Mapping[str, Json] = flat.get("patternProperties", {})
@@ -85,7 +85,7 @@ def read_keys(
     listed = list_names(flat)
     if listed is not None and len(listed) > MAX_NAMES:
         listed = None
-    named: list[str] = [*flat.get("required", [])]  # a key that is only asked for is declared, too
+    named: list[str] = [*flat.get("required", [])]  # a required key counts as declared
     if rest is False and not patterns:
         named += present.wanted
     else:
@@ -111,7 +111,7 @@ def read_keys(
 def _find_others(
     declared: dict[str, Json], rest: Json, *, patterns: Mapping[str, Json], names: Json
 ) -> ObjectKeys:
-    """Keys that are not declared, by the patterns that they match."""
+    """Groups the undeclared keys by the patterns that they match."""
     checked: dict[str, str] = {}
     limits = read_names(names)
     if limits is None:
@@ -135,7 +135,7 @@ def _find_others(
 
 
 def _divide(patterns: Mapping[str, Json], rest: KeySet, undeclared: Texts) -> list[KeySet] | None:
-    """The sets of keys that match the same patterns; None where that cannot be said."""
+    """The sets of keys that match the same patterns; None if they cannot be computed."""
     sets = [rest]
     for pattern, value in patterns.items():
         regex = translate(pattern)
@@ -151,7 +151,7 @@ def _divide(patterns: Mapping[str, Json], rest: KeySet, undeclared: Texts) -> li
 
 
 def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
-    """The keys of a set that match a pattern, and those that do not, as far as there are any."""
+    """Splits a set into keys that match a pattern and keys that do not; empty sets are left out."""
     inside = some.keys.both(matching.keys)
     outside = some.keys.both(Texts((), matching.keys.parts))
     has_matches = not inside.both(undeclared).is_empty()
@@ -167,7 +167,7 @@ def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
 
 
 def read_names(names: Json) -> Texts | None:
-    """The texts that `propertyNames` admits; None where that cannot be said."""
+    """The texts that `propertyNames` allows; None if it cannot be expressed."""
     if names is False:
         return None
     if names is True:
@@ -195,6 +195,6 @@ def read_names(names: Json) -> Texts | None:
 
 @keep_results("regexes", MIB)
 def is_universal(pattern: str) -> bool:
-    """True if every text matches."""
+    """True if the pattern matches every text."""
     regex = translate(pattern)
     return regex is not None and Texts((), (regex,)).is_empty()

@@ -1,5 +1,5 @@
-"""Nodes and single values: nodes without some values (`not` of an `enum`), and lists of a few
-constants without repetitions (`uniqueItems`), each of them written out."""
+"""Nodes with single values: nodes without some values (`not` of an `enum`), and all lists of a few
+constants without repetitions (`uniqueItems`)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -26,17 +26,17 @@ from grammars.schema.nodes import (
 from grammars.schema.numbers import is_number
 
 MAX_LISTS = 400
-"""More lists than these are not written out."""
+"""The limit for lists that are written out."""
 MAX_VALUES = 60
-"""Lists of more constants than these are not enforced: a rule has 64 bits."""
-MAX_WORDS = 1_000  # that a string may not be, as far as the mask enforces it
+"""The limit for constants in a list without repetitions: the parameter of a rule has 64 bits."""
+MAX_WORDS = 1_000  # excluded strings that the mask enforces
 _EVERY_TYPE = Union((Object(), Array(), String(), Number(), Boolean(), Null()))
 _MAX_NUMBERS = 8
-_LONGEST = 60  # characters; the regexes for longer words are nested too deeply
+_LONGEST = 60  # characters; regular expressions for longer words are nested too deeply
 
 
 def list_choices(node: Array) -> Node | None:
-    """All lists of the node that have no item twice; None where they cannot be enforced."""
+    """All lists of the node without repeated items; None if the mask cannot enforce them."""
     if node.prefix or node.items is None:
         return None
     values = _list_values(node.items)
@@ -57,14 +57,14 @@ def list_choices(node: Array) -> Node | None:
 
 
 def _list_values(node: Node) -> list[Json] | None:
-    """The scalars that a node admits, each once; None where they are others, or many."""
+    """The scalars that a node allows, each once; None if it allows other values, or too many."""
     match node:
         case Constant(constants):
             distinct: dict[tuple[bool, Json], Json] = {}
             for value in constants:
                 if isinstance(value, list | dict):
                     return None
-                distinct[isinstance(value, bool), value] = value  # to Python, 1 and True are equal
+                distinct[isinstance(value, bool), value] = value  # in Python, 1 and True are equal
             return [*distinct.values()]
         case Boolean():
             return [True, False]
@@ -83,7 +83,7 @@ def _list_values(node: Node) -> list[Json] | None:
 
 
 def exclude(node: Node, values: list[Json]) -> Node | None:
-    """The node without these values; None where that cannot be said."""
+    """The node without these values; None if nodes cannot express it."""
     match node:
         case AnyValue():
             return exclude(_EVERY_TYPE, values)
@@ -132,8 +132,8 @@ def _exclude_words(node: String, words: list[str]) -> Node | None:
 
 
 def spell_others(words: Iterable[str]) -> str:
-    """A regex for every text but these words, without a complement: llguidance has complements of
-    terminals, but none inside a regex."""
+    """A regular expression for every text except these words, without a complement: llguidance
+    supports complements of terminals, but not inside a regular expression."""
     kept = frozenset(words)
     firsts = sorted({word[0] for word in kept - {""}})
     options = [] if "" in kept else [""]
@@ -153,7 +153,7 @@ def _escape(character: str) -> str:
 
 
 def _exclude_numbers(node: Number, numbers: list[float]) -> Node | None:
-    """The gaps between these numbers."""
+    """The intervals between these numbers."""
     if not numbers:
         return node
     points = sorted(set(numbers))

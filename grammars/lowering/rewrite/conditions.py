@@ -1,5 +1,5 @@
-"""Keywords that tell cases apart, as alternatives: `not`, `if`, schemas that depend on a key, and
-`oneOf`."""
+"""Writes keywords that distinguish cases as alternatives: `not`, `if`, schemas that depend on a
+key, and `oneOf`."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class Split:
     """A schema as alternatives.
 
     Args:
-        keywords: those that were taken apart.
+        keywords: the keywords that were replaced.
         base: the schema without them.
-        parts: the alternatives, each to be conjoined with the base.
-        exact: the parts say all that the keywords say.
+        parts: the alternatives, each to be combined with the base.
+        exact: the parts are equivalent to the keywords.
     """
 
     keywords: tuple[str, ...]
@@ -33,11 +33,11 @@ class Split:
 def find_split(
     flat: Mapping[str, Json], untouched: Container[str], resolve: Resolve
 ) -> Split | None:
-    """The first keyword that can be taken apart, as alternatives; None if there is none.
+    """Replaces the first keyword that can be written as alternatives; None if there is none.
 
     Args:
         flat: the schema.
-        untouched: its keywords that stay as they are.
+        untouched: keywords that stay as they are.
         resolve: follows references.
     """
     if "not" in flat and "not" not in untouched and not is_exclusion(flat):
@@ -54,23 +54,23 @@ def find_split(
     for keyword in ("dependentSchemas", "dependencies"):
         if keyword in flat and keyword not in untouched:
             for key, schema in flat[keyword].items():
-                if isinstance(schema, dict | bool):  # a list of keys is left to `presence`
+                if isinstance(schema, dict | bool):  # `presence` reads lists of keys
                     return _split_dependency(flat, keyword, key)
     return None
 
 
 def is_exclusion(flat: Mapping[str, Json]) -> bool:
-    """True if its `not` is one of an enum."""
+    """True if its `not` only has an enum."""
     excluded = flat["not"]
     return is_object(excluded) and drop_annotations(excluded).keys() in ({"enum"}, {"const"})
 
 
 def divide(parts: list[Json], overlaps: list[list[int]], resolve: Resolve) -> list[Json] | None:
-    """`oneOf` as alternatives that exclude each other; None where that cannot be said.
+    """Writes `oneOf` as alternatives that exclude each other; None if that cannot be expressed.
 
     Args:
-        parts: its branches.
-        overlaps: for each branch the indices of those that it may overlap with.
+        parts: the branches.
+        overlaps: for each branch, the indexes of branches that may share a value with it.
         resolve: follows references.
     """
     alternatives: list[Json] = []
@@ -101,7 +101,7 @@ def _split(flat: Mapping[str, Json], keywords: tuple[str, ...], parts: list[Json
 
 
 def _split_dependency(flat: Mapping[str, Json], keyword: str, key: str) -> Split:
-    """Without the key, or with it and all that depends on it."""
+    """Two alternatives: without the key, or with it and everything that depends on it."""
     base = omit(flat, keyword)
     others = omit(flat[keyword], key)
     if others:
@@ -112,7 +112,7 @@ def _split_dependency(flat: Mapping[str, Json], keyword: str, key: str) -> Split
 
 
 def is_contradiction(schema: Json, depth: int = 3) -> bool:
-    """True if plainly no value fits. References are not followed."""
+    """True if clearly no value fits. References are not followed."""
     spend()
     if isinstance(schema, bool) or depth == 0:
         return schema is False
@@ -136,7 +136,7 @@ def is_contradiction(schema: Json, depth: int = 3) -> bool:
 
 
 def _merge_parts(schema: Mapping[str, Json]) -> dict[str, Json] | None:
-    """The schema and its `allOf` as one; None if a part is false."""
+    """Merges the schema and its `allOf`; None if a part is false."""
     flat = omit(schema, "allOf")
     for part in schema.get("allOf", []):
         if isinstance(part, bool):

@@ -1,4 +1,4 @@
-"""One schema without `$ref`, `allOf`, and keywords that depend on what others evaluate."""
+"""Removes `$ref`, `allOf`, and the `unevaluated...` keywords from one schema."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -20,7 +20,7 @@ class Flattening:
 
     Args:
         root: the document.
-        findings: takes what becomes of keywords that are rewritten.
+        findings: receives what happens to rewritten keywords.
     """
 
     def __init__(self, root: Json, findings: Findings):
@@ -28,39 +28,40 @@ class Flattening:
         self._findings = findings
         self.references_stand_alone = stands_alone(root)
 
-    def resolve(self, at: str) -> Resolve:
-        """Follows the references of the schema at that JSON pointer."""
-        return partial(look_up, self._root, at=at)
+    def resolve(self, pointer: str) -> Resolve:
+        """A function that follows the references of the schema at this JSON pointer."""
+        return partial(look_up, self._root, pointer=pointer)
 
-    def drop_unevaluated(self, schema: Mapping[str, Json], at: str) -> Mapping[str, Json]:
+    def drop_unevaluated(self, schema: Mapping[str, Json], pointer: str) -> Mapping[str, Json]:
         """The schema without `unevaluatedProperties` and `unevaluatedItems`."""
         for keyword in ("unevaluatedProperties", "unevaluatedItems"):
             if keyword not in schema or is_idle(keyword, schema):
                 continue
-            stated = state_evaluated(schema, keyword, self.resolve(at))
+            stated = state_evaluated(schema, keyword, self.resolve(pointer))
             if stated is not None:
-                self._findings.enforce(at, keyword)
+                self._findings.enforce(pointer, keyword)
                 schema = stated
-            else:  # its meaning is lost once the other keywords are taken apart
-                self._findings.check(at, keyword, "what is evaluated is not known")
+            else:  # its meaning is lost when the other keywords are rewritten
+                self._findings.check(pointer, keyword, "what is evaluated is not known")
                 schema = omit(schema, keyword)
         return schema
 
-    def flatten(self, schema: Mapping[str, Json], at: str) -> dict[str, Json]:
-        """`$ref` with siblings and `allOf` merged into one object without `$ref`.
+    def flatten(self, schema: Mapping[str, Json], pointer: str) -> dict[str, Json]:
+        """Merges `$ref` with siblings and `allOf` into one object without `$ref`.
 
-        What `merge` cannot say in one object stays in an `allOf`, beside an `anyOf` or `oneOf`.
+        Parts that `merge` cannot express in one object stay in an `allOf`, beside an `anyOf` or
+        `oneOf`.
 
         Args:
             schema: the schema.
-            at: its JSON pointer.
+            pointer: its JSON pointer.
         """
-        return self._flatten(schema, at, under_way=(), merged=set())
+        return self._flatten(schema, pointer, under_way=(), merged=set())
 
     def _flatten(
         self,
         schema: Mapping[str, Json],
-        at: str,
+        pointer: str,
         *,
         under_way: tuple[str, ...],
         merged: set[str],
@@ -69,29 +70,29 @@ class Flattening:
 
         Args:
             schema: the schema.
-            at: its JSON pointer.
-            under_way: the references on the way here.
-            merged: all references so far. A conjunction says nothing more when it says a part
-                twice, so each is followed once: otherwise there are 2^n ways through n levels.
+            pointer: its JSON pointer.
+            under_way: the references that lead here.
+            merged: all references so far. Repeating a part of a conjunction changes nothing, so
+                each is followed once; otherwise there would be 2^n paths through n levels.
         """
         spend(1 + len(schema))
         if self.references_stand_alone and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
-        schema = self.drop_unevaluated(schema, at)
+        schema = self.drop_unevaluated(schema, pointer)
         flat = omit(schema, "$ref", "allOf")
         parts: list[tuple[str, Json]] = []
         reference = schema.get("$ref")
         if reference in under_way:
-            self._findings.check(at, "$ref", "refers to itself next to other keywords")
+            self._findings.check(pointer, "$ref", "refers to itself next to other keywords")
         elif reference is not None and reference not in merged:
             under_way = (*under_way, reference)
             merged.add(reference)
-            parts.append(("$ref", look_up(self._root, reference, at)))
+            parts.append(("$ref", look_up(self._root, reference, pointer)))
         parts += [("allOf", part) for part in schema.get("allOf", [])]
         for keyword, part in parts:
             schema = _FIXED[part] if isinstance(part, bool) else part
-            other = self._flatten(schema, at, under_way=under_way, merged=merged)
+            other = self._flatten(schema, pointer, under_way=under_way, merged=merged)
             flat, left_out = merge(flat, other)
             for name in left_out:
-                self._findings.check(at, name, f"cannot be merged from {keyword}")
+                self._findings.check(pointer, name, f"cannot be merged from {keyword}")
         return flat

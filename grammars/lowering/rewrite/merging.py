@@ -1,4 +1,4 @@
-"""Conjunction of two schemas: one flat schema that says what both say, where that can be said."""
+"""Merges two schemas into one flat schema with the meaning of both, as far as possible."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -18,8 +18,8 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
     """The conjunction of two flat schemas.
 
     Returns:
-        the merged schema, and the keywords of `b` that it had to leave out: the result admits
-        every value that both admit, and more if that list is not empty.
+        the merged schema, and the keywords of `b` that could not be merged: if there are any, the
+        schema allows more values than both do.
     """
     spend(len(a) + len(b))
     a, b = _state_bounds(a), _state_bounds(b)
@@ -57,8 +57,8 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
 
 
 def conjoin(a: Json, b: Json) -> Json:
-    """A schema for what both schemas admit: their `allOf`. Each part stands there once, so that
-    recursion through conjunctions comes back to where it was."""
+    """A schema for the values that both allow: their `allOf`. Each part occurs once in it, so that
+    recursive conjunctions end."""
     if a is False or b is False:
         return False
     parts: dict[str, Json] = {}
@@ -76,7 +76,8 @@ def conjoin(a: Json, b: Json) -> Json:
 
 
 def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The schema with numbers for exclusive bounds, and without `then` and `else` of no `if`."""
+    """The schema with numbers for exclusive bounds, and without `then` and `else` if there is no
+    `if`."""
     bounds = read_bounds(schema)
     stated: dict[str, Json] = {}
     for keyword, value in schema.items():
@@ -88,7 +89,7 @@ def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]:
-    """`a` with the properties that only `b` declares: for `a`, they are additional ones."""
+    """`a` with the properties that only `b` declares; in `a`, they are additional properties."""
     rest = a.get("additionalProperties", True)
     own: dict[str, Json] = a.get("properties", {})
     patterns: dict[str, Json] = a.get("patternProperties", {})
@@ -111,7 +112,7 @@ def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]
 
 
 def _lengthen(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]:
-    """`a` with a tuple as long as that of `b`, the longer of both."""
+    """`a` with a tuple as long as the longer one of both."""
     if isinstance(a.get("items"), list) or isinstance(b.get("items"), list):
         return a
     own: list[Json] = a.get("prefixItems", [])
@@ -122,7 +123,7 @@ def _lengthen(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json
 
 
 def _find_changed(a: Mapping[str, Json], b: Mapping[str, Json]) -> list[str]:
-    """Keywords of `a` that mean something else once the keywords of `b` stand beside them."""
+    """Keywords of `a` whose meaning would change beside the keywords of `b`."""
     found: list[str] = []
     if a.get("additionalProperties", True) is not True:
         for keyword in ("properties", "patternProperties"):
@@ -150,7 +151,7 @@ def _intersect_values(a: list[Json], b: list[Json]) -> Json:
 
 
 def _join_schemas(a: dict[str, Json], b: dict[str, Json]) -> Json:
-    """Schemas by name, those of one name conjoined."""
+    """Schemas by name; those with the same name are conjoined."""
     spend(len(a) + len(b))
     joined = dict(a)
     for name, schema in b.items():
@@ -170,19 +171,19 @@ def _join_names(a: list[str], b: list[str]) -> Json:
 
 
 def _exclude_both(a: Json, b: Json) -> Json:
-    """The schema that a `not` needs to exclude what either schema admits."""
+    """A schema for `not` that excludes the values of both schemas."""
     if is_listing(a) and is_listing(b):
         return {"enum": [*as_list(a["enum"]), *as_list(b["enum"])]}
     return {"anyOf": [a, b]}
 
 
 def is_listing(schema: Json) -> bool:
-    """True if it is a schema with an `enum` alone."""
+    """True if the schema is only an `enum`."""
     return is_object(schema) and schema.keys() == {"enum"}
 
 
 def _find_multiple(a: float, b: float) -> Json:
-    """The least number that is a multiple of both."""
+    """The least common multiple of both numbers."""
     x, y = Fraction(repr(a)), Fraction(repr(b))
     scale = lcm(x.denominator, y.denominator)
     least = Fraction(lcm(int(x * scale), int(y * scale)), scale)
@@ -207,4 +208,4 @@ RULES: dict[str, Callable[[Json, Json], Json]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
-"""The value of a keyword that says what two values of it say together."""
+"""For each keyword: how to combine its two values."""

@@ -1,4 +1,4 @@
-"""The negation of a schema, as schemas: `not` taken apart down to what nodes can express."""
+"""Negates schemas: rewrites `not` to what nodes can express."""
 
 from collections.abc import Callable
 from itertools import chain, product
@@ -11,7 +11,7 @@ from grammars.schema.subschemas import is_list, is_object, omit
 from grammars.steps import spend
 
 MAX_ALTERNATIVES = 16
-"""More alternatives than these are not written out."""
+"""The limit for alternatives."""
 
 _OPPOSITES = {  # keyword: the type it speaks of, the opposite keyword, and what its bound is more
     "minLength": ("string", "maxLength", -1),
@@ -27,17 +27,17 @@ _OPPOSITES = {  # keyword: the type it speaks of, the opposite keyword, and what
 }
 
 Resolve = Callable[[Json], Json]
-"""Gives what a `$ref` leads to, or raises `SchemaError`."""
+"""Returns the target of a `$ref`, or raises `SchemaError`."""
 
 
 def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
-    """Schemas that together admit exactly what this one does not.
+    """Schemas that together allow exactly the values that this one does not.
 
-    What cannot be said without it stays in a `not` with one keyword inside.
+    What cannot be expressed otherwise stays in a `not` with one keyword.
 
     Args:
         schema: the schema.
-        resolve: follows references, one step deep; None: a `$ref` stays in a `not`.
+        resolve: follows references, one step; None: a `$ref` stays in a `not`.
     """
     if schema is True:
         return []
@@ -55,7 +55,7 @@ def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
 
 
 def is_expressible(schema: Json) -> bool:
-    """True if there is no `not` in the schema, or schemas, but of an enum."""
+    """True if every `not` in the schema, or schemas, only has an enum."""
     spend()
     if is_list(schema):
         return all(map(is_expressible, schema))
@@ -103,7 +103,7 @@ def _negate_types(types: list[Json]) -> list[Json]:
 
 
 def _require(key: str, value: Json) -> Json:
-    """Objects with that member; without it if its schema is false."""
+    """Objects with this member; without it if its schema is false."""
     schema: dict[str, Json] = {"type": "object", "properties": {key: value}}
     if value is not False:
         schema["required"] = [key]
@@ -111,7 +111,8 @@ def _require(key: str, value: Json) -> Json:
 
 
 def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
-    """All parts are negated at once; each has alternatives, and each choice of them is one."""
+    """The conjunction of the negated parts: each has alternatives, so the result has one for each
+    combination."""
     negated = [negate(part, resolve) for part in parts]
     if prod(map(len, negated)) > MAX_ALTERNATIVES:
         return [{"not": {"anyOf": parts}}]
@@ -121,13 +122,13 @@ def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
 
 
 def _is_negation(options: list[Json]) -> bool:
-    """True if there is nothing but one `not` that could not be taken apart."""
+    """True if the only option is a `not` that could not be rewritten."""
     return len(options) == 1 and is_object(options[0]) and options[0].keys() == {"not"}
 
 
 def _negate_bound(keyword: str, value: float) -> list[Json]:
     kind, opposite, step = _OPPOSITES[keyword]
     bound = value + step
-    if bound < 0 and kind != "number":  # no length is negative
+    if bound < 0 and kind != "number":  # lengths are not negative
         return []
     return [{"type": kind, opposite: bound}]

@@ -1,7 +1,7 @@
-"""Keywords that speak only of which keys an object has, as a formula over them.
+"""Keywords about which keys an object has, as a formula over the keys.
 
-`anyOf`, `oneOf`, `not`, `if` and those for dependencies are such keywords where nothing but
-`required` and the like stands in their parts.
+`anyOf`, `oneOf`, `not`, `if` and dependencies are such keywords if their parts only have `required`
+and the like.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from grammars.steps import StepsError, limit_steps, spend
 
 MAX_SPOKEN = 8
 """A formula over more optional keys is not enforced."""
-MAX_FORMULA = 2_000  # parts of a formula that is enforced
+MAX_FORMULA = 2_000  # the limit for parts of an enforced formula
 
 _CASES = ("then", "else")
 _FORMULAS = (
@@ -43,15 +43,15 @@ _FORMULAS = (
 )
 _COUNTS = ("minProperties", "maxProperties")
 KEYWORDS = frozenset((*_FORMULAS, *_CASES, *_COUNTS))
-"""All that may speak of presence."""
+"""All keywords that may be about presence."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The keys that a schema asks of objects, as a formula.
+    """The keys that a schema requires of objects, as a formula.
 
     Args:
-        others: it admits values that are no objects.
+        others: the schema allows values other than objects.
     """
 
     formula: Formula
@@ -60,12 +60,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class PresenceKeywords:
-    """The keywords of a schema that speak of presence only, and their conjunction.
+    """The keywords of a schema that are only about presence, and their conjunction.
 
     Args:
-        keywords: those keywords.
+        keywords: these keywords.
         presence: the condition on the keys.
-        others: the value may be anything else than an object.
+        others: the value may be something other than an object.
     """
 
     keywords: frozenset[str] = frozenset()
@@ -74,19 +74,19 @@ class PresenceKeywords:
 
     @property
     def spoken(self) -> tuple[str, ...]:
-        """All keys that they speak of."""
+        """All keys in the formula."""
         return find_keys(self.presence.formula)
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """The keys that are declared by being asked for."""
+        """The keys that count as declared, since the formula requires them."""
         return find_wanted(self.presence.formula)
 
 
 def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
-    """The presence of keys that a schema without `$ref` and `allOf` asks for, as far as a rule of
-    the grammar can enforce it: nothing of objects of many keys, and no number of keys beside a
-    formula."""
+    """The presence of keys that a schema without `$ref` and `allOf` requires, as far as a rule of
+    the grammar can enforce it: nothing for objects with too many keys, and no number of keys beside
+    a formula."""
     if not KEYWORDS & flat.keys():
         return PresenceKeywords()
     claims: dict[str, Claim] = {}
@@ -94,7 +94,7 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
         claim = _read_keyword(keyword, flat)
         if claim is not None and _speaks_of_keys(claim.formula):
             claims[keyword] = claim
-    if "allOf" in flat and "allOf" not in claims:  # what stands there has to meet the branches
+    if "allOf" in flat and "allOf" not in claims:  # its parts must be merged with the branches
         claims.pop("anyOf", None)
         claims.pop("oneOf", None)
     formula = _join([claim.formula for claim in claims.values()])
@@ -126,8 +126,8 @@ def list_names(flat: Mapping[str, Json]) -> list[str] | None:
 
 
 def _speaks_of_keys(formula: Formula) -> bool:
-    """True if it speaks of some, and is not too long for a rule: `oneOf` says each of its parts
-    again for each of the others, and what stands in them does so, too."""
+    """True if the formula has keys and is short enough for a rule. `oneOf` repeats each part for
+    every other part, at every level."""
     try:
         with limit_steps(MAX_FORMULA):
             return bool(find_keys(formula))
@@ -136,7 +136,7 @@ def _speaks_of_keys(formula: Formula) -> bool:
 
 
 def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
-    """The claim of one keyword; None if it is not there, or speaks of more than presence."""
+    """The claim of one keyword; None if it is missing, or about more than presence."""
     if keyword not in flat:
         return None
     value: Json = flat[keyword]
@@ -165,14 +165,14 @@ def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
 
 
 def _read(schema: Json) -> Claim | None:
-    """The claim of a schema; None if it speaks of more than presence."""
+    """The claim of a schema; None if it is about more than presence."""
     spend()
     if schema is True:
         return Claim(TRUE)
     if schema is False:
         return Claim(FALSE, others=False)
     claims: list[Claim | None] = []
-    for keyword in schema:  # in order: the grammar spells the formula, and is the same each time
+    for keyword in schema:  # in order, so that the grammar is always the same
         if keyword in ANNOTATIONS or keyword in _CASES:
             continue
         if keyword == "type" and schema["type"] == "object":
@@ -183,14 +183,14 @@ def _read(schema: Json) -> Claim | None:
 
 
 def _read_member(key: str, schema: Json) -> Claim | None:
-    """A property that may not be there; another one would be declared by this."""
+    """The claim of a property whose schema is false; None for other properties."""
     if schema is False or schema == {"not": {}}:
         return Claim(Not(Has(key)))
     return None
 
 
 def _read_dependency(key: str, value: Json) -> Claim | None:
-    """The claim of what has to be so where that key is present."""
+    """The claim of a dependency on a key."""
     if is_list(value):
         return Claim(_imply(Has(key), _join([Has(needed) for needed in value])))
     claim = _read(value)
@@ -221,12 +221,12 @@ def _read_one_of(parts: list[Json]) -> Claim | None:
 
 
 def _read_all(parts: list[Json]) -> list[Claim] | None:
-    """The claim of each schema; None if one speaks of more than presence."""
+    """The claims of the schemas; None if one is about more than presence."""
     return _all_known([_read(part) for part in parts])
 
 
 def _all_known(claims: Sequence[Claim | None]) -> list[Claim] | None:
-    """The claims; None if one is missing."""
+    """The claims; None if one is None."""
     known = [claim for claim in claims if claim is not None]
     if len(known) < len(claims):
         return None
@@ -251,7 +251,7 @@ def _join_claims(claims: Sequence[Claim | None]) -> Claim | None:
 
 
 def _join(parts: Sequence[Formula]) -> Formula:
-    """All of these formulas."""
+    """The conjunction of these formulas."""
     if len(parts) == 1:
         return parts[0]
     return All(tuple(parts))

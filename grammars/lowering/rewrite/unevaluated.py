@@ -1,9 +1,10 @@
-"""`unevaluatedProperties` and `unevaluatedItems` (JSON Schema Core, 11) as `additionalProperties`
-and `items` beside keywords that are known.
+"""Replaces `unevaluatedProperties` and `unevaluatedItems` (JSON Schema Core, section 11) with
+`additionalProperties` and `items`.
 
-Which members a schema evaluates depends on which of its alternatives hold. For each such choice it
-is known, so the schema becomes alternatives that say what the other members are. One under which
-less is evaluated admits less, so it needs no condition that says where it is meant.
+Which members a schema evaluates depends on which of its alternatives apply. For each choice of
+alternatives this is known, so the schema becomes one alternative per choice that says what the
+other members are. A choice that evaluates less also allows less, so the alternatives need no
+further conditions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from grammars.schema.subschemas import Json, omit
 from grammars.steps import spend
 
 MAX_ALTERNATIVES = 16
-"""More choices than these are not written out."""
+"""The limit for choices."""
 _DEEPEST = 8
 _DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])
 
@@ -26,9 +27,9 @@ class Evaluated:
     """The members that are evaluated under a choice.
 
     Args:
-        given: the schemas that hold then.
-        keys, patterns: these members; `everything`: all of them.
-        items: the number of items, from the first one on; `every_item`: all of them.
+        given: the schemas that apply.
+        keys, patterns: the evaluated members; `everything`: all members.
+        items: the number of evaluated items, from the first one on; `every_item`: all items.
     """
 
     given: tuple[Json, ...] = ()
@@ -44,7 +45,7 @@ class Evaluated:
         return replace(self, given=()) == Evaluated()
 
     def join(self, other: "Evaluated") -> "Evaluated":
-        """Both at once."""
+        """The members that either of them evaluates."""
         return Evaluated(
             given=self.given + other.given,
             keys=tuple(dict.fromkeys(self.keys + other.keys)),
@@ -56,11 +57,11 @@ class Evaluated:
 
 
 class _UnknownError(Exception):
-    """It cannot be said what is evaluated."""
+    """It is not known what is evaluated."""
 
 
 def state_evaluated(flat: Mapping[str, Json], keyword: str, resolve: Resolve) -> Json | None:
-    """The schema without that keyword, as one that says the same; None where it cannot be said."""
+    """An equivalent schema without the keyword; None if there is none."""
     rest = omit(flat, keyword)
     try:
         choices = _list_choices(rest, resolve, 0)
@@ -68,7 +69,7 @@ def state_evaluated(flat: Mapping[str, Json], keyword: str, resolve: Resolve) ->
         return None
     any_of = next(_list_alternatives(flat, resolve, 1))
     if not _are_nothing(any_of):
-        del rest["anyOf"]  # each choice says which branches hold
+        del rest["anyOf"]  # each choice says which branches apply
     options: list[Json] = []
     for choice in choices:
         others = _close(choice, keyword, flat[keyword])
@@ -79,12 +80,12 @@ def state_evaluated(flat: Mapping[str, Json], keyword: str, resolve: Resolve) ->
 
 
 def _are_nothing(alternatives: list[Evaluated]) -> bool:
-    """True if nothing is evaluated under any of them."""
+    """True if none of the choices evaluates anything."""
     return all(alternative.is_nothing for alternative in alternatives)
 
 
 def _close(choice: Evaluated, keyword: str, value: Json) -> Json:
-    """The schema that says of the members that are not evaluated what `value` says."""
+    """The schema of one choice, in which `value` applies to the members that are not evaluated."""
     closed: dict[str, Json] = {}
     if keyword == "unevaluatedItems":
         if choice.every_item:
@@ -103,7 +104,7 @@ def _close(choice: Evaluated, keyword: str, value: Json) -> Json:
 
 
 def _list_choices(schema: Json, resolve: Resolve, depth: int) -> list[Evaluated]:
-    """For each choice between the alternatives in a schema what is evaluated under it."""
+    """What is evaluated under each choice between the alternatives of a schema."""
     if isinstance(schema, bool):
         return [Evaluated()]
     flat: Mapping[str, Json] = schema
@@ -123,11 +124,11 @@ def _list_choices(schema: Json, resolve: Resolve, depth: int) -> list[Evaluated]
 
 
 def _find_own(flat: Mapping[str, Json]) -> Evaluated:
-    """The members that a schema evaluates itself."""
-    if "contains" in flat:  # it evaluates what matches
+    """The members that a schema evaluates itself, without alternatives."""
+    if "contains" in flat:  # `contains` evaluates the matching items
         raise _UnknownError
     prefix, rest = flat.get("prefixItems", []), "items"
-    if isinstance(flat.get("items"), list):  # a tuple, as drafts before 2020-12 write it
+    if isinstance(flat.get("items"), list):  # a tuple in drafts before 2020-12
         prefix, rest = flat["items"], "additionalItems"
     return Evaluated(
         keys=tuple(flat.get("properties", ())),
@@ -141,10 +142,10 @@ def _find_own(flat: Mapping[str, Json]) -> Evaluated:
 def _list_alternatives(
     flat: Mapping[str, Json], resolve: Resolve, depth: int
 ) -> Iterator[list[Evaluated]]:
-    """For each keyword that has alternatives the choices between them; `anyOf` comes first."""
+    """For each keyword with alternatives: the choices between them; `anyOf` first."""
 
     def list_under(*parts: Json) -> list[Evaluated]:
-        """The choices where all of these schemas hold."""
+        """The choices if all of these schemas apply."""
         found = [Evaluated(parts)]
         for part in parts:
             found = _cross(found, _list_choices(part, resolve, depth))
@@ -171,7 +172,7 @@ def _list_alternatives(
 
 
 def _cross(some: list[Evaluated], others: list[Evaluated]) -> list[Evaluated]:
-    """Each of the first with each of the others."""
+    """Joins each of the first with each of the others."""
     if len(some) * len(others) > MAX_ALTERNATIVES:
         raise _UnknownError
     return [a.join(b) for a, b in product(some, others)]

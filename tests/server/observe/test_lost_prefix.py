@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.observe.kinship import Kin, Relation
 from server.observe.lost_prefix import ChangedPart, find_lost_prefix
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.prompt_parts import read_parts
+from server.observe.related_request import RelatedRequest, Relation
 from server.observe.repeated_calls import find_repeated_calls
 from tests.scripted_model import scripted
 from tests.server.running_server import running
@@ -92,7 +92,7 @@ def test_any_changed_character_of_the_system_message_is_found(position: int, cha
 
 @given(st.permutations(TOOLS), st.lists(st.sampled_from(TOOLS), unique_by=str))
 def test_tools_are_the_same_or_differ(first: list[Any], second: list[Any]):
-    earlier = Kin(read_parts(TALK, first), Relation.CONTINUED)
+    earlier = RelatedRequest(read_parts(TALK, first), Relation.CONTINUED)
     lost = find_lost_prefix(earlier, read_parts(TALK, second))
     assert (lost is None) == (first == second)
 

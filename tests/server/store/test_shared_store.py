@@ -13,7 +13,7 @@ from constrained.errors import RequestError
 from server.dialects.responses.shared_responses import SharedResponses
 from server.dialects.responses.store import StoredResponse, pack
 from server.store.shared_marks import StoredDates, StoredIds
-from server.store.shared_store import Lenient, SharedStore, StoreEntry, StoreError
+from server.store.shared_store import BestEffortStore, SharedStore, StoreEntry, StoreError
 from server.store.sqlite_store import SqliteStore
 from server.store.store_address import open_store
 from tests.server.store.stores import open_two, run_redis
@@ -141,8 +141,8 @@ def test_a_cache_that_cannot_be_reached_is_empty(
 ) -> None:
     store = SqliteStore(tmp_path / "store.db")
     store.close()
-    lenient = Lenient(store)
-    lenient.write(StoreEntry("space", "key", b"1"))
-    assert lenient.read("space", "key") == {}
+    best_effort = BestEffortStore(store)
+    best_effort.write(StoreEntry("space", "key", b"1"))
+    assert best_effort.read("space", "key") == {}
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1

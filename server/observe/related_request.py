@@ -1,8 +1,8 @@
-"""Which earlier request a prompt could have gone on from: that of the same conversation, or one
-whose system message and tools are nearly the same.
+"""Finds the earlier request that a prompt could have continued: one of the same conversation, or
+one with nearly the same system message and tools.
 
-Agents, their sub-agents and users who have nothing to do with each other ask in turn. What differs
-between them is no loss; what one of them changes from request to request is.
+Requests of unrelated agents, sub-agents and users are interleaved. Differences between unrelated
+requests are normal; differences between requests of the same client make it lose its cached prefix.
 """
 
 from collections.abc import Iterable
@@ -12,36 +12,36 @@ from enum import IntEnum
 from server.observe.prompt_parts import PromptParts, count_same
 
 MAX_CHANGED = 4
-"""A part is nearly the same if less than one in so many characters has changed."""
+"""Two parts are nearly the same if fewer than one in this many characters differ."""
 LEAST_SAME = 100
-"""Characters of a system message and of tools that have to be the same, at least: two short ones
-are alike by chance."""
+"""The fewest characters of system message and tools that must be equal: short ones may be equal by
+chance."""
 
 
 MAX_TRIED = 16
-"""Messages that are tried as the first one that was not dropped."""
+"""The limit for messages that are tried as the first one that was kept."""
 
 
 class Relation(IntEnum):
-    """What an earlier request has to do with a later one."""
+    """How an earlier request relates to a later one."""
 
     NONE = 0
     ALIKE = 1
-    """Another conversation behind nearly the same system message and tools."""
+    """Another conversation with nearly the same system message and tools."""
     CONTINUED = 2
-    """The later request goes on with its conversation."""
+    """The later request continues the conversation of the earlier one."""
 
 
 @dataclass(frozen=True)
-class Kin:
-    """An earlier request that a later one is compared with."""
+class RelatedRequest:
+    """An earlier request, and its relation to a later one."""
 
     parts: PromptParts
     relation: Relation
 
 
-def find_kin(kept: Iterable[PromptParts], later: PromptParts) -> Kin | None:
-    """The earlier request that has most to do with a later one; None if there is none.
+def find_related_request(kept: Iterable[PromptParts], later: PromptParts) -> RelatedRequest | None:
+    """Finds the earlier request that is closest to a later one; None if there is none.
 
     Args:
         kept: earlier requests, the last one first.
@@ -55,8 +55,8 @@ def find_kin(kept: Iterable[PromptParts], later: PromptParts) -> Kin | None:
         has_same_head = earlier.head == later.head
         is_head_known = is_head_known or has_same_head
         if continues(earlier, later):
-            # Of conversations that run side by side and do the same, it is the one whose beginning
-            # is the same; of the requests of that one, the last.
+            # Among similar conversations that run in parallel, the one with the same beginning
+            # counts; of its requests, the last one.
             score = (
                 has_same_head,
                 _count_same_messages(earlier, later),
@@ -67,17 +67,18 @@ def find_kin(kept: Iterable[PromptParts], later: PromptParts) -> Kin | None:
         elif alike is None and not has_same_head and are_alike(earlier, later):
             alike = earlier
     if continued is not None:
-        return Kin(continued, Relation.CONTINUED)
-    # Where the same beginning was there before, nothing of it is lost: whoever asks with two system
-    # messages in turn, such as an agent and its helper, has both in the cache.
+        return RelatedRequest(continued, Relation.CONTINUED)
+    # If the same beginning was seen before, nothing is lost: a client that alternates between
+    # two system messages, such as an agent and its helper, has both in the cache.
     if alike is None or is_head_known:
         return None
-    return Kin(alike, Relation.ALIKE)
+    return RelatedRequest(alike, Relation.ALIKE)
 
 
 def continues(earlier: PromptParts, later: PromptParts) -> bool:
-    """True if the later request goes on with the conversation of the earlier one, whatever has
-    changed in it. The same question alone is no sign: many ask it."""
+    """True if the later request continues the conversation of the earlier one, even if parts have
+    changed. An equal first question is not enough, since many conversations begin with the same
+    one."""
     before, after = earlier.messages, later.messages
     if not before:
         return False
@@ -85,7 +86,7 @@ def continues(earlier: PromptParts, later: PromptParts) -> bool:
         return True
     if len(after) < len(before) or len(after) == 1:
         return False
-    # Examples of questions and answers may stand in front of many questions.
+    # Many questions may share the same examples of questions and answers.
     if len(after) == len(before) and after[-1] != before[-1]:
         return False
     aligned = _count_aligned(earlier, later)
@@ -93,9 +94,9 @@ def continues(earlier: PromptParts, later: PromptParts) -> bool:
 
 
 def find_dropped(earlier: PromptParts, later: PromptParts) -> range | None:
-    """The numbers of the messages that the later request leaves out, with what followed them in
-    their place, two messages at least: a client that keeps to the last ones. None: there are no
-    such messages."""
+    """The numbers of the messages that the later request leaves out, if messages that followed them
+    (two at least) are still there. Clients do so that only keep the last messages. None: there are
+    no such messages."""
     before, after = earlier.messages, later.messages
     same = _count_same_messages(earlier, later)
     if same >= len(after):
@@ -107,13 +108,13 @@ def find_dropped(earlier: PromptParts, later: PromptParts) -> range | None:
             if after[same : same + len(rest)] == rest:
                 return range(same, start)
             tried += 1
-            if tried == MAX_TRIED:  # a conversation of the same message again and again
+            if tried == MAX_TRIED:  # a conversation that repeats one message
                 break
     return None
 
 
 def _count_same_messages(earlier: PromptParts, later: PromptParts) -> int:
-    """The messages from the beginning that are the same."""
+    """How many messages are the same, from the first one on."""
     same = 0
     for before, after in zip(earlier.messages, later.messages, strict=False):
         if before != after:
@@ -123,13 +124,13 @@ def _count_same_messages(earlier: PromptParts, later: PromptParts) -> int:
 
 
 def _count_aligned(earlier: PromptParts, later: PromptParts) -> int:
-    """The messages that are the same at the same place."""
+    """How many messages are the same at the same index."""
     pairs = zip(earlier.messages, later.messages, strict=False)
     return sum(before == after for before, after in pairs)
 
 
 def _count_kept_messages(earlier: PromptParts, later: PromptParts) -> int:
-    """The messages that the later request still has, those behind dropped ones included."""
+    """How many messages the later request still has, including those after dropped ones."""
     dropped = find_dropped(earlier, later)
     if dropped is None:
         return _count_aligned(earlier, later)
@@ -137,8 +138,8 @@ def _count_kept_messages(earlier: PromptParts, later: PromptParts) -> int:
 
 
 def are_alike(earlier: PromptParts, later: PromptParts) -> bool:
-    """True if system message and tools are nearly those of the earlier request: of the same names,
-    for who offers others has another question."""
+    """True if system message and tools are nearly the same, and the tools have the same names: a
+    client with other tools has another task."""
     names = sorted(name for name, _ in earlier.tools)
     if names != sorted(name for name, _ in later.tools):
         return False
@@ -154,7 +155,7 @@ def are_alike(earlier: PromptParts, later: PromptParts) -> bool:
 
 
 def _count_kept_tools(earlier: PromptParts, later: PromptParts) -> int:
-    """The characters of tools that are the same, wherever a tool stands."""
+    """How many characters of tools are the same, whatever the order of tools."""
     before: dict[str, list[str]] = {}
     for name, text in earlier.tools:
         before.setdefault(name, []).append(text)
@@ -162,7 +163,7 @@ def _count_kept_tools(earlier: PromptParts, later: PromptParts) -> int:
 
 
 def _count_kept(before: str, after: str) -> int:
-    """The characters that are the same from the beginning and from the end."""
+    """How many characters are the same at the beginning and at the end."""
     start = count_same(before, after)
     if start == len(before) == len(after):
         return start
