@@ -239,6 +239,7 @@ class ChatTemplate:
             compiled = _compile(source)
         self.tree, self.variables = compiled.tree, compiled.variables
         self._template, self._bytes = compiled.template, compiled.bytes
+        self._refused: dict[tuple[str, bool | str], bool] = {}
         # firefunction-v2 reads both, as llama.cpp gives them. In a template that does not read
         # `datetime`, `functions` is something else than the text of the tools.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
@@ -288,6 +289,25 @@ class ChatTemplate:
         """
         with limit_work():
             return self._render(messages, tools, {**kwargs}, add_generation_prompt)
+
+    def refuses(self, name: str, value: bool | str) -> bool:
+        """Whether the template fails on any conversation where a variable has this value: Qwen3.8
+        refuses `enable_thinking=False`, and efforts that it does not know.
+
+        Args:
+            name: of the variable.
+            value: as in `chat_template_kwargs`.
+        """
+        if (name, value) not in self._refused:
+            self._refused[name, value] = self._fails(**{name: value}) and not self._fails()
+        return self._refused[name, value]
+
+    def _fails(self, **kwargs: Any) -> bool:
+        try:
+            self.render([_PROBE_USER], **kwargs)
+        except TemplateError:
+            return True
+        return False
 
     def _render(
         self,
