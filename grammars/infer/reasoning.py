@@ -65,6 +65,8 @@ _OPENED: tuple[tuple[str, str], ...] = (
     (r"<\|(?:start|begin)_(\w+)\|>", r"<|end_\1|>"),
     (r"<\|(?:START|BEGIN)_(\w+)\|>", r"<|END_\1|>"),
 )
+# What a prompt may close at once, too; open it would be the header of a turn (`<|turn>model`).
+_CLOSED = (*_OPENED, (r"<\|(\w+)>\w+", r"<\1|>"))  # <|channel>thought, <channel|>
 # `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`; `thoughts<|message|>`
 _HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+{_TAG}\s*")
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
@@ -198,15 +200,16 @@ class _Template:
         return None
 
     def find_opened(self) -> Reasoning | None:
-        """The block that a prompt opens with a tag that no answer and no call of the history has:
-        KAT writes `<judge>`."""
+        """The block that a prompt opens, or opens and closes, with a tag that no answer and no call
+        of the history has: KAT writes `<judge>`."""
         answer = self.render({"role": "assistant", "content": TEXT})
         call = self.render({"role": "assistant", "content": "", "tool_calls": [_CALL]})
         history = answer.rpartition(USER)[2] + call.rpartition(USER)[2]
         known = [block.opener.text for block in _KNOWN]
         for kwargs in (_ON, {}, _OFF):
             opened, plain = (self.render(opening=on, **kwargs) for on in (True, False))
-            block = _read_opened(find_prompt(opened, plain))
+            prompt = find_prompt(opened, plain)
+            block = _read_opened(prompt) or _read_closed(prompt)
             if block is not None and block.opener.text not in (*known, *_find_tags(history)):
                 return block
         return None
@@ -344,6 +347,21 @@ def _read_opened(prompt: str) -> Reasoning | None:
                 pad_close=pad,
                 after=pad * 2,
             )
+    return None
+
+
+def _read_closed(prompt: str) -> Reasoning | None:
+    """The empty block that a prompt ends with, so that the model does not think; None if it ends
+    with something else. In front of the closer no white space is known."""
+    end = prompt.rstrip()
+    for opener, closer in _CLOSED:
+        for tag in re.finditer(opener, end):
+            own = tag.expand(closer)
+            between = end[tag.end() :].removesuffix(own)
+            if end.endswith(own) and not between.strip():
+                return Reasoning(
+                    Marker(tag[0]), Marker(own), pad_open=between, after=prompt[len(end) :]
+                )
     return None
 
 
