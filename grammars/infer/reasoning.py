@@ -5,6 +5,7 @@ Found by probing, whatever format the calls are in: what stands around the thoug
 message is the block. Where a template never writes a thought, its prompts tell.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -88,9 +89,12 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     a message of its own, its closer ends with what the header of the next one has in common.
     """
     template = _Template(render_chat)
-    for surroundings in template.find_thoughts():
-        if block := _read_block(surroundings):
-            return block
+    for kwargs, messages in itertools.product((_ON, {}), _messages()):
+        blocks = list(filter(None, map(_read_block, template.find_places(messages, kwargs))))
+        if len({block.closer for block in blocks}) > 1:
+            return None  # nothing closes it but what comes next, which no format can say
+        if blocks:
+            return blocks[0]
     return (
         template.find_continued()
         or template.find_worded()
@@ -113,12 +117,14 @@ def _show_thought(text: str) -> list[dict[str, Any]]:
     ]
 
 
-def _messages() -> Iterator[dict[str, Any]]:
+def _messages() -> Iterator[list[dict[str, Any]]]:
     """Messages with a thought, beside a text, a call or both, for every way to pass one."""
     for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
-        yield {"role": "assistant", **full, "tool_calls": [_CALL]}
-        yield {"role": "assistant", **full}
-        yield {"role": "assistant", **empty, "tool_calls": [_CALL]}
+        yield [
+            {"role": "assistant", **full, "tool_calls": [_CALL]},
+            {"role": "assistant", **full},
+            {"role": "assistant", **empty, "tool_calls": [_CALL]},
+        ]
 
 
 @dataclass(frozen=True)
@@ -150,9 +156,15 @@ class _Template:
 
     def find_thoughts(self) -> Iterator[_Surroundings]:
         """The text around a thought, for every way to pass one that the template reads."""
-        for kwargs in (_ON, {}):
-            for message in _messages():
-                yield from self._surround(message, kwargs)
+        for kwargs, messages in itertools.product((_ON, {}), _messages()):
+            yield from self.find_places(messages, kwargs)
+
+    def find_places(
+        self, messages: Iterable[Mapping[str, Any]], kwargs: Mapping[str, Any]
+    ) -> Iterator[_Surroundings]:
+        """The text around the thoughts of some messages, of those in which it is written."""
+        for message in messages:
+            yield from self._surround(message, kwargs)
 
     def _surround(
         self, message: Mapping[str, Any], kwargs: Mapping[str, Any]
