@@ -121,6 +121,29 @@ def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(id for id in ids if isinstance(id, str))
 
 
+def gather_system_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A conversation in which all that system messages say stands in the first message, for
+    templates that know them nowhere else.
+
+    Args:
+        messages: in normal form, which is not changed. Where a system message has parts that are
+            no text, they stay as they are.
+    """
+    said: list[str] = []
+    rest: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] != "system":
+            rest.append(dict(message))
+            continue
+        text = join_text_parts(message["content"])
+        if not isinstance(text, str):
+            return list(map(dict, messages))
+        said.append(text)
+    if not said:
+        return rest
+    return [{"role": "system", "content": "\n\n".join(filter(None, said))}, *rest]
+
+
 def write_messages(
     messages: list[dict[str, Any]],
     *,

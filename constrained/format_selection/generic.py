@@ -13,7 +13,12 @@ from itertools import takewhile
 from typing import Any
 
 from constrained.errors import TemplateError
-from constrained.messages import REASONING_NAMES, is_text_parts, normalise
+from constrained.messages import (
+    REASONING_NAMES,
+    gather_system_messages,
+    is_text_parts,
+    normalise,
+)
 from constrained.template.chat_template import ChatTemplate
 from grammars.errors import RenderError, ToolError
 from grammars.render import join_before, render
@@ -172,12 +177,15 @@ class GenericTemplate(ChatTemplate):
             plain = _put_into_user_message(plain, instructions)
         elif instructions:
             plain = _put_into_system_message(plain, instructions)
-        text = super().render(plain, None, add_generation_prompt=add_generation_prompt, **kwargs)
-        # Some templates write the first system message alone, or none behind a user message.
-        if instructions and instructions.splitlines()[0] not in text:
-            hint = "Leave out system messages behind the first, or use another template"
-            raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
-        return text
+        # Some templates write one system message alone, or none behind a user message.
+        for conversation in (plain, gather_system_messages(plain)):
+            text = super().render(
+                conversation, None, add_generation_prompt=add_generation_prompt, **kwargs
+            )
+            if not instructions or instructions.splitlines()[0] in text:
+                return text
+        hint = "Leave out system messages behind the first, or use another template"
+        raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
 
     @cached_property
     def _has_system_role(self) -> bool:

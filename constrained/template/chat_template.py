@@ -20,6 +20,7 @@ from jinja2.parser import Parser
 from constrained.errors import AbandonedError, TemplateError
 from constrained.messages import (
     copy_json,
+    gather_system_messages,
     is_silent,
     is_text_parts,
     normalise,
@@ -238,6 +239,7 @@ class ChatTemplate:
             compiled = _compile(source)
         self.tree, self.variables = compiled.tree, compiled.variables
         self._template, self._bytes = compiled.template, compiled.bytes
+        self._refused: dict[tuple[str, bool | str], bool] = {}
         # firefunction-v2 reads both, as llama.cpp gives them. In a template that does not read
         # `datetime`, `functions` is something else than the text of the tools.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
@@ -269,7 +271,8 @@ class ChatTemplate:
         - parts of text joined to one text, then as parts;
         - reasoning under all names that transformers uses, then under that of the client;
         - for an assistant message without content and calls, the content "", then a space;
-        - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools.
+        - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools;
+        - system messages where they stand, then all that they say in the first message.
 
         A template that refuses every conversation without a system message gets an empty one.
 
@@ -287,6 +290,25 @@ class ChatTemplate:
         with limit_work():
             return self._render(messages, tools, {**kwargs}, add_generation_prompt)
 
+    def refuses(self, name: str, value: bool | str) -> bool:
+        """Whether the template fails on any conversation where a variable has this value: Qwen3.8
+        refuses `enable_thinking=False`, and efforts that it does not know.
+
+        Args:
+            name: of the variable.
+            value: as in `chat_template_kwargs`.
+        """
+        if (name, value) not in self._refused:
+            self._refused[name, value] = self._fails(**{name: value}) and not self._fails()
+        return self._refused[name, value]
+
+    def _fails(self, **kwargs: Any) -> bool:
+        try:
+            self.render([_PROBE_USER], **kwargs)
+        except TemplateError:
+            return True
+        return False
+
     def _render(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -297,6 +319,28 @@ class ChatTemplate:
         check_kwargs(kwargs)
         with self.failures():
             normal = normalise(messages)
+        try:
+            return self._render_in_order(normal, tools, kwargs, add_generation_prompt)
+        except TemplateLimitError:  # another form would need as many steps
+            raise
+        except TemplateError as refusal:
+            # Qwen3.5 refuses system messages behind the first; some clients send them.
+            gathered = gather_system_messages(normal)
+            if gathered == normal:
+                raise
+            try:
+                return self._render_in_order(gathered, tools, kwargs, add_generation_prompt)
+            except TemplateError:
+                raise refusal from None
+
+    def _render_in_order(
+        self,
+        normal: list[dict[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        kwargs: Mapping[str, Any],
+        add_generation_prompt: bool,
+    ) -> str:
+        """Renders messages, in normal form, in the order that they have."""
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
             for form in self._forms(normal, offer):
@@ -318,7 +362,8 @@ class ChatTemplate:
                 except TemplateError as error:
                     errors.append(error)
         if (not normal or normal[0]["role"] != "system") and self._head:
-            return self._render([*self._head, *normal], tools, kwargs, add_generation_prompt)
+            whole = [*self._head, *normal]
+            return self._render_in_order(whole, tools, kwargs, add_generation_prompt)
         raise errors[0]
 
     def _forms(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[_Form]:

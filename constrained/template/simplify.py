@@ -102,6 +102,14 @@ def _change_properties(node: Node, change: Callable[[Any], Any]) -> Node:
     return {**node, "properties": {key: change(value) for key, value in properties.items()}}
 
 
+def _list_properties(node: Node) -> Node:
+    """Every object says its properties, if only that none are known; nothing is lost. Gemma 4's
+    first template took the keywords of an object without them for properties."""
+    if node.get("type") == "object" and "properties" not in node:
+        return {**node, "properties": {}}
+    return node
+
+
 def _one_type(node: Node) -> Node:
     """The first type that is not null."""
     types = node.get("type")
@@ -216,12 +224,14 @@ _STEPS: tuple[Change, ...] = (
     _fill_function,
     _each(_allow_any),
     _each(_describe),
+    _each(_list_properties),
     _each(_one_type),
     _resolve,
     _each(_one_branch),
     _each(_say_values),
     _fill_properties,
-    _each(_describe),  # also what a reference or a branch has brought in
+    _each(_list_properties),  # also what a reference or a branch has brought in
+    _each(_describe),
     _each(_one_type),
     _each(_no_null),
 )

@@ -152,9 +152,12 @@ class ProbedTemplate:
         """The text that opens an assistant turn, whatever is in it."""
         with_content = self.answer(Turn(TEXT))
         with_call = self.answer(Turn(calls=self.calls({KEYS[0]: VALUES[0]})))
-        written = common_prefix(*filter(None, (with_content, with_call)))
+        turns = list(filter(None, (with_content, with_call)))
+        written = common_prefix(*turns)
         prompt = self.ask(opening=True) or ""
         header = common_prefix(written, prompt)
+        if all(turn.startswith(prompt) for turn in turns):
+            header = prompt  # its last word may run into the text of a turn
         # Some write instructions in front of the prompt, and not in the history.
         if header not in (written, prompt):
             before, found, _ = written.rpartition(self._opening or written)

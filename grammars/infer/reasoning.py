@@ -5,6 +5,7 @@ Found by probing, whatever format the calls are in: what stands around the thoug
 message is the block. Where a template never writes a thought, its prompts tell.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -65,6 +66,8 @@ _OPENED: tuple[tuple[str, str], ...] = (
     (r"<\|(?:start|begin)_(\w+)\|>", r"<|end_\1|>"),
     (r"<\|(?:START|BEGIN)_(\w+)\|>", r"<|END_\1|>"),
 )
+# What a prompt may close at once, too; open it would be the header of a turn (`<|turn>model`).
+_CLOSED = (*_OPENED, (r"<\|(\w+)>\w+", r"<\1|>"))  # <|channel>thought, <channel|>
 # `/think`; ` to=self<|message|>`; `<|channel|>analysis<|message|>`; `thoughts<|message|>`
 _HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+{_TAG}\s*")
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
@@ -86,9 +89,12 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     a message of its own, its closer ends with what the header of the next one has in common.
     """
     template = _Template(render_chat)
-    for surroundings in template.find_thoughts():
-        if block := _read_block(surroundings):
-            return block
+    for kwargs, messages in itertools.product((_ON, {}), _messages()):
+        blocks = list(filter(None, map(_read_block, template.find_places(messages, kwargs))))
+        if len({block.closer for block in blocks}) > 1:
+            return None  # nothing closes it but what comes next, which no format can say
+        if blocks:
+            return blocks[0]
     return (
         template.find_continued()
         or template.find_worded()
@@ -111,12 +117,14 @@ def _show_thought(text: str) -> list[dict[str, Any]]:
     ]
 
 
-def _messages() -> Iterator[dict[str, Any]]:
+def _messages() -> Iterator[list[dict[str, Any]]]:
     """Messages with a thought, beside a text, a call or both, for every way to pass one."""
     for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
-        yield {"role": "assistant", **full, "tool_calls": [_CALL]}
-        yield {"role": "assistant", **full}
-        yield {"role": "assistant", **empty, "tool_calls": [_CALL]}
+        yield [
+            {"role": "assistant", **full, "tool_calls": [_CALL]},
+            {"role": "assistant", **full},
+            {"role": "assistant", **empty, "tool_calls": [_CALL]},
+        ]
 
 
 @dataclass(frozen=True)
@@ -148,9 +156,15 @@ class _Template:
 
     def find_thoughts(self) -> Iterator[_Surroundings]:
         """The text around a thought, for every way to pass one that the template reads."""
-        for kwargs in (_ON, {}):
-            for message in _messages():
-                yield from self._surround(message, kwargs)
+        for kwargs, messages in itertools.product((_ON, {}), _messages()):
+            yield from self.find_places(messages, kwargs)
+
+    def find_places(
+        self, messages: Iterable[Mapping[str, Any]], kwargs: Mapping[str, Any]
+    ) -> Iterator[_Surroundings]:
+        """The text around the thoughts of some messages, of those in which it is written."""
+        for message in messages:
+            yield from self._surround(message, kwargs)
 
     def _surround(
         self, message: Mapping[str, Any], kwargs: Mapping[str, Any]
@@ -198,15 +212,16 @@ class _Template:
         return None
 
     def find_opened(self) -> Reasoning | None:
-        """The block that a prompt opens with a tag that no answer and no call of the history has:
-        KAT writes `<judge>`."""
+        """The block that a prompt opens, or opens and closes, with a tag that no answer and no call
+        of the history has: KAT writes `<judge>`."""
         answer = self.render({"role": "assistant", "content": TEXT})
         call = self.render({"role": "assistant", "content": "", "tool_calls": [_CALL]})
         history = answer.rpartition(USER)[2] + call.rpartition(USER)[2]
         known = [block.opener.text for block in _KNOWN]
         for kwargs in (_ON, {}, _OFF):
             opened, plain = (self.render(opening=on, **kwargs) for on in (True, False))
-            block = _read_opened(find_prompt(opened, plain))
+            prompt = find_prompt(opened, plain)
+            block = _read_opened(prompt) or _read_closed(prompt)
             if block is not None and block.opener.text not in (*known, *_find_tags(history)):
                 return block
         return None
@@ -344,6 +359,21 @@ def _read_opened(prompt: str) -> Reasoning | None:
                 pad_close=pad,
                 after=pad * 2,
             )
+    return None
+
+
+def _read_closed(prompt: str) -> Reasoning | None:
+    """The empty block that a prompt ends with, so that the model does not think; None if it ends
+    with something else. In front of the closer no white space is known."""
+    end = prompt.rstrip()
+    for opener, closer in _CLOSED:
+        for tag in re.finditer(opener, end):
+            own = tag.expand(closer)
+            between = end[tag.end() :].removesuffix(own)
+            if end.endswith(own) and not between.strip():
+                return Reasoning(
+                    Marker(tag[0]), Marker(own), pad_open=between, after=prompt[len(end) :]
+                )
     return None
 
 

@@ -4,7 +4,7 @@ Three layers: the effort becomes reasoning on or off, and a budget; the template
 that it reads; the engine enforces the budget by counting tokens.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
@@ -111,7 +111,11 @@ class ReasoningPlan:
 
 
 def plan_reasoning(
-    request: ReasoningRequest, *, has_block: bool, variables: Collection[str]
+    request: ReasoningRequest,
+    *,
+    has_block: bool,
+    variables: Collection[str],
+    refuses: Callable[[str, bool | str], bool],
 ) -> ReasoningPlan:
     """The plan for a request for reasoning with one model.
 
@@ -119,10 +123,11 @@ def plan_reasoning(
         request: what the request says.
         has_block: whether the format of the model's turns has a reasoning block.
         variables: what the chat template reads.
+        refuses: whether the template fails where a variable has a value.
     """
     if not request.is_given:
         return ReasoningPlan()
-    values = _fill_variables(request, variables)
+    values = _fill_variables(request, variables, refuses)
     if not has_block:
         return ReasoningPlan(variables=values, ignored=not request.is_off)
     if request.is_off:
@@ -131,20 +136,40 @@ def plan_reasoning(
     return ReasoningPlan(think, request.tokens, values)
 
 
-def _fill_variables(request: ReasoningRequest, variables: Collection[str]) -> dict[str, Any]:
+def _fill_variables(
+    request: ReasoningRequest,
+    variables: Collection[str],
+    refuses: Callable[[str, bool | str], bool],
+) -> dict[str, Any]:
+    """The variables for the template, without values that it refuses: the grammar and the budget
+    hold without them."""
     values: dict[str, Any] = {}
     for name in SWITCHES:
-        if name in variables:
+        if name in variables and not refuses(name, not request.is_off):
             values[name] = not request.is_off
     if EFFORTS in variables and request.effort is not None:
-        values[EFFORTS] = _round_effort(request.effort)
+        for word in _list_words(request.effort):
+            if not refuses(EFFORTS, word):
+                values[EFFORTS] = word
+                break
     if BUDGET in variables and request.tokens is not None:
         values[BUDGET] = request.tokens
     return values
 
 
+def _list_words(effort: Effort) -> Iterator[str]:
+    """The words for an effort, the best one first: that of the three which most templates know,
+    then the nearest ones, of two as near the higher one."""
+    yield _round_effort(effort)
+    grades = list(Effort)
+    highest_first = reversed(grades[1:])  # without none: reasoning is turned off otherwise
+    yield from sorted(
+        highest_first, key=lambda grade: abs(grades.index(grade) - grades.index(effort))
+    )
+
+
 def _round_effort(effort: Effort) -> str:
-    """The effort in the three words that templates know."""
+    """The effort in the three words that most templates know."""
     match effort:
         case Effort.NONE | Effort.MINIMAL | Effort.LOW:
             return "low"

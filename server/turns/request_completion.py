@@ -27,6 +27,7 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         _choose_reasoning(request.reasoning, settings),
         has_block=compiler.format.reasoning is not None,
         variables=compiler.template.variables,
+        refuses=compiler.template.refuses,
     )
     job = request.job
     salt = find_salt(job.cache_salt, is_shared=settings.share_cache)

@@ -78,6 +78,9 @@ def open_bench(name: str) -> Bench:
         "js_call",  # bare keys around values of JSON
         "dotted_lines",  # arguments in the order of their keys
         "sorted_tags",
+        "thought_withheld",  # a block that only prompts have, and close at once
+        "openers_only",  # parts of a turn that the next one ends
+        "header_word",  # which runs into the text of the turn
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
@@ -109,7 +112,7 @@ def test_what_no_format_says_is_explained(name: str, reason: str) -> None:
     assert reason in selected.notice
 
 
-@pytest.mark.parametrize("name", ["toml_block", "thought_in_call"])
+@pytest.mark.parametrize("name", ["toml_block", "thought_in_call", "openers_only"])
 def test_thoughts_that_cannot_be_read_are_left_out_of_prompts(name: str) -> None:
     teaching = open_bench(name).teaching
     assert teaching.format.reasoning is None
@@ -119,6 +122,14 @@ def test_thoughts_that_cannot_be_read_are_left_out_of_prompts(name: str) -> None
     messages = [{"role": "user", "content": "Go"}, {**thoughtful, "tool_calls": [call]}]
     assert "A thought" not in teaching.template.render(messages, TOOLS)
     assert "ping" in teaching.template.render(messages)
+
+
+def test_a_block_that_prompts_close_at_once_is_a_thought() -> None:
+    teaching = open_bench("thought_withheld").teaching
+    assert find_start(teaching) == State(Start.CLOSED)
+    assert find_start(teaching, deep=True) == State(Start.PLAIN)
+    read = parse("<muse>\nI look.</muse>\nIt is so.", teaching.format)
+    assert (read.reasoning.strip(), read.content) == ("I look.", "It is so.")
 
 
 def test_a_thought_that_its_line_ends_has_no_other_line() -> None:

@@ -160,8 +160,14 @@ def test_a_template_that_drops_the_instructions_is_refused() -> None:
     last = "{% for m in messages if m.role == 'system' %}{% if loop.last %}{{ m.content }}{% endif"
     template = GenericTemplate(ChatTemplate(last + " %}{% endfor %}"), GENERIC)
     assert "get_weather" in template.render([SYSTEM, USER], [TOOL])
+    later = {"role": "system", "content": "Be kind."}
+    text = template.render([SYSTEM, USER, later, USER], [TOOL])
+    assert "get_weather" in text  # in the one message that it writes
+    assert text.index("Be brief.") < text.index("Be kind.")
+    few = last.replace("{% if loop", "{% if messages|length < 4 and loop")
+    template = GenericTemplate(ChatTemplate(few + " %}{% endfor %}"), GENERIC)
     with pytest.raises(TemplateError, match="drops the description"):
-        template.render([SYSTEM, USER, SYSTEM, USER], [TOOL])
+        template.render([SYSTEM, USER, {"role": "assistant", "content": "No"}, USER], [TOOL])
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,26 @@ def test_reasoning_goes_by_the_names_that_templates_read(name):
     assert render("{{ messages[0].reasoning_content }}", [both]) == "I know."
 
 
+_ONLY_FIRST = """{% for m in messages %}{% if m.role == "system" and not loop.first %}
+    {{- raise_exception("Not here.") }}{% endif %}{{ m.role }}: {{ m.content }};{% endfor %}"""
+
+
+def test_system_messages_that_a_template_refuses_go_to_the_first_one():
+    user = {"role": "user", "content": "Hi"}
+    first, later = ({"role": role, "content": role} for role in ("system", "developer"))
+    template = ChatTemplate(_ONLY_FIRST)
+    assert template.render([first, user]) == "system: system;user: Hi;"
+    text = "system: system\n\ndeveloper;user: Hi;user: Hi;"
+    assert template.render([first, user, later, user]) == text
+    parts = later | {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    assert template.render([user, parts]) == "system: a\nb;user: Hi;"
+    picture = later | {"content": [{"type": "image"}]}
+    with pytest.raises(TemplateError, match=r"Not here\."):
+        template.render([first, user, picture])
+    anywhere = ChatTemplate("{% for m in messages %}{{ m.role }};{% endfor %}")
+    assert anywhere.render([first, user, later]) == "system;user;system;"
+
+
 def test_reasoning_by_a_name_that_the_template_refuses():
     source = (
         "{{ raise_exception('no') if messages[0].thinking and messages[0].content }}"

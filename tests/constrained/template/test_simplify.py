@@ -55,6 +55,18 @@ def test_legal_schemas_are_rendered(name: str, case: str) -> None:
     assert render_prompt(template, USER, given, markers=["<|im_end|>"]).text == text
 
 
+@pytest.mark.parametrize("keyword", ["additionalProperties", "minProperties", "examples"])
+def test_keywords_are_not_taken_for_properties(keyword: str) -> None:
+    source = """{% macro show(properties) %}{% for key, value in properties | dictsort %}
+        {%- if key not in ["type", "properties", "description"] %}
+            {{- key }} {{ value.get("type") }};{{ show(value.get("properties", value)) }}
+        {%- endif %}{% endfor %}{% endmacro %}
+        {{- show(tools[0].function.parameters.properties) }}"""
+    open_object = {"type": "object", "description": "D.", keyword: 1}
+    text = ChatTemplate(source).render(USER, [tool("f", {"a": open_object})])
+    assert text == "a object;"
+
+
 def test_the_prompt_shows_the_first_type() -> None:
     for name in (HERMES_2, HERMES_3):
         text = real_templates()[name].render(USER, [RICH["list"]])
@@ -112,7 +124,7 @@ def test_the_simplest(case: str, last: Any) -> None:
 
 def test_references_are_followed_once() -> None:
     found = of([RICH["ref"]])[-1]
-    inner = {"type": "object", "description": "", "additionalProperties": {}}
+    inner = {"type": "object", "description": "", "additionalProperties": {}, "properties": {}}
     assert found["properties"] == {"next": inner}
     parameters = list(simplify_tools([RICH["ref"]]))[-1][0]["function"]["parameters"]
     assert "$defs" not in parameters

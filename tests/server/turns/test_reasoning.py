@@ -1,13 +1,18 @@
 """What becomes of what a request says of reasoning, for models that know it or do not."""
 
+from functools import partial
+
 import pytest
 
+from constrained.template.chat_template import ChatTemplate
 from grammars.turn import Think
-from server.turns.reasoning import BUDGETS, Effort, ReasoningPlan, ReasoningRequest, plan_reasoning
+from server.turns import reasoning
+from server.turns.reasoning import BUDGETS, Effort, ReasoningPlan, ReasoningRequest
 
 QWEN = frozenset({"enable_thinking"})
 GPT_OSS = frozenset({"reasoning_effort"})
 SEED = frozenset({"thinking_budget"})
+plan_reasoning = partial(reasoning.plan_reasoning, refuses=lambda name, value: False)
 
 
 def test_nothing_said_changes_nothing() -> None:
@@ -39,6 +44,39 @@ def test_templates_are_told_in_their_own_words() -> None:
         assert plan.variables == {"reasoning_effort": word}
     plan = plan_reasoning(ReasoningRequest(budget=77), has_block=True, variables=SEED)
     assert plan == ReasoningPlan(Think.OPTIONAL, 77, {"thinking_budget": 77})
+
+
+STRICT = """{% if enable_thinking is defined and enable_thinking is false %}
+    {{- raise_exception("It always thinks.") }}{% endif %}
+    {%- if reasoning_effort|default("xhigh") not in ("xhigh", "medium", "low") %}
+    {{- raise_exception("What effort?") }}{% endif %}{{ messages[0].content }}"""
+
+
+@pytest.mark.parametrize(
+    ("effort", "word"),
+    [
+        ("none", "low"),
+        ("minimal", "low"),
+        ("medium", "medium"),
+        ("high", "xhigh"),
+        ("max", "xhigh"),
+    ],
+)
+def test_values_that_a_template_refuses_are_not_sent(effort: str, word: str) -> None:
+    template = ChatTemplate(STRICT)
+    asked = ReasoningRequest(Effort(effort))
+    plan = reasoning.plan_reasoning(
+        asked, has_block=True, variables=template.variables, refuses=template.refuses
+    )
+    assert plan.variables["reasoning_effort"] == word
+    assert plan.variables.get("enable_thinking") is (None if asked.is_off else True)
+    assert plan.budget == (None if asked.is_off else BUDGETS[Effort(effort)])
+    assert template.render([{"role": "user", "content": "Hi"}], **plan.variables) == "Hi"
+
+
+def test_a_template_that_fails_anyway_refuses_no_value() -> None:
+    template = ChatTemplate("{{ nothing.at_all }}{{ enable_thinking }}")
+    assert not template.refuses("enable_thinking", False)
 
 
 def test_a_budget_goes_before_that_of_the_effort() -> None:
