@@ -8,7 +8,6 @@ describe the tools, the prompt does so with instructions; see `generic`.
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from constrained.errors import RequestError
 from constrained.format_selection.generic import (
@@ -21,6 +20,7 @@ from constrained.format_selection.message_forms import (
     MessageFormTemplate,
 )
 from constrained.format_selection.template_facts import detect_format, find_block, find_facts
+from constrained.input_files import read_input
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
 from grammars.errors import DetectError, FormatError, RenderError
@@ -282,7 +282,7 @@ def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
         hint = f"Known: {known}; or give a file with a format"
         raise RequestError(f"unknown tool format {str(given)!r}", hint=hint)
     try:
-        return load_format(Path(given).read_text(encoding="utf-8"))
+        return load_format(read_input(given).decode("utf-8"))
     except (OSError, UnicodeDecodeError) as e:
         raise RequestError(f"the tool format {given} cannot be read: {e}") from e
     except FormatError as e:
