@@ -10,8 +10,8 @@ class ExitCode(IntEnum):
 
     DONE = 0
     NEGATIVE = 1
-    """The command did its work, and the finding is negative: a row that does not fit, a line of a piped
-    chat that was refused."""
+    """The command did its work, and the finding is negative: a row that does not fit, a line
+    of a piped chat that was refused."""
     USAGE = 2
     """An option, a file or a request that cannot be used; also where no other code fits."""
     MODEL = 3
