@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
-from constrained.input_files import read_input
+from constrained.files.input_files import read_input
 from constrained.remote.address import is_address
 from constrained.terminal.output import COLOURS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.engine.host import GGUF
-from constrained.input_files import begins_with
+from constrained.files.input_files import begins_with
 from constrained.terminal.input import read_text
 from constrained.terminal.output import print_json, print_text
 from grammars.turn import ToolCall, Turn

@@ -13,6 +13,7 @@ from constrained.doctor.switches import Switches, find_switches
 from constrained.engine.header import Header, choose_template, find_templates
 from constrained.engine.host import GGUF
 from constrained.errors import ModelError, RequestError, TemplateError
+from constrained.files.input_files import begins_with, read_input
 from constrained.format_selection.selection import SelectedFormat, select_format
 from constrained.format_selection.template_facts import find_block
 from constrained.gguf.contents import (
@@ -22,7 +23,6 @@ from constrained.gguf.contents import (
     list_parts,
     read_contents,
 )
-from constrained.input_files import begins_with, read_input
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
 from grammars.wire.format import Reasoning

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from constrained.errors import ModelError
-from constrained.input_files import open_input
+from constrained.files.input_files import open_input
 
 GGUF = b"GGUF"  # what such a file begins with
 # mallopt(3): M_MMAP_THRESHOLD in bytes, M_ARENA_MAX.

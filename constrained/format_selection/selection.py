@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from constrained.errors import RequestError
+from constrained.files.input_files import read_input
 from constrained.format_selection.generic import (
     EXAMPLES,
     Abilities,
@@ -20,7 +21,6 @@ from constrained.format_selection.message_forms import (
     MessageFormTemplate,
 )
 from constrained.format_selection.template_facts import detect_format, find_block, find_facts
-from constrained.input_files import read_input
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
 from grammars.errors import DetectError, FormatError, RenderError

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from constrained.errors import RequestError
-from constrained.input_files import read_input
+from constrained.files.input_files import read_input
 from constrained.mcp.server import (
     HttpTransport,
     McpServer,

@@ -378,11 +378,10 @@ class McpConnection:
             self._client = None
 
     def _explain_end(self, what: str, cause: MCPError) -> McpError:
+        message = f"the MCP server {self.name} has ended during {what}; whether that had an effect"
         why = f" ({_shorten(cause.message)})" if cause.message else ""
-        message = f"the MCP server {self.name} has ended during {what}{why}"
-        message += "; whether that had an effect"
         more = ". The next call starts it again" if self._may_reopen else ""
-        return McpError(f"{message} is not known{more}")
+        return McpError(f"{message} is not known{why}{more}")
 
     def _explain_start(self, error: Exception, printed: str) -> McpError:
         cause = _find_cause(error)

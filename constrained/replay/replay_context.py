@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from constrained.engine.header import choose_template
 from constrained.errors import RequestError, TemplateError
+from constrained.files.input_files import read_input
 from constrained.format_selection.generic import CHATML
 from constrained.format_selection.selection import (
     SelectedFormat,
     read_tool_format,
     select_format,
 )
-from constrained.input_files import read_input
 from constrained.template.chat_template import ChatTemplate, check_kwargs
 from constrained.vocabulary.vocabulary import (
     Tokenizer,

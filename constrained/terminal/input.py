@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from constrained.errors import RequestError
-from constrained.input_files import open_input, read_input, read_stream, read_stream_lines
+from constrained.files.input_files import open_input, read_input, read_stream, read_stream_lines
 
 _HINTS: dict[type[OSError], str] = {
     FileNotFoundError: "Check the path",

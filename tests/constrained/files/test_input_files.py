@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from constrained import input_files
 from constrained.engine.host import check_gguf
 from constrained.errors import ModelError
-from constrained.input_files import open_input, read_input, read_stream_lines
+from constrained.files import input_files
+from constrained.files.input_files import open_input, read_input, read_stream_lines
 from tests.command_line import Run
 
 COMMANDS = {
