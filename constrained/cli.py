@@ -19,6 +19,7 @@ from constrained.commands.options import complete
 from constrained.errors import RequestError
 from constrained.own_packages import PROJECT, check_package
 from constrained.terminal.exit_codes import ExitCode, find_code
+from constrained.terminal.log_lines import show_warnings
 from constrained.terminal.output import print_error, print_json, print_table, set_colour
 from grammars.errors import Error
 
@@ -152,6 +153,7 @@ def _run(
             return ExitCode.USAGE
         options = parse(parser, arguments)
         set_colour(getattr(options, "color", "auto"))
+        show_warnings()
         if "show_config" in options:
             return _show_config(options)
         start()

@@ -4,29 +4,7 @@ import json
 import logging
 from typing import Any
 
-from constrained.terminal.output import escape_controls
-
-INDENT = "    "
-
-
-class LineFormatter(logging.Formatter):
-    """Writes each record on one line, with escapes for what is not printed: line ends, control and
-    escape characters, marks that turn the direction of writing.
-
-    Tracebacks have lines of their own, which are indented: none of them looks like a record.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        record.message = record.getMessage()
-        if self.usesTime():
-            record.asctime = self.formatTime(record, self.datefmt)
-        lines = [escape_controls(self.formatMessage(record))]
-        # Not `exc_text`, which another handler may have put there, as it likes.
-        if record.exc_info:
-            lines += _indent(self.formatException(record.exc_info))
-        if record.stack_info:
-            lines += _indent(self.formatStack(record.stack_info))
-        return "\n".join(lines)
+from constrained.terminal.log_lines import LineFormatter, silence_loud
 
 
 class JsonFormatter(logging.Formatter):
@@ -46,10 +24,6 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(shown, ensure_ascii=True, default=str)
 
 
-def _indent(text: str) -> list[str]:
-    return [INDENT + escape_controls(line) for line in text.split("\n")]
-
-
 FORMATTERS = {"text": LineFormatter("%(levelname)s: %(message)s"), "json": JsonFormatter()}
 
 
@@ -65,3 +39,5 @@ def set_up_log(level: str, form: str = "text") -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     if level == "info":  # httpx has a line for each request to a remote engine
         logging.getLogger("httpx").setLevel(logging.WARNING)
+    if level != "debug":
+        silence_loud()

@@ -40,7 +40,7 @@ ONLY_IN = {
     "fastapi": {module.name for module in MODULES if module.name.startswith("server.")},
     "llama_cpp": {m.name for m in MODULES if m.name.startswith(LLAMA_CPP)},
     "llguidance": {"constrained.mask", "constrained.vocabulary.vocabulary"},
-    "httpx2": {"constrained.mcp.connection"},
+    "httpx2": {"constrained.mcp.bounded_http", "constrained.mcp.connection"},
     "mcp": {module.name for module in MODULES if module.name.startswith("constrained.mcp.")},
     "ray": {"server.cluster.ray_app", "server.cluster.ray_router", "server.cluster.command"},
     "redis": {"server.store.redis_store"},

@@ -13,6 +13,7 @@ from constrained.commands import options as shared
 from constrained.commands import request, trace
 from constrained.commands.mcp import connection
 from constrained.errors import RequestError
+from constrained.terminal.exit_codes import ExitCode
 from constrained.terminal.output import print_error, print_notes
 from constrained.terminal.show import Screen, follow
 from grammars.errors import Error
@@ -60,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
         job = request.fit(job, model)
         print_notes(request.describe(job, model, options))
         search = request.read_search(options, job, servers)
-        ChatSession(
+        session = ChatSession(
             model,
             job,
             lines=lines,
@@ -73,8 +74,8 @@ def _run(options: argparse.Namespace) -> int:
             stop=options.stop,
             trace_file=options.trace,
             progress=True,
-        ).run()
-    return 0
+        )
+        return session.run()
 
 
 class ChatSession:
@@ -122,12 +123,14 @@ class ChatSession:
         self._executor = executor or CallExecutor(self._lines.read, approve_all=False)
         self._screen = Screen()
         self._messages: list[Mapping[str, Any]] = []  # behind those of the job
+        self._has_refused = False  # a line
         self._starts: list[int] = []  # indexes in them at which the turns of the user begin
         # The tools that the user knows are not offered.
         self._refused = {refusal.name for refusal in read_offer(job.tools).refused}
 
-    def run(self) -> None:
-        """Goes on until the user ends it, or there are no more lines."""
+    def run(self) -> ExitCode:
+        """Goes on until the user ends it, or there are no more lines; returns whether all lines
+        were answered, where nobody has typed them and seen the errors."""
         if self._lines.is_typed:
             self._screen.say("/help lists the commands, /exit ends the chat")
         with suppress(EOFError):
@@ -136,13 +139,20 @@ class ChatSession:
                     self._run_command(line)
                 elif line:
                     self._take_turn(line)
+        if self._has_refused and not self._lines.is_typed:
+            return ExitCode.NEGATIVE
+        return ExitCode.DONE
+
+    def _refuse(self, why: str) -> None:
+        self._has_refused = True
+        print_error(why)
 
     def _read_line(self) -> str:
         while True:
             try:
                 return self._lines.read("> ").rstrip()
             except RequestError as e:
-                print_error(str(e))
+                self._refuse(str(e))
             except KeyboardInterrupt:
                 if not self._lines.is_typed:
                     raise
@@ -164,7 +174,7 @@ class ChatSession:
                 self._screen.say("(there is nothing to undo)")
             case _:
                 hint = "See /help; put a space in front to send it"
-                print_error(f"{shorten(command, 60)} is not a command. {hint}")
+                self._refuse(f"{shorten(command, 60)} is not a command. {hint}")
 
     def _take_turn(self, text: str) -> None:
         """Answers one message of the user; drops the message if that fails or is cancelled."""
@@ -174,7 +184,7 @@ class ChatSession:
             self._answer()
         except Error as e:
             del self._messages[start:]
-            print_error(str(e))
+            self._refuse(str(e))
         except KeyboardInterrupt:
             if not self._lines.is_typed:
                 raise

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
+from constrained.files.input_files import read_input
 from constrained.remote.address import is_address
 from constrained.terminal.output import COLOURS
 
@@ -237,9 +238,9 @@ def find_config(given: str | None) -> Config | None:
     if given is None:
         return None
     try:
-        with open(given, "rb") as file:
-            is_of_folder = not is_named and given == NAME
-            return Config(Path(given), tomllib.load(file), is_of_folder=is_of_folder)
+        tables = tomllib.loads(read_input(given).decode("utf-8"))
+        is_of_folder = not is_named and given == NAME
+        return Config(Path(given), tables, is_of_folder=is_of_folder)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         hint = 'Write lines of option = value; text goes into quotes: host = "127.0.0.1"'
         raise RequestError(f"{given} is not TOML: {error}", hint=hint) from error

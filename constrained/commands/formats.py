@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.engine.host import GGUF
+from constrained.files.input_files import begins_with
 from constrained.terminal.input import read_text
 from constrained.terminal.output import print_json, print_text
 from grammars.turn import ToolCall, Turn
@@ -137,7 +138,6 @@ def _detect_in(path: str) -> "Detection":
 
 def _is_gguf(path: str) -> bool:
     try:
-        with Path(path).open("rb") as file:
-            return file.read(len(GGUF)) == GGUF
+        return begins_with(path, GGUF)
     except OSError:
         return False  # `read_text` says what is wrong

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from constrained.trace.turn_trace import TurnTrace
 
 HINT = "Give a file that --trace has written"
+DAMAGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+"""What reading a trace raises that lacks a field, or has a value of another type."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -144,12 +146,17 @@ def _select(traces: list[dict[str, Any]], options: argparse.Namespace) -> list[d
         raise RequestError(message, where="/last", hint="Leave it out to show all traces")
     selected = traces
     if options.request is not None:
-        selected = [one for one in traces if one.get("request", {}).get("id") == options.request]
+        selected = [one for one in traces if _find_request(one) == options.request]
         if not selected:
             message = f"{options.file} has no trace of request {options.request}"
             hint = "A server's older traces are in FILE.1"
             raise RequestError(message, where="/request", hint=hint)
     return selected if options.last is None else selected[-options.last :]
+
+
+def _find_request(trace: Mapping[str, Any]) -> Any:
+    request = trace.get("request")
+    return request.get("id") if isinstance(request, Mapping) else None
 
 
 def _print_traces(traces: list[dict[str, Any]], *, lists_tokens: bool) -> None:
@@ -160,7 +167,12 @@ def _print_traces(traces: list[dict[str, Any]], *, lists_tokens: bool) -> None:
     for number, trace in enumerate(traces, 1):
         if len(traces) > 1:
             print_text(f"turn {number}")
-        for line in write_text(trace, is_coloured=is_coloured, lists_tokens=lists_tokens):
+        try:
+            lines = [*write_text(trace, is_coloured=is_coloured, lists_tokens=lists_tokens)]
+        except DAMAGE as e:
+            message = f"turn {number} cannot be shown: {type(e).__name__}: {e}"
+            raise RequestError(message, hint="The file is damaged") from e
+        for line in lines:
             print(line)  # the text is escaped already; print_text would escape the colours
 
 

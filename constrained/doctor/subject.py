@@ -13,6 +13,7 @@ from constrained.doctor.switches import Switches, find_switches
 from constrained.engine.header import Header, choose_template, find_templates
 from constrained.engine.host import GGUF
 from constrained.errors import ModelError, RequestError, TemplateError
+from constrained.files.input_files import begins_with, read_input
 from constrained.format_selection.selection import SelectedFormat, select_format
 from constrained.format_selection.template_facts import find_block
 from constrained.gguf.contents import (
@@ -127,13 +128,11 @@ def read_subject(path: str) -> Subject:
         RequestError: it cannot be read, or is none of these.
     """
     try:
-        with Path(path).open("rb") as file:
-            is_gguf = file.read(len(GGUF)) == GGUF
-        if is_gguf:
+        if begins_with(path, GGUF):
             return _read_gguf(Path(path))
         if Path(path).suffix == ".gguf":
             raise RequestError(f"{path} is not a GGUF file, whatever its name says", hint=_HINT)
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_input(path).decode("utf-8-sig")
     except OSError as e:
         raise RequestError(f"{path} cannot be read: {e.strerror}", hint=_HINT) from e
     except UnicodeDecodeError as e:
@@ -192,7 +191,7 @@ def _read_config(path: Path, text: str) -> Subject:
     source, names = _find_source(config.get("chat_template"))
     beside = path.with_name(TEMPLATE_FILE)
     if source is None and beside.is_file():
-        source = beside.read_text(encoding="utf-8-sig")
+        source = read_input(beside).decode("utf-8-sig")
     return Subject(
         path.name,
         source,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from constrained.errors import ModelError
+from constrained.files.input_files import open_input
 
 GGUF = b"GGUF"  # what such a file begins with
 # mallopt(3): M_MMAP_THRESHOLD in bytes, M_ARENA_MAX.
@@ -137,7 +138,7 @@ def keep_returning(seconds: float = 30) -> None:
 def check_gguf(path: Path) -> None:
     """Raises ModelError if a file cannot be read, or does not start as a GGUF file does."""
     try:
-        with path.open("rb") as file:
+        with open_input(path, regular=True) as file:
             magic = file.read(len(GGUF))
     except OSError as error:
         hint = "Check the path of the model"

@@ -8,9 +8,9 @@ or does not describe the tools, instructions are added; see `generic`.
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from constrained.errors import RequestError
+from constrained.files.input_files import read_input
 from constrained.format_selection.generic import (
     EXAMPLES,
     Abilities,
@@ -282,7 +282,7 @@ def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
         hint = f"Known: {known}; or give a file with a format"
         raise RequestError(f"unknown tool format {str(given)!r}", hint=hint)
     try:
-        return load_format(Path(given).read_text(encoding="utf-8"))
+        return load_format(read_input(given).decode("utf-8"))
     except (OSError, UnicodeDecodeError) as e:
         raise RequestError(f"the tool format {given} cannot be read: {e}") from e
     except FormatError as e:

@@ -21,7 +21,7 @@ import numpy as np
 
 from constrained.cache_scope import COMMON
 from constrained.errors import RequestError
-from constrained.kv.private_files import make_private, open_private, replace_file
+from constrained.files.private_files import make_private, open_private, replace_file
 from constrained.kv.snapshots import Outline, Snapshot
 from constrained.metrics import Amount
 

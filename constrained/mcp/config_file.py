@@ -4,10 +4,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
+from constrained.files.input_files import read_input
 from constrained.mcp.server import (
     HttpTransport,
     McpServer,
@@ -184,10 +184,10 @@ def read_config_file(path: str | os.PathLike[str]) -> McpSources:
     """
     name = os.fspath(path)
     try:
-        document = json.loads(Path(path).read_text("utf-8-sig"))
+        document = json.loads(read_input(path).decode("utf-8-sig"))
     except OSError as e:
         raise RequestError(f"{name}: {e.strerror}", where="/mcp") from e
-    except ValueError as e:  # also text that is not UTF-8
+    except (ValueError, RecursionError) as e:  # also text that is not UTF-8
         hint = "Comments and trailing commas are no JSON"
         raise RequestError(f"{name} is not JSON: {e}", where="/mcp", hint=hint) from e
     if not isinstance(document, Mapping):

@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
 from constrained.errors import Error, RequestError
+from constrained.mcp.bounded_http import LONGEST_MESSAGE, make_bounded_client
 from constrained.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.mcp.results import McpResult
 from constrained.mcp.server import HttpTransport, McpServer, ServerAddress, ServerCommand
@@ -25,9 +26,15 @@ T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 MAX_PAGES = 100  # of a list
 MAX_ENTRIES = 10_000  # of a list
+LONGEST_LIST = LONGEST_MESSAGE  # characters of all entries, as JSON
+LONGEST_NAME = 200  # characters of what a server calls itself
+LONGEST_ERROR = 4_000  # characters of what a server says in an error, in a message
 LONGEST_LOG = 500  # characters of what a server has printed, in a message
 LISTEN_AGAIN = (1.0, 60.0)  # seconds until notifications are asked for again: first, at most
 LIST_AGAIN = 1.0  # seconds between two lists of the tools
+NO_ANSWER = (ValueError, RuntimeError)
+"""What the package raises where a server answers with what is no answer: a value that pydantic does
+not take, a structured value that does not fit its schema."""
 
 
 class McpError(Error):
@@ -167,7 +174,9 @@ class McpConnection:
     async def _make_streamable(self, server: ServerAddress) -> AsyncIterator[Any]:
         async with (
             self._make_http(dict(server.headers)) as http,
-            streamable_http_client(server.url, http_client=http) as streams,
+            streamable_http_client(
+                server.url, http_client=http, max_sse_event_size=LONGEST_MESSAGE
+            ) as streams,
         ):
             yield streams
 
@@ -185,7 +194,7 @@ class McpConnection:
         """A client of HTTP, with timeouts of ours: what is read may come late, as calls have a
         deadline of their own."""
         wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
-        return httpx2.AsyncClient(headers=headers, auth=auth, timeout=wait)
+        return make_bounded_client(headers or {}, wait, auth)
 
     async def _open_client(
         self, stack: AsyncExitStack, transport: Any, end: asyncio.Event
@@ -207,7 +216,7 @@ class McpConnection:
         async with AsyncExitStack() as attempt:
             await attempt.enter_async_context(client)
             if self._name is None and client.server_info is not None:
-                self._name = client.server_info.name
+                self._name = client.server_info.name[:LONGEST_NAME]
             await self._list_tools(client)
             stack.push_async_exit(attempt.pop_all())
         state.is_ready = True
@@ -244,8 +253,8 @@ class McpConnection:
         try:
             async with asyncio.timeout(self._settings.connect_timeout):
                 await self._list_tools(client)
-        except (MCPError, Error, TimeoutError) as e:
-            cause = str(e)
+        except (MCPError, Error, TimeoutError, *NO_ANSWER) as e:
+            cause = _shorten(str(e))
             if isinstance(e, TimeoutError):
                 cause = f"no answer within {self._settings.connect_timeout:g} s"
             # One warning until a list succeeds: the server decides how often this happens.
@@ -268,7 +277,7 @@ class McpConnection:
                         self._note_change()
             except ListenNotSupportedError:
                 return  # it sends them by itself: see `_take_message`
-            except (MCPError, SubscriptionLost, TimeoutError):
+            except (MCPError, SubscriptionLost, TimeoutError, *NO_ANSWER):
                 pass
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
@@ -340,8 +349,11 @@ class McpConnection:
         except MCPError as e:
             if e.code == types.CONNECTION_CLOSED:
                 self._leave(end)
-                raise self._explain_end(what) from e
-            raise McpError(f"{self.name}: {e.message}") from e
+                raise self._explain_end(what, e) from e
+            raise McpError(f"{self.name}: {_shorten(e.message)}") from e
+        except NO_ANSWER as e:
+            message = f"{self.name} has answered {what} with what is no answer: {_shorten(str(e))}"
+            raise McpError(message) from e
         self._may_reopen = True
         return answered
 
@@ -365,14 +377,15 @@ class McpConnection:
         if self._end is end:
             self._client = None
 
-    def _explain_end(self, what: str) -> McpError:
+    def _explain_end(self, what: str, cause: MCPError) -> McpError:
         message = f"the MCP server {self.name} has ended during {what}; whether that had an effect"
+        why = f" ({_shorten(cause.message)})" if cause.message else ""
         more = ". The next call starts it again" if self._may_reopen else ""
-        return McpError(f"{message} is not known{more}")
+        return McpError(f"{message} is not known{why}{more}")
 
     def _explain_start(self, error: Exception, printed: str) -> McpError:
         cause = _find_cause(error)
-        text = str(cause) or type(cause).__name__
+        text = _shorten(str(cause)) or type(cause).__name__
         if isinstance(cause, TimeoutError):
             text = f"it was not ready within {self._settings.connect_timeout:g} s"
         elif isinstance(cause, FileNotFoundError) and isinstance(self._server, ServerCommand):
@@ -405,19 +418,28 @@ async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> lis
         name: of the list in a page.
 
     Raises:
-        McpError: it does not end.
+        McpError: it does not end, or is too long.
     """
     entries: list[Any] = []
     cursor: str | None = None
+    length = 0
     for _ in range(MAX_PAGES):
         page = await list_page(cursor=cursor)
         entries += getattr(page, name)
         if len(entries) > MAX_ENTRIES:
             raise McpError(f"the list of {name} has more than {MAX_ENTRIES:,} entries")
+        length += len(page.model_dump_json())
+        if length > LONGEST_LIST:
+            raise McpError(f"the list of {name} has more than {LONGEST_LIST:,} characters")
         cursor = page.next_cursor
         if cursor is None:
             return entries
     raise McpError(f"the list of {name} has more than {MAX_PAGES} pages")
+
+
+def _shorten(text: str) -> str:
+    """What a server has said, for a message: it may be of any length."""
+    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} [...]"
 
 
 def _read_end(log: IO[str]) -> str:

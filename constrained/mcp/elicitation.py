@@ -6,8 +6,11 @@ from typing import Any, TypeAlias
 
 from mcp import types
 
+from constrained.errors import RequestError
 from grammars.errors import Error
 from grammars.lowering.lower import lower
+from grammars.schema.nodes import Schema
+from grammars.schema.subschemas import escape as escape_pointer
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,11 @@ def read_elicitation(server: str, params: Any) -> Elicitation:
 
 def answer(elicit: Elicit | None, question: Elicitation) -> types.ElicitResult | types.ErrorData:
     """What the server is told. Without anybody to ask, it is told that the user declines; an answer
-    that does not fit the schema is an error."""
+    that does not fit the schema is an error. Nobody is asked what cannot be read."""
+    try:
+        schema = _read_schema(question)
+    except Error as e:
+        return _refuse(f"the schema of the question cannot be read: {e}")
     try:
         given = None if elicit is None else elicit(question)
     except Exception as e:  # the function is the user's, and may raise anything
@@ -51,13 +58,21 @@ def answer(elicit: Elicit | None, question: Elicitation) -> types.ElicitResult |
     if question.url is not None:
         return types.ElicitResult(action="accept")
     content = {} if given is True else dict(given)
-    try:
-        errors = lower(dict(question.schema)).find_errors(content)
-    except Error as e:
-        return _refuse(f"the schema of the question cannot be read: {e}")
-    if errors:
+    if errors := schema.find_errors(content):
         return _refuse(f"the answer does not fit: {errors[0].pointer} {errors[0].message}")
     return types.ElicitResult(action="accept", content=content)
+
+
+def _read_schema(question: Elicitation) -> Schema:
+    """The schema of a question: an object, each of whose members has a schema that is an object."""
+    members = question.schema.get("properties", {})
+    if not isinstance(members, Mapping):
+        raise RequestError("it has to be an object", where="/properties")
+    for name, member in members.items():
+        if not isinstance(member, Mapping):
+            where = f"/properties/{escape_pointer(name)}"
+            raise RequestError("a schema has to be an object", where=where)
+    return lower(dict(question.schema))
 
 
 def _refuse(message: str) -> types.ErrorData:

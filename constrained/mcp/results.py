@@ -9,6 +9,9 @@ from typing import Any
 
 from mcp import types
 
+MOST_SEARCHED = 200_000_000
+"""Characters that are looked through for the values of a structured result, less than a second."""
+
 
 @dataclass(frozen=True)
 class McpMedia:
@@ -89,14 +92,25 @@ def _read_media(block: Any) -> McpMedia:
 
 
 def _says(text: str, value: Any) -> bool:
-    """True if a text has all the values of a structured one: most servers send both."""
+    """True if a text has all the values of a structured one: most servers send both. False, too,
+    where it would take long to find out; then the model reads some of it twice."""
+    words = set(_list_words(value))
+    if len(words) * len(text) > MOST_SEARCHED:
+        return False
+    return all(any(spelling in text for spelling in spellings) for spellings in words)
+
+
+def _list_words(value: Any) -> Iterator[tuple[str, ...]]:
+    """The ways to spell each value in a structured one."""
     match value:
         case dict():
-            return all(_says(text, part) for part in value.values())
+            for part in value.values():
+                yield from _list_words(part)
         case list():
-            return all(_says(text, part) for part in value)
+            for part in value:
+                yield from _list_words(part)
         case str():
             spelled = [json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (True, False)]
-            return any(spelling in text for spelling in (value.strip(), *spelled))
+            yield (value.strip(), *spelled)
         case _:
-            return json.dumps(value) in text or str(value) in text
+            yield (json.dumps(value), str(value))

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from constrained.engine.header import choose_template
 from constrained.errors import RequestError, TemplateError
+from constrained.files.input_files import read_input
 from constrained.format_selection.generic import CHATML
 from constrained.format_selection.selection import (
     SelectedFormat,
@@ -161,7 +161,7 @@ def _read_source(source: str) -> str:
     """A template given as a path, if there is such a file, else as the template itself."""
     try:
         if source and os.path.isfile(source):
-            return Path(source).read_text(encoding="utf-8")
+            return read_input(source).decode("utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise RequestError(f"{source} cannot be read: {e}", where="/template") from e
     if source and "{" not in source and "\n" not in source:

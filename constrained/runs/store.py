@@ -10,7 +10,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
+from constrained.runs.record_schema import HINT, REQUEST, read_body
 
 VERSION = 1  # of the tables
 RUNNING = "running"
@@ -116,6 +117,9 @@ class RunStore:
         execute("PRAGMA synchronous = FULL")  # an event is on disk before it has an effect
         with self._transaction():
             (version,) = execute("PRAGMA user_version").fetchone()
+            (tables,) = execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if version == 0 and tables:
+                raise sqlite3.DatabaseError("it is a database of another program")
             if version == 0:
                 for statement in _TABLES.split(";"):
                     execute(statement)
@@ -125,13 +129,22 @@ class RunStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
+        """All of it or nothing.
+
+        Raises:
+            RequestError: SQLite cannot do it: the disk is full, another process keeps the file.
+        """
         try:
-            yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+        except sqlite3.OperationalError as e:
+            message = f"{str(self._path)!r} cannot be written: {e}"
+            raise RequestError(message, where="/record") from e
 
     def close(self) -> None:
         """Closes the file."""
@@ -183,7 +196,14 @@ class RunStore:
     def list_runs(self) -> list[RecordedRun]:
         """All runs, the oldest first."""
         statement = "SELECT id, created, parent, state, request FROM runs ORDER BY created, rowid"
-        return [_read_run(row) for row in self._database.execute(statement)]
+        return [_read_run(row) for row in self._select(statement)]
+
+    def _select(self, statement: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._database.execute(statement, values).fetchall()
+        except sqlite3.Error as e:
+            message = f"{str(self._path)!r} cannot be read: {e}"
+            raise RequestError(message, where="/record", hint=HINT) from e
 
     def find(self, id: str) -> RecordedRun:
         """A run by its id, or by as much of it as no other one begins with.
@@ -206,8 +226,12 @@ class RunStore:
             "SELECT number, at, kind, turn, call, body FROM events WHERE run = ? ORDER BY number"
         )
         events: list[RecordedEvent] = []
-        for number, at, kind, turn, call, body in self._database.execute(statement, (id,)):
-            events.append(RecordedEvent(number, at, EventKind(kind), turn, call, json.loads(body)))
+        for number, at, kind, turn, call, text in self._select(statement, (id,)):
+            if not _are_numbers(number, at, turn, 0 if call is None else call):
+                message = f"the numbers of an event of the run {id} are none"
+                raise RequestError(message, where="/record", hint=HINT)
+            body = read_body(kind, text, f"event {number} of the run {id}")
+            events.append(RecordedEvent(number, at, EventKind(kind), turn, call, body))
         return events
 
     def fork(self, id: str, turns: int, request: Mapping[str, Any]) -> str:
@@ -233,9 +257,17 @@ class RunStore:
         return new
 
 
-def _read_run(row: tuple[str, float, str | None, str, str]) -> RecordedRun:
+def _read_run(row: tuple[Any, ...]) -> RecordedRun:
     id, created, parent, state, request = row
-    return RecordedRun(id, created, parent, state, json.loads(request))
+    if not isinstance(id, str) or not isinstance(state, str) or not _are_numbers(created):
+        message = f"the run {id!r} has no id, no state or no time"
+        raise RequestError(message, where="/record", hint=HINT)
+    return RecordedRun(id, created, parent, state, read_body(REQUEST, request, f"the run {id}"))
+
+
+def _are_numbers(*values: Any) -> bool:
+    """SQLite keeps whatever it is given in a column, of any type."""
+    return all(isinstance(value, int | float) for value in values)
 
 
 def _write(value: Any) -> str:

@@ -10,7 +10,8 @@ class ExitCode(IntEnum):
 
     DONE = 0
     NEGATIVE = 1
-    """The command did its work, and the finding is negative: a row that does not fit."""
+    """The command did its work, and the finding is negative: a row that does not fit, a line
+    of a piped chat that was refused."""
     USAGE = 2
     """An option, a file or a request is not valid; also if no other code fits."""
     MODEL = 3

@@ -4,10 +4,10 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
+from constrained.files.input_files import open_input, read_input, read_stream, read_stream_lines
 
 _HINTS: dict[type[OSError], str] = {
     FileNotFoundError: "Check the path",
@@ -25,8 +25,8 @@ def read_text(path: str, option: str) -> str:
     with _failures(path, option):
         try:
             if path == "-":
-                return sys.stdin.buffer.read().decode("utf-8-sig")
-            return Path(path).read_text(encoding="utf-8-sig")
+                return read_stream(sys.stdin.buffer).decode("utf-8-sig")
+            return read_input(path).decode("utf-8-sig")
         except UnicodeDecodeError as e:
             raise RequestError(f"{path} is not UTF-8: {e}", hint=f"Convert it ({option})") from e
 
@@ -45,11 +45,12 @@ def read_lines(path: str, option: str = "ROWS") -> Iterator[bytes]:
     Raises:
         RequestError: it cannot be read.
     """
-    if path == "-":
-        yield from sys.stdin.buffer
-        return
-    with _failures(path, option), Path(path).open("rb") as file:
-        yield from file
+    with _failures(path, option):
+        if path == "-":
+            yield from read_stream_lines(sys.stdin.buffer)
+            return
+        with open_input(path) as file:
+            yield from read_stream_lines(file)
 
 
 @contextmanager

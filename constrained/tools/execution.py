@@ -5,7 +5,7 @@ import contextvars
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,7 +21,8 @@ def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
     """Runs the function of a call, and returns what it returns; what it raises is not caught.
 
     The arguments are converted to the annotated types by pydantic. An async function runs to its
-    end in an event loop of its own. An isolated one runs in a process of its own.
+    end in an event loop of its own; what an async generator yields is a list. An isolated one runs
+    in a process of its own.
 
     Raises:
         IsolatedError: what an isolated function raises, or why it was killed.
@@ -31,7 +32,7 @@ def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
     bound, isolation = _bind(call, tools)
     if isolation is not None:
         return IsolatedCall(bound, isolation).result()
-    result = bound()
+    result = _as_awaitable(bound())
     if inspect.isawaitable(result):
         return _wait(result)
     return result
@@ -46,6 +47,7 @@ async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
         result = bound()
     else:
         result = await asyncio.to_thread(_run, bound)
+    result = _as_awaitable(result)
     if inspect.isawaitable(result):
         return await result
     return result
@@ -79,6 +81,17 @@ def _bind(call: ToolCall, tools: Iterable[Any]) -> tuple[functools.partial[Any],
         raise CallError("the call was cut off, its arguments are incomplete", hint=hint)
     arguments, keywords = tool.bind(call.arguments)
     return functools.partial(tool.function, *arguments, **keywords), tool.isolation
+
+
+def _as_awaitable(result: Any) -> Any:
+    """A list, in the place of an async generator, which pydantic does not write as one."""
+    if not isinstance(result, AsyncIterator):
+        return result
+
+    async def collect() -> list[Any]:
+        return [item async for item in result]
+
+    return collect()
 
 
 def _run(bound: functools.partial[Any]) -> Any:

@@ -1,7 +1,7 @@
 """Converts Python signatures to JSON Schema, and JSON arguments to the types of a signature.
 
 Both by pydantic: what it can describe and convert, a tool can take. Descriptions of parameters come
-from their annotations (a `Field`, or a `Doc`), or else from the docstring.
+from their annotations (a `Field`, a `Doc` or a text), or else from the docstring.
 """
 
 import functools
@@ -156,7 +156,7 @@ def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -
 
 def _alias(parameter: Parameter) -> Any:
     """The annotation, with the parameter's name as alias unless it says another, and what a `Doc`
-    in it says (PEP 727) as the description."""
+    (PEP 727) or a text in it says as the description."""
     kind: Any = parameter.annotation
     if kind is Parameter.empty:
         kind = Any
@@ -168,10 +168,15 @@ def _alias(parameter: Parameter) -> Any:
 
 
 def _find_description(metadata: Sequence[Any]) -> str | None:
+    """What is said of a parameter beside its type: by a `Doc`, or else by the first text, as most
+    libraries of agents have it."""
+    texts: list[str] = []
     for item in metadata:
         if isinstance(item, Doc):
             return item.documentation
-    return None
+        if isinstance(item, str) and item:
+            texts.append(item)
+    return texts[0] if texts else None
 
 
 def _make_schema(kind: Any) -> dict[str, Any]:
@@ -230,7 +235,9 @@ def _find_old_model(kinds: list[Any]) -> type | None:
             return kind
         else:
             kinds += get_args(kind)  # of list[int]
-            kinds += vars(kind).get("__annotations__", {}).values()
+            annotations = vars(kind).get("__annotations__")
+            if isinstance(annotations, Mapping):  # of `type` itself, they are a descriptor
+                kinds += annotations.values()
     return None
 
 

@@ -37,7 +37,8 @@ def write_text(
     request = trace.get("request")
     if request:
         yield _escape_line(f"request {request['id']} of {request['time']}, {request['model']}")
-    yield f"format {trace['format']}, start {trace['start_state']}, {_count(trace)}"
+    about = f"format {trace['format']}, start {trace['start_state']}, {_count(trace)}"
+    yield _escape_line(about)
     text = "".join(_show(token, is_coloured=is_coloured) for token in trace["tokens"])
     yield from text.split("\n")
     yield ""

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.errors import RequestError
-from constrained.kv.private_files import PRIVATE_FILE, make_private, open_private, replace_file
+from constrained.files.private_files import PRIVATE_FILE, make_private, open_private, replace_file
 from server.batches.batch import BatchRequest, BatchStatus, RequestBatch
 from server.batches.batch_input import LineFault
 from server.batches.file_store import StoredFile

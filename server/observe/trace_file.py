@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from constrained.errors import RequestError
-from constrained.kv.private_files import OTHERS, PRIVATE_FILE
+from constrained.files.private_files import OTHERS, PRIVATE_FILE
 from constrained.trace.turn_trace import TurnTrace
 from grammars.schema.nodes import Json
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from mcp import types
 
 from constrained.mcp.connection import (
     MAX_ENTRIES,
@@ -105,14 +105,20 @@ def test_a_server_that_refuses_each_list_is_one_warning(
 
 
 @pytest.mark.parametrize(
-    ("entries", "next_cursor", "fault"),
-    [(MAX_ENTRIES + 1, None, "10,000 entries"), (3, "again", "100 pages")],
+    ("entries", "text", "next_cursor", "fault"),
+    [
+        (MAX_ENTRIES + 1, "", None, "10,000 entries"),
+        (3, "", "again", "100 pages"),
+        (9, "a" * 1_000_000, "again", "33,554,432 characters"),
+    ],
 )
 def test_a_list_that_is_too_long_is_refused(
-    entries: int, next_cursor: str | None, fault: str
+    entries: int, text: str, next_cursor: str | None, fault: str
 ) -> None:
-    async def list_page(*, cursor: str | None) -> SimpleNamespace:
-        return SimpleNamespace(tools=[None] * entries, next_cursor=next_cursor)
+    tool = types.Tool(name="t", description=text, input_schema={"type": "object"})
+
+    async def list_page(*, cursor: str | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[tool] * entries, next_cursor=next_cursor)
 
     with pytest.raises(McpError, match=f"the list of tools has more than {fault}"):
         asyncio.run(list_pages(list_page, "tools"))

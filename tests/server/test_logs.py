@@ -10,7 +10,7 @@ import httpx
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from server.logs import INDENT, LineFormatter
+from constrained.terminal.log_lines import INDENT, LineFormatter
 from tests.command_line import Run
 from tests.scripted_model import scripted
 from tests.server.running_server import running

@@ -14,6 +14,7 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.protocol import Sampling
 from constrained.job import Job
 from constrained.model.model import Model
+from constrained.terminal.exit_codes import ExitCode
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.command_line import Run, write
 from tests.scripted_model import scripted
@@ -139,6 +140,8 @@ def test_the_command(run: Run, path: str, tmp_path: Path, monkeypatch: pytest.Mo
         lines = [line for line in out.splitlines() if line and "ran out" not in line]
         assert len(lines) == 2
         assert {line.strip() for line in lines} <= {"yes", "no", "1", "2"}
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"/what\n/help\n")))
+    assert run("chat", *common)[0] == ExitCode.NEGATIVE
     assert run("chat", "-m", "none.gguf")[0] == 3
     assert run("chat", *common, "-n", "0")[0] == 2
 

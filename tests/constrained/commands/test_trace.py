@@ -61,3 +61,15 @@ def test_a_trace_that_cannot_be_written(run: Run, tmp_path: Path):
     code, _, err = run("call", "hi", "-n", "4", "--trace", str(tmp_path))
     assert code == ExitCode.USAGE
     assert "--trace: Is a directory" in err
+
+
+def test_a_trace_that_is_damaged(run: Run, tmp_path: Path):
+    token = {"text": "a", "source": "drawn", "token": "a"}
+    whole = {"version": 1, "format": "hermes", "start_state": "plain", "finish_reason": "stop"}
+    for tokens, fault in ((5, "TypeError"), ([{}], "KeyError"), ([{**token, "text": 1}], "Type")):
+        path = write(tmp_path / "damaged.jsonl", {**whole, "tokens": tokens})
+        code, _, err = run("trace", "--text", path)
+        assert code == ExitCode.USAGE
+        assert f"turn 1 cannot be shown: {fault}" in err
+    path = write(tmp_path / "damaged.jsonl", {**whole, "tokens": [token], "request": "r"})
+    assert run("trace", "--text", path, "--request", "r1")[0] == ExitCode.USAGE

@@ -452,3 +452,43 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
     assert f"def test_run_{id}" in command("export", file, id)
     rows = command("export", file, id, "--as", "rows").splitlines()
     assert [json.loads(row)["text"] for row in rows] == list(SCRIPTS)
+
+
+DAMAGES: tuple[tuple[str, str], ...] = (
+    ("UPDATE events SET body = '{' WHERE number = 2", "is not JSON"),
+    ("UPDATE events SET kind = 'other' WHERE number = 2", "no known kind"),
+    ("UPDATE events SET turn = 'first'", "numbers of an event"),
+    ("UPDATE events SET body = '{}' WHERE kind = 'reply'", "event 1 of the run .* cannot be read"),
+    (
+        "UPDATE events SET body = json_set(body, '$.reply.usage.completion_tokens', 'few')"
+        " WHERE kind = 'reply'",
+        "/reply/usage/completion_tokens",
+    ),
+    ("UPDATE runs SET request = '[]'", "the run .* cannot be read"),
+    ("UPDATE runs SET request = json_remove(request, '$.template')", "template"),
+    ("UPDATE runs SET created = 'today'", "no time"),
+    ("DROP TABLE events", "no such table"),
+)
+
+
+@pytest.mark.parametrize(("damage", "fault"), DAMAGES)
+def test_a_record_that_is_damaged_says_so(tmp_path: Path, damage: str, fault: str) -> None:
+    record = tmp_path / "runs.db"
+    scripted("Done.").run("Go.", [PING], record=record, sampling=GREEDY)
+    with sqlite3.connect(record) as database:
+        database.execute(damage)
+    database.close()
+    with pytest.raises(RequestError, match=fault):
+        replay_file(record)
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE notes (text TEXT)")
+    database.close()
+    with pytest.raises(RequestError, match="a database of another program"):
+        RunStore(path)
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("notes",)]
+    database.close()

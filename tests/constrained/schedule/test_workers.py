@@ -180,3 +180,12 @@ def test_work_ends_where_nobody_wants_it_any_more(worker: Workers):
         with pytest.raises(EndedError):
             future.result(60)
     assert worker.submit(lambda: 1).result(60) == 1
+
+
+def test_a_process_that_was_forked_does_not_wait_for_threads_that_it_has_not(
+    worker: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert worker.submit(lambda: 1).result() == 1
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(ModelError, match="before this process was forked"):
+        worker.submit(lambda: 1)

@@ -357,3 +357,18 @@ json_values = st.recursive(
 @given(json_values.filter(lambda value: not isinstance(value, str)))
 def test_json_results_can_be_read_back(value: Any):
     assert json.loads(format_result(value)) == value
+
+
+def test_what_generators_yield_is_a_list() -> None:
+    def count(to: int) -> Any:
+        yield from range(to)
+
+    async def acount(to: int) -> Any:
+        for number in range(to):
+            yield number
+
+    for function in (count, acount):
+        counting = FunctionTool.from_function(function)
+        made = ToolCall(counting.name, {"to": 3}, ())
+        assert format_result(call_function(made, [counting])) == "[0, 1, 2]"
+        assert format_result(asyncio.run(acall_function(made, [counting]))) == "[0, 1, 2]"

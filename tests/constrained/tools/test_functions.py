@@ -102,6 +102,9 @@ NUMBERED = {"type": "integer", "minimum": 0, "description": "how many"}
         (Literal["a", 1], {"enum": ["a", 1]}, {}),
         (Annotated[int, Field(ge=0, description="how many")], NUMBERED, {}),
         (Annotated[int, Doc("how many"), Field(ge=0)], NUMBERED, {}),
+        (Annotated[int, "how many", "more", Field(ge=0)], NUMBERED, {}),
+        (Annotated[int, "a text", Doc("how many"), Field(ge=0)], NUMBERED, {}),
+        (Annotated[int, "a text", Field(ge=0, description="how many")], NUMBERED, {}),
         (list[int], {"type": "array", "items": INTEGER}, {}),
         (dict[str, int], {"type": "object", "additionalProperties": INTEGER}, {}),
         (date, {"type": "string", "format": "date"}, {}),
@@ -136,7 +139,7 @@ def test_a_signature():
         limit: int = 10,
         *,
         since: date = date(2024, 1, 2),
-        schema: Annotated[bool, "no description"] = True,
+        schema: Annotated[bool, 7, ""] = True,
         model_config: int | None = None,
         _hidden: str = Field("h", max_length=3, description="Said in the field."),
         from_: Annotated[str, Field(alias="from")] = "a",
@@ -544,3 +547,9 @@ def test_schemas_are_written_in_the_usual_order() -> None:
     assert list(inner) == ["type", "properties"]
     assert list(inner["properties"]) == ["type", "default"]
     assert list(inner["properties"]["default"])[:1] == ["type"]
+
+
+def test_a_type_that_cannot_be_described_is_an_error_that_names_it() -> None:
+    for kind in (type, range, memoryview):
+        with pytest.raises(ToolError, match=r"parameter 'x' of .* cannot be described"):
+            describe(annotated(kind))

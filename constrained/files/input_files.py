@@ -1,0 +1,98 @@
+"""Files that somebody names, to be read: whatever a path leads to, reading ends.
+
+A named pipe keeps whoever opens it waiting until another program writes, and a device such as
+/dev/zero has no end. A pipe that this process was given is read: stdin, or `<(...)` of a shell.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from grammars.byte_cache import MIB
+
+MOST_BYTES = 256 * MIB
+"""Of a file that is read whole, and of a line of one that is read by lines."""
+GIVEN = ("/dev/", "/proc/")
+"""Where the descriptors lie that this process was given."""
+# A pipe that nobody writes into is not waited for.
+READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> BinaryIO:
+    """A file to read.
+
+    Args:
+        path: of a regular file, a device, or a pipe that this process was given.
+        regular: nothing but a regular file.
+
+    Raises:
+        OSError: it cannot be opened, or is something else.
+    """
+    file = os.fdopen(os.open(path, READ | getattr(os, "O_BINARY", 0)), "rb")
+    try:
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if stat.S_ISREG(mode):
+            return file
+        is_named_pipe = stat.S_ISFIFO(mode) and not os.path.abspath(path).startswith(GIVEN)
+        if regular or is_named_pipe:
+            raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        os.set_blocking(file.fileno(), True)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_input(path: str | os.PathLike[str]) -> bytes:
+    """All of a file; see `open_input`.
+
+    Raises:
+        OSError: it cannot be read, or is longer than `MOST_BYTES`.
+    """
+    with open_input(path) as file:
+        return read_stream(file)
+
+
+def read_stream(file: BinaryIO) -> bytes:
+    """All of an open file, or of stdin.
+
+    Raises:
+        OSError: it cannot be read, or is longer than `MOST_BYTES`.
+    """
+    data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES // MIB:,} MiB")
+    return data
+
+
+def read_stream_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of an open file, or of stdin, each with its end.
+
+    Raises:
+        OSError: it cannot be read, or a line is longer than `MOST_BYTES`.
+    """
+    number = 0
+    while line := file.readline(MOST_BYTES + 1):
+        number += 1
+        if len(line) > MOST_BYTES:
+            message = f"line {number} has more than {MOST_BYTES // MIB:,} MiB"
+            raise OSError(errno.EFBIG, message)
+        yield line
+
+
+def begins_with(path: str | os.PathLike[str], begin: bytes) -> bool:
+    """Whether a regular file begins so; what is none is not touched, since it could be read only
+    once.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        return False
+    with open_input(path, regular=True) as file:
+        return file.read(len(begin)) == begin
