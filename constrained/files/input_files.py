@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from grammars.byte_cache import MIB
 
-MOST_BYTES = 256 * MIB
+MAX_BYTES = 256 * MIB
 """Of a file that is read whole, and of a line of one that is read by lines."""
 GIVEN = ("/dev/", "/proc/")
 """Where the descriptors lie that this process was given."""
@@ -52,7 +52,7 @@ def read_input(path: str | os.PathLike[str]) -> bytes:
     """All of a file; see `open_input`.
 
     Raises:
-        OSError: it cannot be read, or is longer than `MOST_BYTES`.
+        OSError: it cannot be read, or is longer than `MAX_BYTES`.
     """
     with open_input(path) as file:
         return read_stream(file)
@@ -62,11 +62,11 @@ def read_stream(file: BinaryIO) -> bytes:
     """All of an open file, or of stdin.
 
     Raises:
-        OSError: it cannot be read, or is longer than `MOST_BYTES`.
+        OSError: it cannot be read, or is longer than `MAX_BYTES`.
     """
-    data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES // MIB:,} MiB")
+    data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES // MIB:,} MiB")
     return data
 
 
@@ -74,13 +74,13 @@ def read_stream_lines(file: BinaryIO) -> Iterator[bytes]:
     """The lines of an open file, or of stdin, each with its end.
 
     Raises:
-        OSError: it cannot be read, or a line is longer than `MOST_BYTES`.
+        OSError: it cannot be read, or a line is longer than `MAX_BYTES`.
     """
     number = 0
-    while line := file.readline(MOST_BYTES + 1):
+    while line := file.readline(MAX_BYTES + 1):
         number += 1
-        if len(line) > MOST_BYTES:
-            message = f"line {number} has more than {MOST_BYTES // MIB:,} MiB"
+        if len(line) > MAX_BYTES:
+            message = f"line {number} has more than {MAX_BYTES // MIB:,} MiB"
             raise OSError(errno.EFBIG, message)
         yield line
 

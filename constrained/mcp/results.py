@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp import types
 
-MOST_SEARCHED = 200_000_000
+MAX_SEARCHED = 200_000_000
 """Characters that are looked through for the values of a structured result, less than a second."""
 
 
@@ -95,7 +95,7 @@ def _says(text: str, value: Any) -> bool:
     """True if a text has all the values of a structured one: most servers send both. False, too,
     where it would take long to find out; then the model reads some of it twice."""
     words = set(_list_words(value))
-    if len(words) * len(text) > MOST_SEARCHED:
+    if len(words) * len(text) > MAX_SEARCHED:
         return False
     return all(any(spelling in text for spelling in spellings) for spellings in words)
 

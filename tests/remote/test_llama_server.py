@@ -18,7 +18,15 @@ from constrained.model.model import Model
 from constrained.remote.address import EngineKind
 from server.settings import Settings
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
-from tests.constrained.remote.replies import CITIES, FAULTS, GREEDY, WEATHER, ask, ask_through
+from tests.constrained.remote.replies import (
+    CITIES,
+    FAULTS,
+    GREEDY,
+    WEATHER,
+    ask,
+    ask_through,
+    write_string,
+)
 from tests.constrained.remote.stand_ins import serving
 from tests.server.running_server import running
 
@@ -76,13 +84,7 @@ def test_characters_of_several_tokens_are_found_again(model: Model, text: str):
 
 def test_markers_stand_in_no_string(model: Model):
     """To the engine's own mask they are text. Here the model would like to write nothing else."""
-    marker = model.engine.vocabulary.marker("<tool_call>")
-    assert marker is not None
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
-    sampling = Sampling(temperature=0, logit_bias={marker: 50})
-    reply = model.call("Hi", response_format=form, sampling=sampling, max_tokens=60)
-    assert "<tool_call>" not in reply.content
+    assert "<tool_call>" not in write_string(model, "<tool_call>").content
 
 
 def test_a_turn_that_ends_early_tells_what_was_cached(model: Model):

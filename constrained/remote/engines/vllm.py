@@ -1,8 +1,9 @@
 """vLLM: token ids to `/v1/completions`, with the grammar as a structured output.
 
-Source: docs.vllm.ai, "OpenAI-Compatible Server" and "Structured Outputs", and `entrypoints/openai`
-of vLLM 0.33. Its guidance backend takes Lark; where its matcher fails, vLLM ends the turn as if it
-were over, which is refused here.
+Source: docs.vllm.ai, "OpenAI-Compatible Server" and "Structured Outputs", `entrypoints/openai` of
+vLLM 0.33, and what vLLM 0.32 answers. Its guidance backend takes Lark; where its matcher fails, it
+ends the turn as if it were over, which is refused here. What its engine refuses comes behind status
+200, in the first event of the stream.
 """
 
 import re
@@ -42,6 +43,9 @@ from constrained.vocabulary.vocabulary import Vocabulary
 REQUESTS = 256
 """vLLM's own bound of sequences, where nothing else is said; it says its own nowhere."""
 TOKEN = "token_id:"
+MASKED = -9999.0
+"""What it writes for minus infinity: its probabilities are those behind the mask, and where that
+leaves few tokens, the alternatives are filled up with some that could not be drawn."""
 REASONS = {"stop": EndReason.STOP, "length": EndReason.LENGTH}
 STARTED = re.compile(r"^process_start_time_seconds (\S+)$", re.MULTILINE)
 """A figure of /metrics; several API servers (--api-server-count) have none."""
@@ -237,7 +241,9 @@ class _ChunkReader:
             number = name.removeprefix(TOKEN)
             if not (number.isascii() and number.isdecimal()):
                 raise refuse(self._engine, choice, f"{name!r} is no token id")
-            top[int(number)] = self._read_logprob(choice, logprob)
+            read = self._read_logprob(choice, logprob)
+            if read > MASKED:
+                top[int(number)] = read
         return top
 
     def _read_logprob(self, choice: Json, value: Any) -> float:

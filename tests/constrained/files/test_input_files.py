@@ -41,7 +41,7 @@ def pipe(tmp_path: Path) -> str:
 def test_commands_do_not_wait_for_a_pipe_and_do_not_read_a_device_to_its_end(
     run: Run, pipe: str, monkeypatch: pytest.MonkeyPatch, *, command: str, device: bool
 ) -> None:
-    monkeypatch.setattr(input_files, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(input_files, "MAX_BYTES", 1_000_000)
     code, out, err = run(*COMMANDS[command], "/dev/zero" if device else pipe)
     assert (code, out) == (2, "")
     assert err.startswith("constrained: error: ")
@@ -69,7 +69,7 @@ def test_a_pipe_whose_writer_is_late_is_waited_for() -> None:
 
 
 def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_files, "MOST_BYTES", 3 * input_files.MIB)
+    monkeypatch.setattr(input_files, "MAX_BYTES", 3 * input_files.MIB)
     lines = read_stream_lines(io.BytesIO(b"a\n" + b"a" * 4_000_000))
     assert next(lines) == b"a\n"
     with pytest.raises(OSError, match="line 2 has more than 3 MiB"):

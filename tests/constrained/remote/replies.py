@@ -43,6 +43,16 @@ def ask(model: Model, city: str, **options: Any) -> Reply:
     return model.call(question, [WEATHER], **given)
 
 
+def write_string(model: Model, marker: str) -> Reply:
+    """An object with a string, of a model that would like to write nothing but a marker."""
+    token = model.engine.vocabulary.marker(marker)
+    assert token is not None
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    sampling = Sampling(temperature=0, logit_bias={token: 50})
+    return model.call("Hi", response_format=form, sampling=sampling, max_tokens=60)
+
+
 @dataclass
 class Delivered:
     """What came of requests through a faulty proxy.

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from fastapi.responses import Response, StreamingResponse
 
-from constrained.engine.sampling import Sampling
+from constrained.engine.sampling import SEEDS, Sampling
 from constrained.errors import GrammarError
 from constrained.remote.sampler import Sampled, SampledToken, SampleEnd, SampleRequest
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -71,7 +71,7 @@ def read_sampling(fields: Json, *, seed: int | None) -> Sampling:
         top_k=max(0, fields["top_k"]),
         top_p=fields["top_p"],
         min_p=fields["min_p"],
-        seed=None if seed is None else seed % 2**32,
+        seed=None if seed is None else seed % SEEDS,
         logit_bias=biases,
     )
 

@@ -128,6 +128,13 @@ def test_probabilities_are_those_of_the_engine(
         assert [token for token, _ in mine.top] == [token for token, _ in other.top]
 
 
+def test_tokens_that_could_not_be_drawn_are_no_alternatives(remotes: dict[EngineKind, Model]):
+    """vLLM fills up with them, at -9999, where the grammar leaves few tokens."""
+    drawn = ask(remotes[EngineKind.VLLM], "Oslo", logprobs=3).logprobs
+    assert {len(one.top) for one in drawn} > {1}
+    assert all(logprob > -1000 for one in drawn for _, logprob in one.top)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_turn_that_is_cut_ends_well(kind: EngineKind, remotes: dict[EngineKind, Model]):
     """The ending is written here: the engine knows of no reserve."""

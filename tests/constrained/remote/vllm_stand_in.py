@@ -1,7 +1,8 @@
 """A vLLM server as of version 0.33, as far as the wire goes: fields that it takes and refuses,
-bodies of errors, chunks. The names are those of its `entrypoints/openai`."""
+bodies of errors, chunks. The names are those of its `entrypoints/openai`. `make test-vllm` holds it
+against a real one of version 0.32."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,15 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from constrained.cache_scope import COMMON
-from constrained.remote.sampler import SampledToken, SampleEnd, SampleRequest, TokenSampler
+from constrained.errors import GrammarError
+from constrained.remote.sampler import (
+    EndReason,
+    Sampled,
+    SampledToken,
+    SampleEnd,
+    SampleRequest,
+    TokenSampler,
+)
 from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer
 from tests.constrained.remote.stand_in_parts import (
     REQUEST,
@@ -26,7 +35,9 @@ from tests.constrained.remote.stand_in_parts import (
 
 MODEL = "served"
 MAX_LOGPROBS = 20
-MAX_SALT = 1024
+MAX_SALT = 128
+NOT_IN_SALT = frozenset("@/\\\0")
+MASKED = -9999.0
 RANGES = (
     ("temperature", 0.0, 2.0),
     ("top_p", 1e-9, 1.0),
@@ -34,10 +45,12 @@ RANGES = (
     ("presence_penalty", -2.0, 2.0),
     ("frequency_penalty", -2.0, 2.0),
     ("repetition_penalty", 1e-9, 1e9),
-    ("seed", -(2**63), 2**63 - 1),
     ("top_k", -1, 2**31),
     ("max_tokens", 1, 2**31),
 )
+NAMED = ("temperature", "top_p", "max_tokens")
+"""Fields whose name stands in the error of a value that is out of range."""
+SEEDS = range(-(2**63), 2**63)
 
 
 class VllmRefusalError(Exception):
@@ -47,59 +60,106 @@ class VllmRefusalError(Exception):
         message: why.
         param: the field.
         status: of HTTP.
+
+    Attributes:
+        body: of the answer.
     """
 
     def __init__(self, message: str, param: str | None = None, status: int = 400):
         super().__init__(message)
         kind = {400: "BadRequestError", 404: "NotFoundError"}[status]
         error = {"message": message, "type": kind, "param": param, "code": status}
-        self.response = JSONResponse({"error": error}, status)
+        self.status = status
+        self.body: Json = {"error": error}
 
 
-def check_body(body: Json, vocabulary: Vocabulary, context_length: int) -> None:
-    """Raises VllmRefusalError where vLLM answers 400 or 404; it ignores what it does not know."""
+def check_body(body: Json, context_length: int) -> None:
+    """Raises VllmRefusalError where vLLM's HTTP server answers 400 or 404; it ignores what it does
+    not know."""
     if body.get("model") not in (None, MODEL):
         raise VllmRefusalError(f"The model `{body['model']}` does not exist.", "model", 404)
     prompt = body.get("prompt")
-    if not prompt or not all(type(token) is int and token >= 0 for token in prompt):
+    if prompt is None:
         raise VllmRefusalError(
             "Either prompt or prompt_embeds must be provided and non-empty.", "prompt"
         )
-    if max(prompt) >= len(vocabulary.tokens):
-        raise VllmRefusalError(f"Token id {max(prompt)} is out of vocabulary")
+    if not prompt:
+        raise VllmRefusalError("You must pass at least one prompt")
+    if body.get("seed") is not None and body["seed"] not in SEEDS:
+        raise VllmRefusalError("1 validation error: Input should be less", "body.seed")
+    if len(prompt) > context_length:
+        message = f"This model's maximum context length is {context_length} tokens."
+        raise VllmRefusalError(message, "input_tokens")
+    room = context_length - len(prompt)
     for name, least, most in RANGES:
         value = body.get(name)
+        if name == "max_tokens":
+            value = min(16 if value is None else value, room)
         if value is not None and not least <= value <= most:
-            raise VllmRefusalError(f"{name} must be in [{least}, {most}], got {value}.", name)
-    if (body.get("logprobs") or 0) > MAX_LOGPROBS:
-        raise VllmRefusalError(f"greater than max allowed: {MAX_LOGPROBS}", "logprobs")
+            param = name if name in NAMED else None
+            raise VllmRefusalError(f"{name} must be in [{least}, {most}], got {value}.", param)
     if body.get("stream_options") and not body.get("stream"):
         raise VllmRefusalError(
             "Stream options can only be defined when `stream=True`.", "stream_options"
         )
     salt = body.get("cache_salt")
-    if salt is not None and not 1 <= len(salt) <= MAX_SALT:
-        raise VllmRefusalError("cache_salt has to be a text of 1 to 1024 characters", "cache_salt")
-    if len(prompt) + body.get("max_tokens", 16) > context_length:
-        raise VllmRefusalError(f"This model's maximum context length is {context_length} tokens.")
+    if salt is not None and (not 1 <= len(salt) <= MAX_SALT or NOT_IN_SALT.intersection(salt)):
+        raise VllmRefusalError("cache_salt must be at most 128 characters", "cache_salt")
+
+
+def check_with_engine(body: Json, vocabulary: Vocabulary) -> None:
+    """Raises VllmRefusalError where vLLM's engine refuses: behind status 200, in the first event of
+    a stream."""
+    for token in body["prompt"]:
+        if token >= len(vocabulary.tokens):
+            raise VllmRefusalError(f"Token id {token} is out of vocabulary")
+    if (body.get("logprobs") or 0) > MAX_LOGPROBS:
+        raise VllmRefusalError(f"greater than max allowed: {MAX_LOGPROBS}", "logprobs")
     biases = body.get("logit_bias") or {}
     if not all(0 <= int(token) < len(vocabulary.tokens) for token in biases):
         raise VllmRefusalError(
             "token_id(s) in logit_bias contain out-of-vocab token ids", "logit_bias"
         )
-
-
-def check_grammar(grammar: str | None, tokenizer: Any) -> None:
-    """Raises VllmRefusalError for a grammar that its guidance backend does not compile."""
+    grammar = _find_grammar(body)
     if grammar is None:
         return
+    if not grammar:
+        raise VllmRefusalError("structured_outputs.grammar cannot be an empty string")
     try:
         serialized = llguidance.grammar_from("grammar", grammar)
     except ValueError as error:
         raise VllmRefusalError(f"Invalid grammar specification: {error}") from error
-    problem = llguidance.LLMatcher.validate_grammar(serialized, tokenizer)
+    # Without the vocabulary: a token that there is not is found too late for a refusal.
+    problem = llguidance.LLMatcher.validate_grammar(serialized, None)
     if problem:
         raise VllmRefusalError(f"Grammar error: {problem}")
+
+
+def _find_grammar(body: Json) -> str | None:
+    return (body.get("structured_outputs") or {}).get("grammar")
+
+
+class _Mask:
+    """Says which tokens a grammar allows at a place of a reply.
+
+    Args:
+        grammar: of the reply; None: all are allowed.
+        tokenizer: of llguidance.
+    """
+
+    def __init__(self, grammar: str | None, tokenizer: Any):
+        self._matcher: Any = None
+        if grammar is not None:
+            serialized = llguidance.grammar_from("grammar", grammar)
+            self._matcher = llguidance.LLMatcher(tokenizer, serialized)
+
+    def follow(self, token: int) -> Callable[[int], bool]:
+        """Goes on with a token; gives what tells whether another could have been in its place."""
+        if self._matcher is None:
+            return lambda other: True
+        bits = self._matcher.compute_bitmask()
+        self._matcher.consume_token(token)
+        return lambda other: bool(bits[other // 8] >> other % 8 & 1)
 
 
 def add_vllm(
@@ -138,18 +198,21 @@ def add_vllm(
     @app.post("/v1/completions")
     async def complete(raw: Request) -> Response:
         body = await raw.json()
-        grammar = (body.get("structured_outputs") or {}).get("grammar")
         try:
-            check_body(body, vocabulary, context_length)
-            check_grammar(grammar, tokenizer)
+            check_body(body, context_length)
         except VllmRefusalError as refusal:
             seen.refused.append(str(refusal))
-            return refusal.response
+            return JSONResponse(refusal.body, refusal.status)
+        try:
+            check_with_engine(body, vocabulary)
+        except VllmRefusalError as refusal:
+            seen.refused.append(str(refusal))
+            return stream(_write_refusal(refusal), fail=_fail)
         request = replace(
             REQUEST,
             prompt=body["prompt"],
-            grammar=grammar,
-            max_tokens=body["max_tokens"],
+            grammar=_find_grammar(body),
+            max_tokens=min(body["max_tokens"], context_length - len(body["prompt"])),
             sampling=read_sampling(body, seed=body.get("seed")),
             logprobs=body.get("logprobs"),
             ignore_eos=body["ignore_eos"],
@@ -160,10 +223,14 @@ def add_vllm(
     async def write(body: Json, request: SampleRequest) -> AsyncGenerator[Json, None]:
         head = {"id": "cmpl-1-0", "object": "text_completion", "created": 1, "model": MODEL}
         count, is_first = 0, True
-        async with aclosing(draw_steps(sample(body, request), vocabulary)) as steps:
+        # Probabilities are those behind the mask.
+        mask = _Mask(None if request.logprobs is None else request.grammar, tokenizer)
+        async with aclosing(
+            draw_steps(_end_where_it_fails(sample(body, request)), vocabulary)
+        ) as steps:
             async for tokens, end in steps:
                 count += len(tokens)
-                choice = _write_choice(body, tokens, end, vocabulary)
+                choice = _write_choice(body, tokens, end, vocabulary, mask)
                 # The prompt is in the first chunk alone, and what has its default is left out.
                 choice["prompt_token_ids"] = body["prompt"] if is_first else None
                 if body.get("return_weight_versions"):
@@ -171,7 +238,7 @@ def add_vllm(
                     choice["weight_versions"] = [span] if end else None
                 is_first = False
                 yield {**head, "choices": [choice], "kv_transfer_params": None}
-                if end is None:
+                if end is None or not (body.get("stream_options") or {}).get("include_usage"):
                     continue
                 usage: Json = {"prompt_tokens": len(body["prompt"]), "completion_tokens": count}
                 usage["total_tokens"] = len(body["prompt"]) + count
@@ -184,8 +251,28 @@ def _fail(error: Exception) -> Json:
     return {"error": message}
 
 
+async def _end_where_it_fails(
+    drawn: AsyncGenerator[Sampled, None],
+) -> AsyncGenerator[Sampled, None]:
+    """The mask of a matcher that fails leaves the end token alone."""
+    try:
+        async with aclosing(drawn):
+            async for sampled in drawn:
+                yield sampled
+    except GrammarError:
+        yield SampleEnd(EndReason.STOP)
+
+
+async def _write_refusal(refusal: VllmRefusalError) -> AsyncGenerator[Json, None]:
+    yield refusal.body
+
+
 def _write_choice(
-    body: Json, tokens: list[SampledToken], end: SampleEnd | None, vocabulary: Vocabulary
+    body: Json,
+    tokens: list[SampledToken],
+    end: SampleEnd | None,
+    vocabulary: Vocabulary,
+    mask: _Mask,
 ) -> Json:
     ids = [sampled.token for sampled in tokens]
     choice: Json = {
@@ -203,11 +290,14 @@ def _write_choice(
         own: list[float] = []
         top: list[Json] = []
         for name, sampled in zip(named, tokens, strict=True):
-            drawn = max(-9999.0, sampled.logprob or 0.0)
+            is_allowed = mask.follow(sampled.token)
+            drawn = max(MASKED, sampled.logprob or 0.0)
             own.append(drawn)
             # The token that was drawn comes first, and is one more than was asked for.
-            others = {f"token_id:{id}": value for id, value in sampled.top.items()}
-            top.append({name: drawn, **others})
+            others = {name: drawn}
+            for id, value in sampled.top.items():
+                others[f"token_id:{id}"] = value if is_allowed(id) else MASKED
+            top.append(others)
         logprobs: Json = {"text_offset": [0] * len(ids), "token_logprobs": own}
         choice["logprobs"] = {**logprobs, "tokens": named, "top_logprobs": top}
     return choice
