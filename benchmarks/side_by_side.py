@@ -75,8 +75,8 @@ WANTED: dict[str, dict[str, Any]] = {
 
 
 @dataclass
-class Told:
-    """A reply, as far as it was read."""
+class ReceivedReply:
+    """A reply, as far as it has been read."""
 
     content: str = ""
     calls: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]])
@@ -132,16 +132,16 @@ def make_body(kind: str, number: int, *, is_streamed: bool) -> dict[str, Any]:
     return body | WANTED[kind]
 
 
-async def ask(client: httpx.AsyncClient, body: dict[str, Any]) -> Told:
+async def ask(client: httpx.AsyncClient, body: dict[str, Any]) -> ReceivedReply:
     """One reply, read to its end."""
-    told = Told()
+    received = ReceivedReply()
     if not body["stream"]:
         response = await client.post(CHAT, json=body)
         response.raise_for_status()
         reply = response.json()
-        told.add(reply["choices"][0]["message"])
-        told.tokens = reply["usage"]["completion_tokens"]
-        return told
+        received.add(reply["choices"][0]["message"])
+        received.tokens = reply["usage"]["completion_tokens"]
+        return received
     async with client.stream("POST", CHAT, json=body) as response:
         response.raise_for_status()
         async for line in response.aiter_lines():
@@ -149,28 +149,30 @@ async def ask(client: httpx.AsyncClient, body: dict[str, Any]) -> Told:
                 continue
             chunk = json.loads(line[6:])
             for choice in chunk["choices"]:
-                told.add(choice["delta"])
+                received.add(choice["delta"])
             if usage := chunk.get("usage"):
-                told.tokens = usage["completion_tokens"]
-    return told
+                received.tokens = usage["completion_tokens"]
+    return received
 
 
 async def run_round(url: str, kind: str, bodies: Sequence[dict[str, Any]], clients: int) -> Score:
-    """All questions, by so many clients at once."""
+    """Asks all questions, `clients` of them at a time."""
     waiting = list(reversed(bodies))
-    told = list[Told]()
+    received = list[ReceivedReply]()
 
     async def work(client: httpx.AsyncClient) -> None:
         while waiting:
-            told.append(await ask(client, waiting.pop()))
+            received.append(await ask(client, waiting.pop()))
 
-    async with httpx.AsyncClient(base_url=url, timeout=600) as client:
+    # llama-server closes a kept connection now and then, while a request is on its way.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=url, timeout=600, limits=limits) as client:
         began = time.perf_counter()
         await asyncio.gather(*(work(client) for _ in range(clients)))
         seconds = time.perf_counter() - began
-    fitting = sum(one.fits(kind) for one in told) / len(told)
-    tokens = sum(one.tokens for one in told)
-    return Score(len(told) / seconds, tokens / seconds, fitting)
+    fitting = sum(one.fits(kind) for one in received) / len(received)
+    tokens = sum(one.tokens for one in received)
+    return Score(len(received) / seconds, tokens / seconds, fitting)
 
 
 def read_command_line() -> argparse.Namespace:
