@@ -322,11 +322,19 @@ def test_what_a_text_model_cannot_read_is_refused(plain: httpx.Client, kind: str
 
 
 def test_what_the_template_refuses_is_told_of_the_clients_message() -> None:
+    check = "{% for m in messages %}{% if m.content == 'Bye' %}"
+    check += "{{ raise_exception('nobody says so') }}{% endif %}{% endfor %}"
+    with running(scripted("Hello", source=check + OPEN)) as client:
+        message = refuse(client, messages=[*HELLO, {"role": "assistant", "content": "Bye"}, *HELLO])
+        assert "nobody says so" in message
+
+
+def test_a_later_system_message_goes_to_the_front_where_the_template_refuses_it() -> None:
     check = "{% for m in messages %}{% if m.role == 'system' and loop.index0 > 0 %}"
     check += "{{ raise_exception('a system message has to be first') }}{% endif %}{% endfor %}"
     with running(scripted("Hello", source=check + OPEN)) as client:
         later = [*HELLO, {"role": "system", "content": "Be brief."}, *HELLO]
-        assert "has to be first" in refuse(client, messages=later)
+        assert ask(client, messages=later)["stop_reason"] == "end_turn"
 
 
 def test_errors_have_the_dialects_shape(plain: httpx.Client) -> None:
