@@ -6,12 +6,21 @@ from fractions import Fraction
 from functools import reduce
 from math import lcm
 
-from grammars.lowering.keywords import ANNOTATIONS, CASES, EXPRESSIBLE, as_list, read_bounds
+from grammars.lowering.keywords import (
+    CASES,
+    EXPRESSIBLE,
+    as_list,
+    is_asserting,
+    read_bounds,
+)
 from grammars.regex.ecma import translate
 from grammars.regex.texts import Texts
 from grammars.schema.nodes import Json, are_same, identify
 from grammars.schema.subschemas import is_object, omit
 from grammars.steps import WRITTEN, spend
+
+CONTENT = frozenset(["contentEncoding", "contentMediaType"])
+"""Asserted in drafts 6 and 7, annotations later."""
 
 
 def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
@@ -34,7 +43,7 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
     for keyword, value in b.items():
         if keyword not in merged:
             merged[keyword] = value
-        elif keyword in ANNOTATIONS or are_same(merged[keyword], value):
+        elif not _may_exclude(keyword) or are_same(merged[keyword], value):
             pass
         elif keyword in ("anyOf", "oneOf"):
             merged["allOf"] = [*merged.get("allOf", []), {keyword: value}]
@@ -73,6 +82,11 @@ def conjoin(a: Json, b: Json) -> Json:
     if len(parts) == 1:
         return next(iter(parts.values()))
     return {"allOf": [*parts.values()]}
+
+
+def _may_exclude(keyword: str) -> bool:
+    """False if the keyword is an annotation, or an unknown one: it excludes no value."""
+    return is_asserting(keyword) or keyword in CONTENT
 
 
 def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:

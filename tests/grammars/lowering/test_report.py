@@ -70,6 +70,13 @@ def test_keywords_that_exclude_nothing_are_not_listed(idle: Any) -> None:
     assert report({"type": "object", **idle}) == (["type"], [])
 
 
+def test_unknown_keywords_that_differ_are_no_reason_to_check() -> None:
+    parts = [{"x-order": 1, "minLength": 1}, {"x-order": 2, "maxLength": 5}]
+    assert report({"type": "string", "allOf": parts}) == (["type", "minLength", "maxLength"], [])
+    encoded = [{"contentEncoding": "base64"}, {"contentEncoding": "base32"}]
+    assert report({"type": "string", "allOf": encoded})[1] == ["contentEncoding"]
+
+
 def test_a_tag_tells_objects_apart() -> None:
     def tagged(*kinds: str, required: bool = True) -> Any:
         branches = [
