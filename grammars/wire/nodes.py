@@ -1,4 +1,4 @@
-"""The nodes of a call: text that stands as it is, and typed holes."""
+"""The nodes of a call: fixed text and typed holes."""
 
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -6,16 +6,16 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Literal:
-    """Text that is always written as it stands."""
+    """Text that is always written as it is."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Marker:
-    """A structural tag: tokens of its own where the vocabulary has such, ordinary text if not.
+    """A structural tag: special tokens if the vocabulary has them, otherwise ordinary text.
 
-    It may hold several such tokens with words between them, as `<|open|>think<|sep|>` does.
+    It may have several such tokens with words between them, as in `<|open|>think<|sep|>`.
     """
 
     text: str
@@ -23,12 +23,12 @@ class Marker:
 
 @dataclass(frozen=True)
 class Name:
-    """A hole: the tool's name, written as it is."""
+    """A hole: the name of the tool, as it is."""
 
 
 @dataclass(frozen=True)
 class CallId:
-    """A hole: an id that the model makes up, in these characters and of this length."""
+    """A hole: an id that the model makes up, of these characters and of this length."""
 
     pattern: str = "[a-zA-Z0-9]{9}"
 
@@ -38,9 +38,9 @@ class CallIndex:
     """A hole: the number of the call.
 
     Args:
-        first: that of the first call.
-        id: the call's id, with `{name}` and `{index}` in it; "" where the index is no part of it.
-        anew: each turn counts from the first again; else the count goes on over the conversation.
+        first: the number of the first call.
+        id: the pattern of the call's id, with `{name}` and `{index}`; "" if the id has no index.
+        anew: each turn starts at `first`; otherwise the count continues over the conversation.
     """
 
     first: int = 0
