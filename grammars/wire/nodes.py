@@ -64,16 +64,16 @@ class JsonStyle:
     """The spelling of values in a template. Jinja's `tojson` writes `", "` and `": "`.
 
     Args:
-            item, key: the text between two items, and after a key.
-            ascii: non-ASCII characters are escaped.
-            indent: spaces per level, with each item on a line of its own; 0: no indentation.
-            level: the level of the value.
-            quotes: the accepted quotes of strings, the template's own first; Python writes both
+        item, key: the text between two items, and after a key.
+        ascii: non-ASCII characters are escaped.
+        indent: spaces per level, with each item on a line of its own; 0: no indentation.
+        level: the level of the value.
+        quotes: the accepted quotes of strings, the template's own first; Python writes both
             kinds.
-            escapes: backslashes escape; if not, a string is raw text up to its quote.
-            bare_keys: keys have no quotes.
-            sorted_keys: keys are in the order of jinja's `dictsort` (by lower case).
-            true, false, null: the accepted spellings, the template's own first.
+        escapes: backslashes escape; if not, a string is raw text up to its quote.
+        bare_keys: keys have no quotes.
+        sorted_keys: keys are in the order of jinja's `dictsort` (by lower case).
+        true, false, null: the accepted spellings, the template's own first.
     """
 
     item: str = ", "
