@@ -22,6 +22,7 @@ class ProgressWishes:
         timings: every chunk has the timings so far.
         tokens: chunks have counts and ids of tokens.
     """
+
     prompt: bool = False
     timings: bool = False
     tokens: bool = False

@@ -1,6 +1,6 @@
-"""Chat Completions in the form of 2023, which clients and their plugins still write: `functions` in
-place of tools, `function_call` in place of `tool_choice` and of the one call of a message, results
-in messages of the role `function`. Here they become tools, calls and results."""
+"""Chat Completions in the form of 2023, which some clients and plugins still write: `functions`
+instead of tools, `function_call` instead of `tool_choice` and of a message's one call, results in
+messages with the role `function`. They are converted to tools, calls and results."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def translate_function_call(choice: str | Json | None) -> str | Json | None:
-    """The `function_call` of a request as its `tool_choice`."""
+    """Converts the `function_call` of a request to a `tool_choice`."""
     match choice:
         case {"name": str(name)}:
             return {"type": "function", "function": {"name": name}}
