@@ -1,5 +1,5 @@
-"""Reasoning among the parts of a message of the assistant, as Mistral's API has it, and as proxies
-write it that translate from Anthropic's."""
+"""Reasoning as a part of an assistant message's content, as in Mistral's API and in proxies that
+translate from Anthropic's API."""
 
 from collections.abc import Mapping
 from typing import Any

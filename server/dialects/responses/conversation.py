@@ -28,11 +28,11 @@ def write_messages(
     instructions: str | None = None,
     forms: Mapping[str, ToolForm] | None = None,
 ) -> list[Json]:
-    """The conversation in OpenAI's chat form.
+    """Returns the conversation in OpenAI's chat form.
 
     Args:
-        items: what `read_input` returns, and the output of responses.
-        instructions: what stands in front; with a system message behind them they are one.
+        items: from `read_input`, and the output of responses.
+        instructions: the text before them; it is joined with a system message that follows.
         forms: by the names of functions, how the client knows them.
     """
     items = list(items)
