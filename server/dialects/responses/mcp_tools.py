@@ -31,14 +31,14 @@ def has_servers(tools: Sequence[Mapping[str, Any]] | None) -> bool:
 def read_wishes(
     tools: Sequence[Mapping[str, Any]], pool: McpServerPool | None
 ) -> tuple[ServerWish, ...]:
-    """Reads what a request wants of MCP servers.
+    """Reads which tools of MCP servers a request asks for.
 
     Args:
         tools: of the request.
-        pool: the servers that the operator has configured; None: none.
+        pool: the servers that the operator has configured; None: there are none.
 
     Raises:
-        HttpError: there is no such server, or a field cannot be; says where.
+        HttpError: there is no such server, or a field is invalid; says where.
     """
     wishes: list[ServerWish] = []
     for number, tool in enumerate(tools):
