@@ -137,7 +137,7 @@ class _Step:
 
     @property
     def whole(self) -> str:
-        """The prompt, and what the model writes behind it."""
+        """The prompt, and what the model writes after it."""
         return self.prompt + self.written
 
 

@@ -424,7 +424,7 @@ class ChatTemplate:
         return ("", None) if is_word else (None, "")
 
     def _write_probe(self, messages: Sequence[Mapping[str, Any]], *, empty: str | None = "") -> str:
-        """A conversation in one form; "" where the template fails.
+        """Renders a conversation in one form; "": the template fails.
 
         Args:
             messages: the conversation.

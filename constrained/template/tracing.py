@@ -345,7 +345,7 @@ class _Instrument(NodeTransformer):
         if node.test is not None:
             node.test = self.visit(node.test)
         outside = self._loops
-        if not node.recursive:  # it calls itself, in passes that nobody tells apart
+        if not node.recursive:  # recursion has passes that cannot be distinguished
             self._loops = (*outside, number)
         node.body = self._visit_all(node.body)
         self._loops = outside

@@ -222,11 +222,11 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
 
 
 def _read_message(message: Json, number: int) -> Json:
-    """A message whose content is text, whose reasoning stands beside it, and whose calls are those
-    of functions.
+    """Converts a message: its content is text, its reasoning a field of its own, its calls are
+    calls of functions.
 
     Raises:
-        HttpError: a part of it is neither text nor reasoning, or there is other reasoning beside.
+        HttpError: a part is neither text nor reasoning, or the message has other reasoning, too.
     """
     read = dict(message)
     content = message.get("content")
@@ -244,7 +244,7 @@ def _read_message(message: Json, number: int) -> Json:
 
 
 def _read_call(call: Any) -> Any:
-    """A call of a custom tool as one of its function; others stay as they are."""
+    """Converts a call of a custom tool to one of its function; other calls stay unchanged."""
     match call:
         case {"type": "custom", "custom": {"name": str(name), "input": str(text)}, **rest}:
             arguments = json.dumps(pack_input(text), ensure_ascii=False)

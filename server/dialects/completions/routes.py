@@ -53,7 +53,7 @@ async def start_text(
     """Compiles the prompts and starts a turn for each choice of each.
 
     Raises:
-        Error: as in `Model.call`; then none is under way.
+        Error: as in `Model.call`; then no turn has started.
     """
     time_left = find_time_left(service.settings.timeout)
     turns = list[CompiledTurn]()

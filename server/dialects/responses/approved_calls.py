@@ -53,10 +53,10 @@ class ApprovedCall:
 
 
 def find_approved(items: Sequence[Json], offer: HostedOffer) -> list[ApprovedCall]:
-    """The calls of a conversation that are to be carried out now.
+    """Finds the calls of a conversation that have to be executed now.
 
     Raises:
-        HttpError: an approval is of no request.
+        HttpError: an approval refers to no request for approval.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request"}
     done = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"}
