@@ -1,4 +1,4 @@
-"""Turn -> text: the inverse of `parse`. What the format cannot write unambiguously is refused.
+"""Renders a turn as text: the inverse of `parse`. Refuses what would be ambiguous in the format.
 
 Needs `spelling`, `wire`, `schema`. Start with `render`.
 """
@@ -54,13 +54,13 @@ from grammars.wire.format import (
 def render(
     turn: Turn, format: Format, tools: Sequence[Tool] = (), state: State | None = None
 ) -> str:
-    """The text of a turn, as the model writes it behind the prompt, without the end of turn.
+    """Returns the text of a turn as the model writes it after the prompt, without the end of turn.
 
     Args:
-        turn: what to write.
-        format: how.
-        tools: the schemas of the tools, by which raw text is read back.
-        state: where the prompt ends; an open block is not opened again.
+        turn: the turn.
+        format: its wire format.
+        tools: the tools; their schemas decide how raw text is read back.
+        state: the start state at the end of the prompt; an open block is not opened again.
 
     Raises:
         RenderError: the text could be read back as something else; `where` names the part.
@@ -89,7 +89,7 @@ def render(
 
 
 def join_before(content: str, calls: str, format: Format) -> str:
-    """The calls, with content in front of them if there is some."""
+    """Returns the calls, with the content before them if there is some."""
     return content + format.before + calls if content else calls
 
 
@@ -130,7 +130,7 @@ def _refuse_markers(text: str, format: Format, where: str) -> None:
 
 
 def _refuse_overlap(content: str, format: Format) -> None:
-    """Content may not end as the marker behind it begins: `<b>` in front of `>>>`."""
+    """Refuses content whose end could begin the marker after it: `<b>` before `>>>`."""
     marker = format.opener.text if format.opener else ""
     text = content + format.before
     if content and (text + marker).find(marker) < len(text):
@@ -138,7 +138,7 @@ def _refuse_overlap(content: str, format: Format) -> None:
 
 
 def _refuse_bare(turn: Turn, format: Format) -> None:
-    """Where no marker opens calls, a turn is content or calls."""
+    """Refuses content beside calls if no marker opens calls."""
     if format.single and len(turn.calls) > 1:
         raise RenderError(f"format {format.name} allows only one call per turn", where="/calls/1")
     if format.bare is None:
@@ -163,11 +163,11 @@ class _CallWriter:
     """Writes one call.
 
     Args:
-        call: what to write.
-        number: the calls of the turn before this one.
-        format: how.
-        tools: the tools on offer, by name.
-        state: tells how many calls the conversation has before this turn.
+        call: the call.
+        number: the number of calls of the turn before this one.
+        format: the wire format.
+        tools: the offered tools, by name.
+        state: has the number of calls in the conversation before this turn.
     """
 
     def __init__(
@@ -187,10 +187,10 @@ class _CallWriter:
         self._where = f"/calls/{number}"
 
     def write(self) -> str:
-        """The text of the call.
+        """Returns the text of the call.
 
         Raises:
-            RenderError, ToolError: as `render`.
+            RenderError, ToolError: as for `render`.
         """
         check_name(self._format, self._call.name)
         try:
@@ -219,11 +219,11 @@ class _CallWriter:
         return text
 
     def _at(self, key: str) -> str:
-        """The pointer to an argument."""
+        """The JSON pointer to an argument."""
         return f"{self._where}/arguments/{escape(key)}"
 
     def _id(self, node: CallId | CallIndex) -> str:
-        """The id as the format writes it; the number of the call where it has none that fits."""
+        """The id in the format's spelling; the number of the call if it has no id that fits."""
         if isinstance(node, CallIndex):
             written = _read_index(node, self._call.name, self._call.id)
             return written or str(node.count(self._state.calls or 0, self._number))
@@ -268,7 +268,7 @@ class _CallWriter:
 
     def _refuse_undeclared(self, key: str, tags: TaggedArguments) -> None:
         """Refuses an argument that the grammar cannot write: no schema declares it, and its closing
-        tag would have its key."""
+        tag contains its key."""
         if self._tool is None or tags.close_key is None:
             return
         if any(p.key == key for node in self._tool.schema.objects for p in node.properties):
@@ -308,7 +308,7 @@ class _CallWriter:
         return hole.first + hole.item.join(items) + hole.last if items else hole.empty
 
     def _nested(self, hole: NestedArguments) -> str:
-        """The arguments as the template writes them; but what is null is written."""
+        """Writes the arguments as the template does, except that null values are written, too."""
         tree = _grow_tree(self._call.arguments, hole, f"{self._where}/arguments")
         if self._tool is not None:
             reader = TreeReader(hole, self._tool.schema.definitions)
@@ -321,7 +321,7 @@ class _CallWriter:
 
 
 def _read_index(node: CallIndex, name: str, id: str | None) -> str | None:
-    """The index in a call's id."""
+    """Reads the index from a call's id; None: the id has none."""
     if not node.id:
         return None
     pattern = re.escape(node.id.replace("{name}", name)).replace(r"\{index\}", "([0-9]+)")
@@ -330,7 +330,7 @@ def _read_index(node: CallIndex, name: str, id: str | None) -> str | None:
 
 
 def _is_told_apart(text: str, key: str, tool: Tool, tags: TaggedArguments) -> bool:
-    """Can the text of an argument not be taken for the beginning of an object or a list?"""
+    """True if the text of an argument cannot be the beginning of an object or a list."""
     if tags.kinds or not text.startswith(("{", "[")):
         return True
     definitions = tool.schema.definitions
@@ -361,7 +361,8 @@ def _spell_raw(value: Json, tags: TaggedArguments) -> str:
 
 
 def _mark_as_text(value: Json, raw: str, tags: TaggedArguments) -> Raw:
-    """The raw text of a value as it is read: in a wrapper, it is told to be text."""
+    """Returns the raw text of a value as the parser reads it: wrapped text is marked as a
+    string."""
     if isinstance(value, str) and raw != value:
         return TypedText(value, is_text=True, style=tags.style)
     return raw
@@ -378,10 +379,10 @@ def _spell_keyword_value(value: Json, hole: KeywordArguments) -> str:
 
 
 def _grow_tree(value: Json, hole: NestedArguments, where: str) -> Tree:
-    """The tags of a value.
+    """Returns the tags of a value.
 
     Raises:
-        RenderError: a key or text cannot stand between tags.
+        RenderError: a key or a text cannot be written between tags.
     """
     match value:
         case str():

@@ -1,4 +1,5 @@
-"""Which clause of a chat template makes two prompts differ, and which variable of it would not."""
+"""Finds the clause of a chat template that makes two prompts differ, and variables that avoid
+it."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -25,8 +26,8 @@ class BlamedTemplate:
         self._subject = subject
 
     def find_clause(self, earlier: SentConversation, later: SentConversation) -> Clause | None:
-        """The clause by which the prompt of a request does not begin with that of an earlier one;
-        None: it does, or the clause is not known."""
+        """Finds the clause that makes the prompt of a request differ from that of an earlier one;
+        None: there is none, or it is not known."""
         traces = self._trace(earlier, later)
         if traces is None:
             return None
@@ -36,14 +37,14 @@ class BlamedTemplate:
         return find_clause(one, other, count_common(one.text, other.text))
 
     def goes_on(self, earlier: SentConversation, later: SentConversation) -> bool:
-        """Whether the prompt of a request begins with that of an earlier one; False where the
-        template refuses one of them."""
+        """True if the prompt of a request begins with that of an earlier one; False: it does not,
+        or the template refuses one of them."""
         traces = self._trace(earlier, later)
         return traces is not None and traces[1].text.startswith(traces[0].text)
 
     def find_cure(self, shape: str) -> Mapping[str, Any] | None:
-        """Variables of the template with which every prompt of a shape begins with the last one;
-        None: there are none."""
+        """Returns variables of the template with which every prompt of a shape begins with the last
+        one; None: there are none."""
         return self._cures.get(shape)
 
     def _trace(
@@ -69,16 +70,16 @@ class BlamedTemplate:
             for case in list_cases(self._subject):
                 if not case.mode and case.cures is not None:
                     cures[case.walk.shape.name] = case.cures
-        except Error:  # no format can be told from it: there is nothing to advise
+        except Error:  # the template shows no format, so there is no advice
             return {}
         return cures
 
 
 def read_template(properties: Mapping[str, Any]) -> BlamedTemplate | None:
-    """The template in what a server tells of itself; None if it cannot be used.
+    """Reads the template from a server's properties; None: it cannot be used.
 
     Args:
-        properties: what `/props` says.
+        properties: from `/props`.
     """
     texts: dict[str, str] = {}
     for key in ("chat_template", "bos_token", "eos_token"):

@@ -18,12 +18,12 @@ PROMPT_N = "timings.prompt_n"
 _MAX_SHOWN = 300  # characters of an error
 _PATIENCE = 300  # seconds
 _ENDINGS = ("/chat/completions", "/v1")
-_UNUSABLE = (400, 404, 422, 500, 501)  # how servers refuse a shape: llama-server's templates by 500
+_UNUSABLE = (400, 404, 422, 500, 501)  # statuses for a refused shape; llama-server's templates: 500
 Json = Mapping[str, Any]
 
 
 class RefusedError(RequestError):
-    """A request that the server does not take, while it may well take others."""
+    """The server refuses a request, but may accept others."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class ChatReply:
 
 
 def read_base_url(url: str) -> str:
-    """The URL of a server, from its own or that of its Chat Completions.
+    """Returns the base URL of a server, from its own URL or that of its Chat Completions.
 
     Raises:
-        RequestError: it is none of HTTP.
+        RequestError: it is not an HTTP URL.
     """
     try:
         parts = urlsplit(url)
@@ -66,12 +66,12 @@ class ChatClient:
 
     Args:
         url: of the server, with or without `/v1` or `/v1/chat/completions`.
-        api_key: for the header Authorization; "" for none.
-        model: as the server calls it; "": the only one that it has.
-        clock: tells the time in seconds.
+        api_key: for the header Authorization; "": none.
+        model: the server's name of the model; "": its only one.
+        clock: returns seconds.
 
     Raises:
-        RequestError: the URL is none of HTTP.
+        RequestError: the URL is not an HTTP URL.
     """
 
     def __init__(
@@ -84,9 +84,10 @@ class ChatClient:
     ):
         self.base = read_base_url(url)
         self.asked = 0
-        """Chat completions that were asked for."""
+        """The number of requested chat completions."""
         self._clock = clock
-        # A connection each: a server may close one that is kept just when it is used again.
+        # A new connection for each request: a server may close an idle one just when it is used
+        # again.
         headers = {"Connection": "close"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
@@ -94,11 +95,11 @@ class ChatClient:
         self.model = model or self._find_model()
 
     def ask(self, messages: Sequence[Json], tools: Sequence[Json]) -> ChatReply:
-        """The prompt of a conversation, answered with one token.
+        """Sends a conversation, which is answered with one token.
 
         Raises:
-            RefusedError: the server does not take it.
-            RequestError, DeadlineError: the server cannot be asked, or its answer is no reply.
+            RefusedError: the server refuses it.
+            RequestError, DeadlineError: the server cannot be reached, or its reply is invalid.
         """
         body: dict[str, Any] = {"model": self.model, "messages": messages}
         body |= {"max_tokens": 1, "temperature": 0, "stream": False}
@@ -113,7 +114,8 @@ class ChatClient:
         return read_reply(answer, seconds)
 
     def find_template(self) -> Json | None:
-        """What `/props` says, with the chat template; None where the server does not tell it."""
+        """Returns the properties from `/props`, with the chat template; None: the server has
+        none."""
         try:
             answer = self._send(f"/props?model={quote(self.model, safe='')}")
         except RequestError:
@@ -162,12 +164,12 @@ def _explain(reply: ReceivedReply, url: str) -> RequestError:
 
 
 def read_reply(answer: Json, seconds: float) -> ChatReply:
-    """What a reply says of its prompt: in the fields of OpenAI, which vLLM and this project have,
-    of llama-server, and of Ollama.
+    """Reads from a reply how much of its prompt was cached: in the fields of OpenAI (also of vLLM
+    and this project), of llama-server, and of Ollama.
 
     Args:
         answer: its JSON.
-        seconds: that it took.
+        seconds: its time.
     """
     usage, timings = _read_object(answer, "usage"), _read_object(answer, "timings")
     total = _read_count(usage, "prompt_tokens")

@@ -1,5 +1,5 @@
 """The conversations that are sent: the doctor's shapes, request by request, and habits of clients
-that change what was sent before."""
+that change what they have sent before."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -26,16 +26,16 @@ _RULES = " ".join(
         1,
     )
 )
-"""Makes prompts long enough for servers that reuse blocks of tokens, and for times to differ."""
+"""Makes prompts long enough for servers that reuse blocks of tokens, and for measurable times."""
 
 
 class Kind(StrEnum):
-    """Who makes prompts differ."""
+    """The cause of different prompts."""
 
     SHAPE = "shape"
-    """A conversation that grows: if something is lost, the template or the server is to blame."""
+    """A growing conversation: a loss is due to the template or the server."""
     HABIT = "habit"
-    """The client sends something otherwise than before."""
+    """The client changes what it has sent before."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,7 @@ def list_experiments() -> list[Experiment]:
 
 
 def make_sample() -> SentConversation:
-    """A conversation to find out by what a server tells how much was cached: one that any template
-    takes."""
+    """Makes a conversation to find a meter with; any template accepts it."""
     return SentConversation(_write(SHAPES[0].sent))
 
 
@@ -115,13 +114,13 @@ def _drop_reasoning() -> Experiment:
 
 
 def _request(count: int) -> SentConversation:
-    """The first messages of the tool loop."""
+    """Makes a request with the first messages of the tool loop."""
     loop = next(shape for shape in SHAPES if shape.name == "tool loop")
     return SentConversation(_write(loop.sent[:count]), loop.tools)
 
 
 def _write(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Messages as the API takes them, the first one and results of tools with more text."""
+    """Writes messages for the API, with more text in the first one and in results of tools."""
     written: list[Message] = []
     for index, message in enumerate(messages):
         message = copy_json(message)
@@ -143,7 +142,7 @@ _Change = Callable[[SentConversation], SentConversation]
 
 
 def _head(text: str) -> _Change:
-    """Puts a line in front of the system message."""
+    """Adds a line before the system message."""
 
     def change(request: SentConversation) -> SentConversation:
         system, *rest = request.messages
@@ -153,7 +152,7 @@ def _head(text: str) -> _Change:
 
 
 def _tail(text: str) -> _Change:
-    """Puts a line behind the system message."""
+    """Adds a line after the system message."""
 
     def change(request: SentConversation) -> SentConversation:
         system, *rest = request.messages
@@ -180,7 +179,7 @@ def _edit_tool(request: SentConversation) -> SentConversation:
 
 
 def _respell(request: SentConversation) -> SentConversation:
-    """Arguments in another order of keys, without spaces."""
+    """Changes the key order of arguments, and removes the spaces."""
 
     def respell(call: Message) -> None:
         arguments: dict[str, Any] = json.loads(call["function"]["arguments"])
@@ -191,7 +190,7 @@ def _respell(request: SentConversation) -> SentConversation:
 
 
 def _rename_call(request: SentConversation) -> SentConversation:
-    """Another id, in the call and in its result."""
+    """Changes the id in a call and in its result."""
     other = make_call("get_weather", 2)["id"]
 
     def rename(call: Message) -> None:
@@ -240,4 +239,4 @@ _HABITS: tuple[tuple[str, str, _Change, _Change], ...] = (
     ),
     ("an id that changes", "send the ids of calls back as they came", _keep, _rename_call),
 )
-"""Name, what to do about it, what is done to the first request, and to the second one."""
+"""Name, remedy, and the changes of the first and the second request."""

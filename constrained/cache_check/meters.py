@@ -12,12 +12,12 @@ from constrained.cache_check.chat_client import ChatReply
 from constrained.cache_check.experiments import SentConversation
 
 BLOCK = 16
-"""Tokens that most servers reuse as a whole or not at all, as vLLM does by default."""
+"""The block of tokens that most servers reuse as a whole or not at all, as vLLM does by default."""
 _PAIRS = 3  # prompts that are sent twice to compare times
-_SHORTER = 0.7  # what a repeated prompt takes at most of the cold one, if its time is to tell much
-_LEAST_SECONDS = 0.005  # between the two
-_DOUBT = 0.25  # of a prompt, by which an estimate may be wrong
-_LETTERS = 4  # characters of a token, where nobody counts tokens
+_SHORTER = 0.7  # the maximum time of a repeated prompt, relative to a new one, for a usable meter
+_LEAST_SECONDS = 0.005  # the minimum difference of the two
+_DOUBT = 0.25  # the error of an estimate, relative to the prompt
+_LETTERS = 4  # characters of a token, if the server does not count tokens
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Measure:
 
     Args:
         prompt_tokens: of the whole prompt.
-        cached: those that were read from the cache.
+        cached: how many of them were read from the cache.
     """
 
     prompt_tokens: int
@@ -34,11 +34,11 @@ class Measure:
 
 
 class Meter(Protocol):
-    """Reads off a reply how much of its prompt was cached."""
+    """Measures from a reply how much of its prompt was cached."""
 
     @property
     def source(self) -> str:
-        """What is read, in a few words."""
+        """The source of the measure, in a few words."""
         ...
 
     @property
@@ -62,11 +62,11 @@ class Meter(Protocol):
 
 @dataclass(frozen=True)
 class CountMeter:
-    """A count of cached tokens.
+    """A meter that reads the count of cached tokens.
 
     Args:
         source: the field.
-        rest: tokens that are computed even of a prompt that is known.
+        rest: tokens that are computed even for a known prompt.
     """
 
     source: str
@@ -85,8 +85,8 @@ class CountMeter:
 
 @dataclass(frozen=True)
 class ComputedMeter:
-    """The count of the prompt's tokens, which leaves out what is cached: older versions of Ollama
-    have it in `prompt_eval_count`, and so in `usage.prompt_tokens`."""
+    """A meter that reads the count of prompt tokens, if it leaves out cached ones: older versions
+    of Ollama have it in `prompt_eval_count`, and therefore in `usage.prompt_tokens`."""
 
     @property
     def source(self) -> str:
@@ -106,11 +106,11 @@ class ComputedMeter:
 
 @dataclass(frozen=True)
 class TimeMeter:
-    """The time until the first token, between that of a cold prompt and that of a repeated one.
+    """A meter that compares the time until the first token with those of new and repeated prompts.
 
     Args:
-        repeated: seconds of a prompt that is cached.
-        per_token: seconds for each token that is not.
+        repeated: seconds for a cached prompt.
+        per_token: seconds for each token that is not cached.
     """
 
     repeated: float
@@ -153,7 +153,7 @@ def find_meter(send: Callable[[str], ChatReply], sample: SentConversation) -> Me
 
 
 def guess_tokens(conversation: SentConversation) -> int:
-    """About how many tokens a prompt has."""
+    """Estimates the number of tokens of a prompt."""
     return max(1, len(repr(conversation)) // _LETTERS)
 
 
@@ -168,7 +168,7 @@ def _find_count(cold: ChatReply, repeated: ChatReply) -> Meter | None:
 
 
 def _find_time(pairs: Sequence[tuple[ChatReply, ChatReply]], guess: int) -> Meter | None:
-    """The meter of the times, if the slowest repeated prompt was quicker than all cold ones."""
+    """Returns the meter of times, if the slowest repeated prompt was faster than all new ones."""
     cold = min(pair[0].seconds for pair in pairs)
     repeated = max(pair[1].seconds for pair in pairs)
     if repeated > _SHORTER * cold or cold - repeated < _LEAST_SECONDS:

@@ -101,8 +101,8 @@ class CacheReport:
         url: of the server.
         model: that was asked.
         requests: how many it answered or refused.
-        meter: by what it tells; None: it reads nothing from a cache, as far as anything tells.
-        has_template: the server tells its chat template.
+        meter: measures the use of the cache; None: no use of a cache can be measured.
+        has_template: the server reports its chat template.
         costs: of all experiments; none without a meter.
     """
 
@@ -173,7 +173,7 @@ def _measure_all(
 
 @dataclass(frozen=True)
 class _MeasuredRequest:
-    """A request behind the first, and the one before.
+    """A request after the first, and the one before it.
 
     Args:
         earlier, later: the requests.

@@ -1,4 +1,4 @@
-"""`constrained bench`: a model's own figures on this machine."""
+"""`constrained bench`: measures the speed of a model on this machine."""
 
 import argparse
 import sys
@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     shared.add_model_options(parser)
     shared.add_tool_format(parser)
     shared.add_engine_options(parser, sequences=SEQUENCES)
-    # As in llama-bench. What drafts bring depends on the text.
+    # As in llama-bench. The benefit of drafts depends on the text.
     parser.set_defaults(no_draft=True)
 
 
@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
                 figures.append(figure)
                 _say(f"{figure.test}: {_write_value(figure)} {figure.unit}")
         except KeyboardInterrupt:
-            _print(model, figures, options)  # what there is so far
+            _print(model, figures, options)  # the figures so far
             raise
         _print(model, figures, options)
         if figures[-1].test != LAST:

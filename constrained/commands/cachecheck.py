@@ -1,4 +1,4 @@
-"""`constrained cachecheck`: what a running server reads from its cache, and what costs it."""
+"""`constrained cachecheck`: checks how a running server reuses its prompt cache."""
 
 import argparse
 import os

@@ -82,16 +82,16 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _read_answer(prompt: str) -> str:
-    """A line of the terminal; stdout is the reply's."""
+    """Reads a line from the terminal; stdout is only for the reply."""
     print(prompt, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline()
 
 
 class AnsweredCall:
-    """Answers the message: in a turn, or in a run with the tools of MCP servers.
+    """Answers the message: in one turn, or in a run with the tools of MCP servers.
 
     Args:
-        model: what answers.
+        model: generates the turns.
         options: of the command.
     """
 
@@ -102,7 +102,7 @@ class AnsweredCall:
         self._traces = trace.TraceSaver(options.trace)
 
     def generate(self, job: "Job") -> "Reply":
-        """Generates a turn; prints it here if it is shown while it is generated."""
+        """Generates a turn; if it is shown while it is generated, it is printed here."""
         options, model = self._options, self._model
         turn = model.compile(job)
         if self._is_first:
@@ -133,8 +133,8 @@ class AnsweredCall:
         executor: "CallExecutor",
         search: "ToolSearch | None",
     ) -> "Reply":
-        """Carries out searches and the calls of servers, until the model answers, or calls a tool
-        that is left to the user; returns the last turn."""
+        """Executes searches and calls of servers, until the model answers, or calls a tool that the
+        user executes; returns the last turn."""
         from constrained.agent.loop import AgentLoop, RunLimits
         from constrained.agent.outcome import Reason
 

@@ -122,15 +122,15 @@ class ChatSession:
         self._choose = choose
         self._executor = executor or CallExecutor(self._lines.read, approve_all=False)
         self._screen = Screen()
-        self._messages: list[Mapping[str, Any]] = []  # behind those of the job
-        self._has_refused = False  # a line
-        self._starts: list[int] = []  # indexes in them at which the turns of the user begin
+        self._messages: list[Mapping[str, Any]] = []  # after those of the job
+        self._has_refused = False  # True after a refused line
+        self._starts: list[int] = []  # the indexes in them of the user's messages that begin a turn
         # The tools that the user knows are not offered.
         self._refused = {refusal.name for refusal in read_offer(job.tools).refused}
 
     def run(self) -> ExitCode:
-        """Goes on until the user ends it, or there are no more lines; returns whether all lines
-        were answered, where nobody has typed them and seen the errors."""
+        """Continues until the user ends it or there are no more lines. If the lines are not typed,
+        the exit code says whether all were answered."""
         if self._lines.is_typed:
             self._screen.say("/help lists the commands, /exit ends the chat")
         with suppress(EOFError):
@@ -194,7 +194,8 @@ class ChatSession:
             self._starts.append(start)
 
     def _answer(self) -> None:
-        """Generates and prints turns, and gets the results of their calls, until there are none."""
+        """Generates and prints turns, and gets the results of their calls, until a turn has no
+        calls."""
         from constrained.agent.doubt import explain_doubt
 
         job = self._job
@@ -224,8 +225,8 @@ class ChatSession:
             if reply.unsure_calls:
                 self._screen.say(f"({explain_doubt(reply.unsure_calls)})")
             if reply.finish_reason == "length":
-                # A call that ran out of tokens is not carried out, and goes: templates want a
-                # result for each.
+                # A call that ran out of tokens is removed instead of executed: templates need a
+                # result for each call.
                 reply = replace(reply, calls=())
             self._messages.append(reply.message())
             if not reply.calls:
@@ -235,7 +236,7 @@ class ChatSession:
                 job = replace(job, tool_choice="auto")
 
     def _find_result(self, call: ToolCall, own: Sequence["FunctionTool"]) -> dict[str, Any]:
-        """The message with the result of a call: that of a server, or what the user types."""
+        """Returns the message with the result of a call: from a server, or typed by the user."""
         if any(tool.name == call.name for tool in own):
             content = self._executor.execute(call, own).content
             self._screen.say(f"-> {shorten(content, 200)}")
@@ -245,10 +246,10 @@ class ChatSession:
 
 
 class Lines:
-    """Lines of stdin. At a terminal they can be edited, and earlier ones come back with the arrows.
+    """Lines of stdin. At a terminal they can be edited, and the arrow keys recall earlier ones.
 
     Attributes:
-        is_typed: there is a terminal on both sides, so somebody sees prompts and can interrupt.
+        is_typed: both stdin and stdout are terminals, so a user sees prompts and can interrupt.
     """
 
     def __init__(self) -> None:
@@ -258,11 +259,11 @@ class Lines:
                 import readline  # noqa: F401  # `input` edits with it
 
     def read(self, prompt: str) -> str:
-        """The next line, without its end.
+        """Reads the next line, without its end.
 
         Raises:
             EOFError: there are no more.
-            RequestError: it is not UTF-8, or whatever the terminal speaks.
+            RequestError: it is not UTF-8, or not in the terminal's encoding.
         """
         try:
             if self.is_typed:
@@ -276,12 +277,12 @@ def _ask(prompt: str) -> str:
     try:
         return input(prompt)
     except (EOFError, KeyboardInterrupt):
-        print()  # leaves the line of the prompt
+        print()  # ends the line of the prompt
         raise
 
 
 def _read_piped() -> str:
-    line = sys.stdin.buffer.readline()  # decoded by itself, so that a bad one spoils no other
+    line = sys.stdin.buffer.readline()  # decoded alone, so that a bad line affects no other
     if not line:
         raise EOFError
     return line.decode("utf-8-sig").rstrip("\r\n")

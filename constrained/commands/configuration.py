@@ -21,20 +21,20 @@ from constrained.terminal.output import COLOURS
 
 NAME = "constrained.toml"
 COMMON = "default"
-"""The table of options for all commands that have them; they may also stand in front of it."""
+"""The table of options for all commands that have them; they may also come before all tables."""
 COMMAND_LINE, DEFAULT = "command line", "default"
 SECRET = ("TOKEN", "KEY")
-"""What arguments are called in the help whose values are not shown."""
+"""The help's names of arguments whose values are not shown."""
 MODEL = frozenset({"model", "hf_repo", "hf_file"})
-"""Options that together name one model: where one source names it, others do not add to it."""
+"""Options that together name one model: if one source names it, others do not add to it."""
 RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache trace".split())
-"""Options that open a server, tell others what is asked, or write it down: a file that lies in the
-current folder, which may be somebody else's, cannot set them."""
+"""Options that open a server, or send or write down what is asked. A file in the current folder,
+which may be somebody else's, cannot set them."""
 NOT_IN_FILES = ("help", "config", "show_config", "json")
 
 
 def find_rivals(names: Collection[str]) -> set[str]:
-    """The options of the model that these exclude, if they name one."""
+    """Returns the other options of the model, if these name one."""
     if {"model", "hf_repo"}.isdisjoint(names):
         return set()
     return set(MODEL.difference(names))
@@ -46,8 +46,8 @@ class Config:
 
     Attributes:
         path: of the file.
-        tables: what it says.
-        is_of_folder: it was found in the current folder, and nobody has named it.
+        tables: its content.
+        is_of_folder: it was found in the current folder, not given by the user.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class Config:
 
 @dataclass(frozen=True)
 class ParsedCommand:
-    """A command as the parser knows it, the last of a chain such as `models`, `pull`.
+    """A command of the parser, the last of a chain such as `models`, `pull`.
 
     Attributes:
         names: of the chain.
@@ -73,14 +73,14 @@ class ParsedCommand:
         return self.parsers[-1]
 
     def list_actions(self) -> Iterator[argparse.Action]:
-        """The options and arguments of the chain; those of the command itself go first."""
+        """Yields the options and arguments of the chain; those of the command itself come first."""
         for parser in reversed(self.parsers):
             for action in parser._actions:
                 if not isinstance(action, argparse._SubParsersAction):
                     yield action
 
     def list_rivals(self, names: Collection[str]) -> set[str]:
-        """The options that these exclude, which a lower source may not add then."""
+        """Returns the options that these exclude; a source of lower precedence may not add them."""
         rivals = find_rivals(names)
         for parser in self.parsers:
             for group in parser._mutually_exclusive_groups:
@@ -92,7 +92,7 @@ class ParsedCommand:
 
 @dataclass(frozen=True)
 class FileValue:
-    """A value of an option in a file, and the file and table that it is from."""
+    """A value of an option in a file, with the file and its table."""
 
     value: Any
     place: str
@@ -100,13 +100,13 @@ class FileValue:
 
 @dataclass(frozen=True)
 class Parsed:
-    """Where the values of options come from.
+    """The sources of the values of options.
 
     Attributes:
-        command: that was chosen.
-        sources: name in the namespace -> COMMAND_LINE, a variable, or a table of a file; the
-            others have their default.
-        of_file: the names of those values of the file that the environment may replace.
+        command: the chosen command.
+        sources: name in the namespace -> COMMAND_LINE, a variable, or a table of a file; options
+        that are not in it have their default.
+        of_file: the names of values from the file that the environment may override.
     """
 
     command: ParsedCommand
@@ -115,14 +115,14 @@ class Parsed:
 
 
 def list_commands(parser: argparse.ArgumentParser) -> Iterator[ParsedCommand]:
-    """All commands of a parser, those of commands included."""
+    """Yields all commands of a parser, including nested ones."""
     return _list_commands(parser, ParsedCommand())
 
 
 def _list_commands(
     parser: argparse.ArgumentParser, above: ParsedCommand
 ) -> Iterator[ParsedCommand]:
-    # argparse has no public way to ask for the arguments of a parser.
+    # argparse has no public way to list the arguments of a parser.
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
@@ -134,14 +134,14 @@ def _list_commands(
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declares the options of all commands, on the parser and on each of them."""
     for each in (parser, *(command.parser for command in list_commands(parser))):
-        if "-" not in each.prefix_chars:  # it takes no options
+        if "-" not in each.prefix_chars:  # it has no options
             continue
         group = each.add_argument_group("common options")
         help = "colours in the output; default: auto, at a terminal (NO_COLOR, FORCE_COLOR)"
         group.add_argument("--color", choices=COLOURS, default=argparse.SUPPRESS, help=help)
         help = f"options of this file; default: {NAME} here, else that in the user's configuration"
         group.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=help)
-        if each is parser:  # what follows is of a command
+        if each is parser:  # the rest is only for commands
             continue
         group.add_argument(
             "--show-config",
@@ -155,15 +155,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Parses the command line; what it does not say is as the configuration file says, else the
-    default. The namespace has a `Parsed` as `parsed`. Changes the parser, which is used once.
+    """Parses the command line; options that it does not have come from the configuration file, or
+    have their default. The namespace has a `Parsed` as `parsed`. Changes the parser, which is used
+    once.
 
     Raises:
-        RequestError: the file cannot be read, or says what is not understood.
+        RequestError: the file cannot be read, or has an unknown option or a wrong value.
     """
     defaults = _suppress_defaults(parser)
     needed = {action for action in defaults if action.required}
-    for action in needed:  # it may be in the file
+    for action in needed:  # the file may have it
         action.required = False
     options, unknown = parser.parse_known_args(words)
     command: ParsedCommand = options.command
@@ -193,7 +194,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
 
 def _refuse_risky(config: Config, values: Mapping[str, FileValue]) -> None:
     for name, value in values.items():
-        is_engine = name == "model" and is_address(value.value)  # which gets the conversations
+        is_engine = name == "model" and is_address(value.value)  # it would get the conversations
         if name in RISKY or is_engine:
             option = name.replace("_", "-")
             message = f"{config.path}: {option} is not taken from a file of the current folder"
@@ -213,7 +214,7 @@ def _refuse_unknown(words: Sequence[str], command: ParsedCommand) -> None:
 
 
 def _suppress_defaults(parser: argparse.ArgumentParser) -> dict[argparse.Action, Any]:
-    """Keeps all that is not given out of the namespaces of commands; returns the defaults."""
+    """Leaves options that are not given out of the namespaces of commands; returns the defaults."""
     defaults: dict[argparse.Action, Any] = {}
     for command in list_commands(parser):
         command.parser.set_defaults(command=command)
@@ -224,11 +225,11 @@ def _suppress_defaults(parser: argparse.ArgumentParser) -> dict[argparse.Action,
 
 
 def find_config(given: str | None) -> Config | None:
-    """The configuration file: the one that is given, else that of the current folder, else the
-    user's own; None if there is none.
+    """Finds the configuration file: the given one, or that of the current folder, or the user's
+    own; None: there is none.
 
     Raises:
-        RequestError: it cannot be read, is not TOML, or is nested too deep.
+        RequestError: it cannot be read, is not TOML, or is nested too deeply.
     """
     is_named = given is not None
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
@@ -254,7 +255,8 @@ def find_config(given: str | None) -> Config | None:
 def _read_config(
     config: Config, parser: argparse.ArgumentParser, command: ParsedCommand
 ) -> dict[str, FileValue]:
-    """What the file says for a command: what holds for all commands, then its own tables."""
+    """Returns the options of the file for a command: the common ones, then those of its own
+    tables."""
     commands = {each.names: each for each in list_commands(parser)}
     common = _read_common(config, commands)
     refused: Collection[str] = command.parser.get_default("unset") or ()
@@ -279,7 +281,7 @@ def _read_config(
 def _read_common(
     config: Config, commands: Mapping[tuple[str, ...], ParsedCommand]
 ) -> dict[str, Any]:
-    """The options that stand in front of the tables, and those of the table for all commands.
+    """Returns the options before all tables, and those of the table for all commands.
 
     Raises:
         RequestError: no command has such an option.
@@ -316,16 +318,16 @@ def _takes(action: argparse.Action, option: str) -> bool:
 
 
 def find_option(command: ParsedCommand, key: str, *, place: str, of: str = "") -> argparse.Action:
-    """The option of this long name, without its dashes.
+    """Returns the option with this long name, without its dashes.
 
     Args:
         command: that has it.
         key: the name.
         place: the file and its table, for errors.
-        of: what errors call those who have options, such as " for a model".
+        of: the owner of the options in errors, such as " for a model".
 
     Raises:
-        RequestError: there is none; names the nearest one.
+        RequestError: there is no such option; names the nearest one.
     """
     names: list[str] = []
     for action in command.list_actions():
@@ -341,13 +343,13 @@ def find_option(command: ParsedCommand, key: str, *, place: str, of: str = "") -
 def _read_table(
     command: ParsedCommand, table: Mapping[str, Any], *, place: str
 ) -> dict[str, FileValue]:
-    """The options of a table, by their names in the namespace."""
+    """Returns the options of a table, by their names in the namespace."""
     words: list[str] = []
     values: dict[str, FileValue] = {}
     for key, value in table.items():
         action = find_option(command, key, place=place, of=f" for {' '.join(command.names)}")
         words += _write_words(action, key, value, place=place)
-        if value is False:  # a switch: there are no words for that
+        if value is False:  # a switch that is off, which the command line cannot express
             values[action.dest] = FileValue(False, place)
     try:
         read = vars(command.parser.parse_args(words))
@@ -360,7 +362,7 @@ def _read_table(
 
 
 def _write_words(action: argparse.Action, key: str, value: Any, *, place: str) -> list[str]:
-    """The words of the command line that mean the same."""
+    """Returns the words of the command line with the same meaning."""
 
     def refuse(expected: str) -> RequestError:
         shown = json.dumps(value, ensure_ascii=False, default=str)
@@ -393,7 +395,7 @@ def _write_words(action: argparse.Action, key: str, value: Any, *, place: str) -
 
 
 def describe(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Each option of the command with its value and where that comes from."""
+    """Lists each option of the command with its value and its source."""
     parsed: Parsed = options.parsed
     rows: list[dict[str, Any]] = []
     seen: set[str] = set(NOT_IN_FILES)

@@ -1,4 +1,4 @@
-"""`constrained doctor`: what is wrong with a model file or a chat template."""
+"""`constrained doctor`: finds errors of a model file or a chat template."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""`constrained models`: the models on this machine; downloading and removing one."""
+"""`constrained models`: lists the models on this machine, downloads and removes models."""
 
 import argparse
 import time
@@ -65,7 +65,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _list_packaged() -> Iterator[ListedModel]:
-    """The models that installed packages bring."""
+    """Yields the models in installed packages."""
     from constrained.model_files.packaged import MODELS, find_packaged
 
     for name in MODELS:

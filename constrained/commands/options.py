@@ -25,16 +25,16 @@ from grammars.turn import KeyOrder, Think
 LOCAL_HOST = "127.0.0.1"
 PORT = 8080
 MAX_MODELS = 4
-"""Loaded at a time by `serve`. As llama-server has it."""
+"""The number of models that `serve` keeps loaded: llama-server's default."""
 CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
 SWITCH = {"on": True, "off": False, "auto": None}
-# Both are all layers: llama.cpp as a library does not fit their number to the GPU's memory.
+# Both mean all layers: llama.cpp as a library does not fit their number to the GPU's memory.
 LAYERS = {"auto": -1, "all": -1}
 
 
 def read_switch(text: str) -> bool | None:
-    """on, off or auto; KeyError otherwise."""
+    """Reads on, off or auto; raises KeyError for other words."""
     return SWITCH[text]
 
 
@@ -44,19 +44,19 @@ def read_flag(text: str) -> bool:
 
 
 def read_list(text: str) -> list[str]:
-    """One text, for an option that may be given several times."""
+    """Makes a list of one text, for an option that may be given several times."""
     return [text]
 
 
 def read_layers(text: str) -> int:
-    """A number, or auto or all; ValueError otherwise."""
+    """Reads a number, auto or all; raises ValueError for other words."""
     if text in LAYERS:
         return LAYERS[text]
     return int(text)
 
 
 def read_parts(text: str) -> tuple[float, ...]:
-    """Numbers with commas or slashes between them; ValueError otherwise."""
+    """Reads numbers with commas or slashes between them; raises ValueError otherwise."""
     return tuple(map(float, text.replace("/", ",").split(",")))
 
 
@@ -68,7 +68,7 @@ KINDS: dict[Any, str] = {
     read_parts: "numbers with commas between them",
 }
 
-# Option -> its variable, how to read that, and the value if it is not set.
+# Option -> its variable, the function that reads it, and the value if it is not set.
 FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "model": ("LLAMA_ARG_MODEL", str, None),
     "hf_repo": ("LLAMA_ARG_HF_REPO", str, None),
@@ -107,7 +107,7 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "draft_p_min": ("LLAMA_ARG_SPEC_DRAFT_P_MIN", float, None),
     "gpu_layers_draft": ("LLAMA_ARG_N_GPU_LAYERS_DRAFT", read_layers, None),
 }
-# Option of the engine -> what the library calls it, the same name, or the opposite of it.
+# Option of the engine -> the library's name of it, for the same or for the opposite value.
 NAMES = {"ctx_size": "context_length", "parallel": "sequences", "flash_attn": "flash_attention"}
 SAME = ("threads", "threads_batch", "batch_size", "ubatch_size", "cache_type_k", "cache_type_v")
 SAME += ("gpu_layers", "split_mode", "main_gpu", "tensor_split", "mlock")
@@ -128,7 +128,7 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """Declares the tools of a request, and what it allows."""
+    """Declares the tools of a request, and the options of their calls."""
     add = parser.add_argument_group("tools").add_argument
     add(
         "--tools",
@@ -201,7 +201,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tool_format(parser: argparse.ArgumentParser) -> None:
-    """Declares the wire format, for users who know better than the template."""
+    """Declares the wire format, for users who want another one than the template's."""
     help = "wire format of calls: a known one, or a file of `formats detect --save`"
     parser.add_argument("--tool-format", metavar="NAME|FILE", help=help)
 
@@ -219,7 +219,7 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
-    """Declares the budget of the reasoning, and what becomes of it in later turns."""
+    """Declares the budget of reasoning, and whether later turns keep it."""
     add = parser.add_argument_group("reasoning").add_argument
     help = "limit of reasoning tokens; -1 (the default): no limit (LLAMA_ARG_THINK_BUDGET)"
     add("--reasoning-budget", type=int, metavar="N", help=help)
@@ -241,7 +241,7 @@ def add_engine_options(
 
     Args:
         parser: of the command.
-        sequences: what the command takes where none are given (`choose_sequences`).
+        sequences: the default number of sequences (`choose_sequences`).
     """
     add = parser.add_argument_group("engine").add_argument
     help = (
@@ -321,7 +321,7 @@ def _add_devices(add: Callable[..., Any]) -> None:
 
 
 def read_max_tokens(text: str) -> int | None:
-    """A number of tokens; llama-server's -1 is any number."""
+    """Reads a number of tokens; llama-server's -1 means no limit."""
     count = int(text)
     return None if count == -1 else count
 
@@ -331,7 +331,7 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
 
     Args:
         parser: of the command.
-        max_tokens: of a reply, by default; None: as many as the context has room for.
+        max_tokens: the default maximum of a reply; None: as many as fit into the context.
     """
     add = parser.add_argument_group(
         "sampling (defaults apply where the model recommends nothing)"
@@ -362,16 +362,15 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
 
 
 def complete(options: argparse.Namespace) -> None:
-    """Fills in from the environment what the command line leaves open; it goes before a
-    configuration file.
+    """Fills in missing options from the environment, which overrides the configuration file.
 
     Raises:
         RequestError: a variable or an option cannot be read.
     """
     parsed: Parsed = getattr(options, "parsed", Parsed(ParsedCommand()))
     named = {name for name in MODEL if getattr(options, name, None)} - parsed.of_file
-    # A model that the command line names keeps the variables from naming another one, and one that
-    # they name keeps the file from it.
+    # If the command line names a model, variables do not name another one; if variables name one,
+    # the file does not.
     ignored = find_rivals(named)
     variables = {
         name: variable
@@ -382,7 +381,7 @@ def complete(options: argparse.Namespace) -> None:
         setattr(options, name, None)
         del parsed.sources[name]
     for name, (variable, read, default) in FALLBACKS.items():
-        if not hasattr(options, name):  # the command has no such option
+        if not hasattr(options, name):  # the command does not have this option
             continue
         given = getattr(options, name)
         if name in variables and (given is None or name in parsed.of_file):
@@ -395,11 +394,11 @@ def complete(options: argparse.Namespace) -> None:
             setattr(options, name, read_value(place, given, read))
         elif given is None and name not in ignored:
             setattr(options, name, default)
-    parsed.of_file.clear()  # what completes the options once more leaves them as they are
+    parsed.of_file.clear()  # a second call changes nothing
 
 
 def read_value(name: str, text: str, read: Callable[[str], Any]) -> Any:
-    """The value of an option or a variable.
+    """Reads the value of an option or a variable.
 
     Raises:
         RequestError: it cannot be read.
@@ -411,9 +410,9 @@ def read_value(name: str, text: str, read: Callable[[str], Any]) -> Any:
 
 
 def choose_sequences(options: argparse.Namespace, sequences: int) -> None:
-    """So many sequences, where neither the command line nor the environment says how many; -1 says
-    it for llama-server. Each decodes a token at least, so a small batch has fewer. An engine
-    elsewhere has its own number."""
+    """Sets the number of sequences, if neither the command line nor the environment does;
+    llama-server's -1 means the default, too. Each sequence decodes at least one token, so a small
+    batch has fewer. A remote engine has its own number."""
     if is_address(options.model):
         options.parallel = None if options.parallel == -1 else options.parallel
     elif options.parallel in (None, -1):
@@ -421,7 +420,7 @@ def choose_sequences(options: argparse.Namespace, sequences: int) -> None:
 
 
 def read_engine_options(options: argparse.Namespace) -> LoadOptions:
-    """The completed options of the engine, by the names of the library."""
+    """Returns the completed options of the engine, by the library's names."""
     given: dict[str, Any] = {name: getattr(options, name) for name in SAME}
     for option, name in NAMES.items():
         given[name] = getattr(options, option)
@@ -432,10 +431,11 @@ def read_engine_options(options: argparse.Namespace) -> LoadOptions:
 
 
 def read_drafts(options: argparse.Namespace) -> DraftOptions | None:
-    """The draft model that the completed options name; None: they name none.
+    """Returns the draft model of the completed options; None: they name none.
 
     Raises:
-        RequestError: a value is not valid, or is for a draft model that is not there.
+        RequestError: a value is invalid, or there is an option for a draft model but no draft
+            model.
     """
     given = {name: getattr(options, option) for option, name in OF_DRAFTS.items()}
     given = _drop_unset(given)
@@ -452,12 +452,12 @@ def _drop_unset(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_model(options: argparse.Namespace) -> str | None:
-    """The path or address of the model that the options name, downloaded if need be; None if they
-    name none.
+    """Returns the path or address of the model that the options name, after a download if
+    necessary; None: they name none.
 
     Raises:
-        RequestError: they name two.
-        ModelError: it is not to be had.
+        RequestError: they name two models.
+        ModelError: the model cannot be found or downloaded.
     """
     if not options.hf_repo:
         if options.hf_file:
@@ -472,16 +472,16 @@ def find_model(options: argparse.Namespace) -> str | None:
     if options.model:
         raise RequestError("both -m and -hf name a model", hint="Give one of them")
     spec = options.hf_repo
-    if options.hf_file:  # goes before a quantisation
+    if options.hf_file:  # takes precedence over a quantisation
         spec = f"{spec.removeprefix('hf:').partition(':')[0]}:{options.hf_file}"
     return str(fetch_model(spec, options))
 
 
 def fetch_model(spec: str, options: argparse.Namespace) -> Path:
-    """The file of a model of the Hub, downloaded if need be.
+    """Returns the file of a model of the Hub, after a download if necessary.
 
     Raises:
-        ModelError: it is not to be had.
+        ModelError: the model cannot be found or downloaded.
     """
     from constrained.model_files.hub import fetch
 
@@ -490,7 +490,7 @@ def fetch_model(spec: str, options: argparse.Namespace) -> Path:
 
 
 def read_template(options: argparse.Namespace) -> str | None:
-    """The chat template that replaces the model's own, or None."""
+    """Returns the chat template that replaces the model's own; None: there is none."""
     path = options.chat_template_file
     if not path:
         return None
@@ -498,12 +498,12 @@ def read_template(options: argparse.Namespace) -> str | None:
 
 
 def read_tool_file(options: argparse.Namespace) -> list[Any]:
-    """The tools as they stand in the file; a mistake in them shows here."""
+    """Returns the tools of the file unchanged; checks them first."""
     if not options.tools:
         return []
     tools: Any = read_json(read_text(options.tools, "--tools"), options.tools)
     match tools:
-        case {"tools": [*listed]}:  # as an MCP server answers to tools/list
+        case {"tools": [*listed]}:  # the answer of an MCP server to tools/list
             tools = listed
         case _:
             pass
@@ -514,7 +514,7 @@ def read_tool_file(options: argparse.Namespace) -> list[Any]:
 
 
 def read_choice(options: argparse.Namespace) -> Any:
-    """The tool choice, in a form that `read_policy` reads."""
+    """Returns the tool choice, in a form that `read_policy` reads."""
     choice = options.tool_choice
     if choice in CHOICES:
         return choice
@@ -522,7 +522,7 @@ def read_choice(options: argparse.Namespace) -> Any:
 
 
 def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
-    """The variables for the template."""
+    """Returns the variables for the template."""
     kwargs = read_json(options.chat_template_kwargs, "--chat-template-kwargs")
     if not isinstance(kwargs, dict):
         raise RequestError("--chat-template-kwargs has to be a JSON object")
@@ -535,14 +535,14 @@ def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_system(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The messages that the conversation begins with."""
+    """Returns the messages at the beginning of the conversation."""
     if not options.system:
         return []
     return [{"role": "system", "content": options.system}]
 
 
 def read_sampling(options: argparse.Namespace, base: Sampling) -> Sampling:
-    """The sampling: the options of the command line, over `base`.
+    """Returns the sampling: `base` with the options of the command line.
 
     Raises:
         RequestError: a value is out of its range.

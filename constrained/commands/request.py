@@ -1,4 +1,4 @@
-"""The request that the options of a command describe, and the model for it; for `call`, `chat`."""
+"""Makes the request that the options of `call` or `chat` describe, and loads its model."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declares all that a request and its model need."""
+    """Declares the options of a request and its model."""
     shared.add_tool_options(parser)
     shared.add_answer_options(parser)
     shared.add_model_options(parser)
@@ -52,10 +52,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_doubt(options: argparse.Namespace) -> "Doubt":
-    """What happens to calls that the model is not sure of.
+    """Returns what happens to calls that the model is unsure of.
 
     Raises:
-        RequestError: one of the options needs the other, or has another value.
+        RequestError: one of the options needs the other, or has an invalid value.
     """
     from constrained.agent.doubt import Doubt, Unsure, check_confidence
 
@@ -69,10 +69,10 @@ def read_doubt(options: argparse.Namespace) -> "Doubt":
 def read_choice_options(
     options: argparse.Namespace, job: "Job", model: "Model"
 ) -> "CompiledTurnOptions":
-    """The options of `Model.stream_turn` that say which turn becomes the reply to a job.
+    """Returns the options of `Model.stream_turn` that choose which turn becomes the reply to a job.
 
     Raises:
-        Error: as `Model.compile`, of the turn in place of one that the model is not sure of.
+        Error: as `Model.compile`, for the turn that replaces one that the model is unsure of.
     """
     doubt = read_doubt(options)
     chosen: CompiledTurnOptions = {"best_of": options.best_of}
@@ -93,10 +93,11 @@ def list_tools(job: "Job", servers: "McpServers | None") -> list[Any]:
 def read_search(
     options: argparse.Namespace, job: "Job", servers: "McpServers | None"
 ) -> "ToolSearch | None":
-    """The search of the tools of a job and of MCP servers; None: all of them are in the prompt.
+    """Returns the search of the tools of a job and of MCP servers; None: all of them are in the
+    prompt.
 
     Raises:
-        Error: there is no tool, or one of them is none.
+        Error: there is no tool, or one is invalid.
     """
     if not options.search_tools:
         return None
@@ -110,7 +111,7 @@ def read_search(
 
 
 def _read_tool_format(options: argparse.Namespace) -> "Format | None":
-    """The format that --tool-format names, or None.
+    """Returns the format of --tool-format; None: there is none.
 
     Raises:
         RequestError, FormatError: there is no such format, or its file cannot be read.
@@ -123,10 +124,10 @@ def _read_tool_format(options: argparse.Namespace) -> "Format | None":
 
 
 def read_request(options: argparse.Namespace) -> "Job":
-    """The job that the options describe, its messages empty; completes the options.
+    """Returns the job that the options describe, without messages; completes the options.
 
     Raises:
-        Error: what they say is wrong; found here, before a model is loaded.
+        Error: an option is wrong; this is found before a model is loaded.
     """
     from constrained.decode.filters.stop_texts import read_stops
     from constrained.job import Job, check_job
@@ -166,7 +167,8 @@ def read_request(options: argparse.Namespace) -> "Job":
 
 
 def _read_answer(options: argparse.Namespace) -> Answer | None:
-    """The constraint on the content, or None; argparse lets at most one of the options through."""
+    """Returns the constraint on the content, or None; argparse allows at most one of the
+    options."""
     from constrained.answers import read_target
 
     if options.json_schema is not None:
@@ -191,7 +193,7 @@ def _read_schema(given: str) -> Any:
 
 
 def load_model(options: argparse.Namespace) -> "Model":
-    """The model that the options name, or that of the package.
+    """Loads the model that the options name, or the demo model of the package.
 
     Raises:
         Error: it cannot be loaded.
@@ -211,7 +213,7 @@ def load_model(options: argparse.Namespace) -> "Model":
             draft_model=shared.read_drafts(options),
             max_waiting=getattr(options, "max_waiting", MAX_WAITING),
             tokenizer=options.tokenizer,
-            # The variable may be there for another command.
+            # The variable may be meant for another command.
             api_key=options.backend_key if is_address(path) else None,
             engine_timeout=options.backend_timeout,
             progress=_report_bytes(path, report),
@@ -220,7 +222,7 @@ def load_model(options: argparse.Namespace) -> "Model":
 
 
 def _report_bytes(path: str | None, report: Report | None) -> Callable[[float], None] | None:
-    """Turns the part of a file that is loaded into bytes; None: there is nobody to see it."""
+    """Converts the loaded fraction of a file to bytes; None: there is no report."""
     if report is None:
         return None
     size = measure_files(path)
@@ -228,14 +230,15 @@ def _report_bytes(path: str | None, report: Report | None) -> Callable[[float], 
 
 
 def find_limit(max_tokens: int | None, turn: "CompiledTurn", model: "Model") -> int:
-    """The most tokens of a reply; None is as many as the context has room for."""
+    """Returns the maximum number of tokens of a reply; None: as many as fit into the context."""
     if max_tokens is not None:
         return max_tokens
     return max(1, model.engine.context_length - len(turn.tokens))
 
 
 def fit(job: "Job", model: "Model") -> "Job":
-    """The same job, without a wish for reasoning where the model's template has no block for it."""
+    """Returns the job without a request for reasoning, if the model's template has no reasoning
+    block."""
     if model.compiler.format.reasoning is None:
         return replace(job, think=Think.OPTIONAL)
     return job
@@ -248,10 +251,10 @@ def describe(
     *,
     turn: "CompiledTurn | None" = None,
 ) -> Iterator[str]:
-    """Notes for the user: options that have no effect, and what the mask does not enforce.
+    """Writes notes for the user: options that have no effect, and what the mask does not enforce.
 
     Args:
-        turn: the turn, where there is but one; it knows all tools that are refused.
+        turn: the turn, if there is only one; it has all refused tools.
     """
     from constrained.tools.offer import read_offer
 

@@ -1,5 +1,5 @@
-"""`constrained runs`: recorded runs; they are resumed, replayed, forked, exported, and their calls
-approved."""
+"""`constrained runs`: resumes, replays, forks and exports recorded runs, and approves their
+calls."""
 
 import argparse
 import importlib.util
@@ -81,7 +81,7 @@ def _open(options: argparse.Namespace) -> "RunStore":
 def _find(
     store: "RunStore", options: argparse.Namespace, state: str | None = None
 ) -> "RecordedRun":
-    """The run that is named, or else the newest one; of those in a state, only if it is the one.
+    """Finds the named run, or the newest one; with a state, the only run in that state.
 
     Raises:
         RequestError: there is none, or several.
@@ -141,7 +141,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _describe_event(kind: str, body: Any) -> str | None:
-    """An event in a line; None for one that says nothing by itself."""
+    """Describes an event in a line; None: it has nothing to show."""
     call = body.get("call")
     shown = ""
     if call is not None:
@@ -197,13 +197,12 @@ def _resume(options: argparse.Namespace) -> int:
 
 
 def _join_tools(functions: Sequence[Any], servers: "McpServers") -> list[Any]:
-    """The functions of a file, and the tools that servers have now."""
+    """Returns the functions of a file, and the current tools of servers."""
     return [*functions, *servers.tools()]
 
 
 def _read_functions(path: str | None, run: "RecordedRun") -> list[Any]:
-    """The tools of a run: those that a file defines, if there is one, and those that had no
-    function.
+    """Returns the tools of a run: those of a file, if there is one, and those that had no function.
 
     Raises:
         RequestError: the file cannot be imported.
@@ -225,7 +224,7 @@ def _read_functions(path: str | None, run: "RecordedRun") -> list[Any]:
 
 
 def _import_functions(path: str) -> Sequence[Any]:
-    """The functions that a file defines, or lists as TOOLS."""
+    """Imports the functions that a file defines, or lists as TOOLS."""
     spec = importlib.util.spec_from_file_location("functions_of_run", path)
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise RequestError(f"--functions: {path!r} is no Python file")
@@ -233,7 +232,7 @@ def _import_functions(path: str) -> Sequence[Any]:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as e:  # the file is the user's, and may raise anything
+    except Exception as e:  # the file is the user's, and may raise any error
         message = f"--functions: {path!r} cannot be imported: {type(e).__name__}: {e}"
         raise RequestError(message) from e
     given = getattr(module, "TOOLS", None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HINT = "Give a file that --trace has written"
 DAMAGE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
-"""What reading a trace raises that lacks a field, or has a value of another type."""
+"""Errors of reading a trace that lacks a field, or has a value of a wrong type."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -59,14 +59,14 @@ class TraceSaver:
 
     @property
     def options(self) -> "CompiledTurnOptions":
-        """The options of a turn that is traced, or not."""
+        """Returns the options of a turn, traced or not."""
         if self._path is None:
             return {}
         return {"trace": True, "note_failed_trace": self._failed.append}
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Saves the trace of the turn that is generated inside, if that fails.
+        """Saves the trace of the turn that is generated inside, if it fails.
 
         Raises:
             RequestError: the file cannot be written.
@@ -112,10 +112,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _read_traces(path: str) -> list[dict[str, Any]]:
-    """The traces of a file.
+    """Reads the traces of a file.
 
     Raises:
-        RequestError: it holds none, or a line is no trace.
+        RequestError: it has none, or a line is not a trace.
     """
     from constrained.trace.turn_trace import VERSION
 
@@ -136,7 +136,7 @@ def _read_traces(path: str) -> list[dict[str, Any]]:
 
 
 def _select(traces: list[dict[str, Any]], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The traces that are asked for.
+    """Selects traces by the options.
 
     Raises:
         RequestError: there are none.
@@ -173,7 +173,7 @@ def _print_traces(traces: list[dict[str, Any]], *, lists_tokens: bool) -> None:
             message = f"turn {number} cannot be shown: {type(e).__name__}: {e}"
             raise RequestError(message, hint="The file is damaged") from e
         for line in lines:
-            print(line)  # the text is escaped already; print_text would escape the colours
+            print(line)  # the text is already escaped; print_text would escape the colours
 
 
 def _write_page(traces: list[dict[str, Any]], options: argparse.Namespace) -> None:

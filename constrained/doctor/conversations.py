@@ -34,12 +34,12 @@ RESULT = '{"sky": "clear", "temperature": 21}'
 
 
 def make_call(name: str, number: int, **arguments: Json) -> Message:
-    """A call with an id that every template takes."""
+    """Makes a call with an id that every template accepts."""
     return show_call(ToolCall(name, dict(arguments), id=f"abcdefgh{number}"))
 
 
 def say(role: str, content: str | None, **fields: Any) -> Message:
-    """A message."""
+    """Makes a message."""
     return {"role": role, "content": content, **fields}
 
 
@@ -61,7 +61,7 @@ class Shape:
 
     @property
     def turns(self) -> tuple[int, ...]:
-        """Indexes of the messages that the model has written."""
+        """The indexes of the messages that the model has written."""
         found = [i for i, message in enumerate(self.messages) if message["role"] == "assistant"]
         return tuple(found)
 
@@ -71,12 +71,12 @@ class Shape:
         return self.messages if self.returns_reasoning else drop_reasoning(self.messages)
 
     def without_system(self) -> "Shape":
-        """The same for a template that refuses system messages."""
+        """The shape for a template that refuses system messages."""
         rest = [message for message in self.messages if message["role"] != "system"]
         return replace(self, messages=tuple(rest))
 
     def without_reasoning(self) -> "Shape":
-        """The same for a model that does not reason."""
+        """The shape for a model that does not reason."""
         return replace(self, messages=drop_reasoning(self.messages))
 
 
@@ -89,7 +89,7 @@ def drop_reasoning(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _loop(*, reasons: bool) -> tuple[Message, ...]:
-    """A call, an answer, and a question that needs no call."""
+    """Makes a call, an answer, and a question that needs no call."""
     call = make_call("get_weather", 1, city="Paris", days=3)
     messages = (
         SYSTEM,

@@ -1,4 +1,4 @@
-"""All checks, in the order in which a reader wants the answers."""
+"""The list of all checks, in the order of the report."""
 
 from constrained.doctor.checks.cache import check_cache
 from constrained.doctor.checks.calls import check_calls
@@ -22,7 +22,7 @@ CHECKS = (
 
 
 def examine(subject: Subject) -> Diagnosis:
-    """The diagnosis of a subject; checks whose question does not arise are left out."""
+    """Returns the diagnosis of a subject, without checks that do not apply."""
     answers: list[Answer] = []
     for check in CHECKS:
         answer = check.run(subject)

@@ -21,7 +21,7 @@ from constrained.template.clauses import shorten
 TABLE = Path(__file__).with_name("known_templates.json")
 _PART = re.compile(r"(\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\})", re.DOTALL)
 _DIGEST = 3  # bytes of a part
-_ALIKE = 0.5  # the part of all digests that two templates of one family share, at least
+_ALIKE = 0.5  # the minimum fraction of common digests of two templates of one family
 _MAX_SHOWN = 4
 
 
@@ -39,7 +39,7 @@ class TemplatePart:
 
     @property
     def digest(self) -> bytes:
-        """Its first bytes by SHA-256, whatever its white space."""
+        """The first bytes of its SHA-256, without regard to white space."""
         return hashlib.sha256(" ".join(self.text.split()).encode()).digest()[:_DIGEST]
 
 
@@ -59,7 +59,7 @@ class Known:
 
 
 def split_parts(source: str) -> list[TemplatePart]:
-    """The tags and texts of a template, without comments and white space."""
+    """Splits a template into tags and texts, without comments and white space."""
     parts: list[TemplatePart] = []
     line = 1
     for text in _PART.split(source):
@@ -72,17 +72,17 @@ def split_parts(source: str) -> list[TemplatePart]:
 
 
 def hash_source(source: str) -> str:
-    """The SHA-256 of a template, its line ends as on Unix and without white space at its end."""
+    """The SHA-256 of a template, with Unix line ends and without white space at the end."""
     text = source.replace("\r\n", "\n").rstrip()
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def write_table(sources: Mapping[str, str], origin: str) -> str:
-    """The table of these templates, as JSON.
+    """Writes the table of these templates, as JSON.
 
     Args:
-        sources: their texts by their names.
-        origin: where they come from.
+        sources: their texts by name.
+        origin: the source of the templates.
     """
     rows: dict[str, dict[str, str]] = {}
     for name, source in sorted(sources.items()):
@@ -94,7 +94,7 @@ def write_table(sources: Mapping[str, str], origin: str) -> str:
 
 @cache
 def read_known() -> tuple[Known, ...]:
-    """All known templates."""
+    """Returns all known templates."""
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     known: list[Known] = []
     for name, row in table["templates"].items():
@@ -105,7 +105,7 @@ def read_known() -> tuple[Known, ...]:
 
 
 def compare_known(source: str) -> Iterator[Verdict]:
-    """Whether a template is a known one, or how it differs from the nearest one."""
+    """Checks whether a template is a known one, or how it differs from the nearest one."""
     sha256 = hash_source(source)
     facts: dict[str, Any] = {"sha256": sha256}
     for known in read_known():
@@ -136,7 +136,7 @@ def compare_known(source: str) -> Iterator[Verdict]:
 
 
 def find_nearest(digests: Sequence[bytes]) -> Known | None:
-    """The known template that shares most parts; None if none shares enough."""
+    """Finds the known template with the most common parts; None: none has enough."""
     own = set(digests)
     best, best_share = None, _ALIKE
     for known in read_known():
@@ -150,7 +150,8 @@ def find_nearest(digests: Sequence[bytes]) -> Known | None:
 def _compare(
     parts: Sequence[TemplatePart], digests: Sequence[bytes], known: Known
 ) -> tuple[list[TemplatePart], int]:
-    """The parts that the known template does not have there, and how many of its own are gone."""
+    """Returns the parts that the known template does not have, and how many of its own are
+    missing."""
     matcher = difflib.SequenceMatcher(None, known.digests, digests, autojunk=False)
     added: list[TemplatePart] = []
     missing = 0

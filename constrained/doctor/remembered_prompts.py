@@ -1,5 +1,4 @@
-"""A chat template that remembers what it has rendered: the checks ask for half of all prompts
-twice."""
+"""A chat template that caches its prompts, since the checks request half of all prompts twice."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -11,18 +10,18 @@ from constrained.template.chat_template import ChatTemplate, read_frozen
 
 
 class RememberedPrompts(ChatTemplate):
-    """A chat template for one examination, within which the date changes by `freeze` alone.
+    """A chat template for one examination, during which only `freeze` changes the date.
 
     Args and attributes: as in `ChatTemplate`.
     """
 
     def __init__(self, source: str, **tokens: str):
-        self._known: dict[str, str | TemplateError] | None = {}  # None: nothing is remembered
+        self._known: dict[str, str | TemplateError] | None = {}  # None: no cache
         super().__init__(source, **tokens)
 
     def compiled_as(self, template: jinja2.Template) -> Self:
         other = super().compiled_as(template)
-        other._known = None  # a render is traced, and one that is remembered would leave no trace
+        other._known = None  # a traced render must run, since a cached prompt leaves no trace
         return other
 
     def _render(
@@ -34,7 +33,7 @@ class RememberedPrompts(ChatTemplate):
     ) -> str:
         if self._known is None:
             return super()._render(messages, tools, kwargs, add_generation_prompt)
-        # Not as JSON: 1, 1.0 and true are told apart, and the order of keys.
+        # Not as JSON: 1, 1.0 and true have to differ, and so does the order of keys.
         key = repr((messages, tools, kwargs, add_generation_prompt, read_frozen()))
         known = self._known.get(key)
         if known is None:

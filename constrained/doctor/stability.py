@@ -45,11 +45,12 @@ class Contract(StrEnum):
     """Which text has to begin with which other text."""
 
     HISTORY = "history"
-    """A conversation, without the generation prompt, at the beginning of a longer one."""
+    """The text of a conversation without the generation prompt; the longer conversation begins with
+    it."""
     PROMPT = "prompt"
-    """A prompt, at the beginning of the next one."""
+    """A prompt; the next one begins with it."""
     TURN = "turn"
-    """A prompt with what the model wrote, at the beginning of the next one."""
+    """A prompt with what the model wrote; the next prompt begins with it."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Walk:
         return not self.breaks and not self.refused
 
     def find(self, contract: Contract) -> Break | None:
-        """Where this contract breaks."""
+        """Returns the break of this contract; None: it holds."""
         return next((found for found in self.breaks if found.contract is contract), None)
 
 
@@ -136,7 +137,7 @@ class _Step:
 
     @property
     def whole(self) -> str:
-        """The prompt, and what the model writes behind it."""
+        """The prompt, and what the model writes after it."""
         return self.prompt + self.written
 
 
@@ -155,7 +156,7 @@ class Walker:
         self._traces: dict[bytes, Trace | None] = {}
 
     def walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
-        """The first break of each contract."""
+        """Finds the first break of each contract."""
         if self._selected.format.reasoning is None:
             shape = shape.without_reasoning()
         try:
@@ -168,7 +169,7 @@ class Walker:
             return Walk(shape, kwargs, refused=refused)
 
     def keeps_prompts(self, shape: Shape, kwargs: Kwargs) -> bool:
-        """True if every prompt begins with the last one and what the model wrote behind it."""
+        """True if every prompt begins with the last one and what the model wrote after it."""
         if self._selected.format.reasoning is None:
             shape = shape.without_reasoning()
         try:
@@ -178,8 +179,8 @@ class Walker:
             return False
 
     def measure_kept(self, walk: Walk, recall: Recall = Recall.AUTO) -> float:
-        """The part of the tokens that this project takes over: its turn cache puts the tokens of
-        earlier turns into the next prompt, in place of what the template makes of them.
+        """Returns the fraction of the tokens that this project reuses: its turn cache puts the
+        tokens of earlier turns into the next prompt, instead of what the template would write.
 
         Raises:
             Error: a prompt cannot be composed.
@@ -218,7 +219,7 @@ class Walker:
         texts: list[str] = []
         first: dict[Contract, Break] = {}
         if self._is_closed(shape, kwargs):
-            shape = shape.without_reasoning()  # the model has no place for any
+            shape = shape.without_reasoning()  # the format has no place for it
         for step in self._list_steps(shape, kwargs):
             texts += [step.prompt, step.turned, step.following]
             for found in (self._check_history(step, first), self._check_turn(step, first)):
@@ -227,7 +228,7 @@ class Walker:
         return Walk(shape, kwargs, tuple(first.values()), texts=tuple(texts))
 
     def _is_closed(self, shape: Shape, kwargs: Kwargs) -> bool:
-        """True if the first prompt leaves the turn behind a closed reasoning block."""
+        """True if the first prompt ends after a closed reasoning block."""
         count = shape.turns[0]
         opened = self._render(shape, count, kwargs)
         closed = self._render(shape, count, kwargs, opened=False)
@@ -255,7 +256,8 @@ class Walker:
             )
 
     def _render(self, shape: Shape, count: int, kwargs: Kwargs, *, opened: bool = True) -> str:
-        """The prompt of the first messages. Shapes have many in common, so it is kept."""
+        """Renders the prompt of the first messages. Shapes share many prompts, so they are
+        cached."""
         messages = shape.sent[:count]
         key = digest(messages, shape.tools, opened, dict(kwargs))
         if key not in self._rendered:
@@ -267,8 +269,8 @@ class Walker:
     def _trace(
         self, messages: Sequence[Message], tools: Sequence[Message], kwargs: Kwargs, *, opened: bool
     ) -> Trace | None:
-        """The same with a record of how it came about; None where that takes too much work, or the
-        template refuses it."""
+        """Renders the prompt with a record of how it was rendered; None: that takes too much work,
+        or the template refuses it."""
         key = digest(messages, tools, opened, dict(kwargs))
         if key not in self._traces:
             try:
@@ -284,7 +286,7 @@ class Walker:
         return TracedTemplate(self._template)
 
     def _write(self, message: Message, state: State) -> str:
-        """What the model writes for this message, behind the prompt."""
+        """Returns what the model writes for this message, after the prompt."""
         reasoning = message.get("reasoning_content") or ""
         if state.start is Start.CLOSED:
             reasoning = ""
@@ -295,11 +297,12 @@ class Walker:
         turn = Turn(message["content"] or "", reasoning, tuple(calls))
         try:
             return render(turn, self._selected.format, _lower_tools(), state)
-        except (RenderError, ToolError):  # the format cannot say it: the prompt alone is compared
+        except (RenderError, ToolError):  # the format cannot write it: only the prompt is compared
             return ""
 
     def _check_history(self, step: _Step, known: Collection[Contract]) -> Break | None:
-        """Looks whether the conversation stays as it was with the turn, and with what follows."""
+        """Checks whether the text of the conversation stays the same when the turn and later
+        messages are added."""
         if Contract.HISTORY in known:
             return None
         bounds = itertools.pairwise((step.index, step.index + 1, step.next))
@@ -313,7 +316,7 @@ class Walker:
         return None
 
     def _check_turn(self, step: _Step, known: Collection[Contract]) -> Break | None:
-        """Looks whether the prompt and the turn are in the next prompt."""
+        """Checks whether the next prompt begins with the prompt and the turn."""
         if step.following.startswith(step.whole):
             return None
         offset = count_common(step.whole, step.following)
@@ -327,10 +330,11 @@ class Walker:
         return replace(found, clause=self._find_clause(step, counts, offset, opened=(True, True)))
 
     def _explain_turn(self, step: _Step, found: Break, offset: int) -> Break:
-        """The break of a turn with the clause that changed it, or with the word that reasoning is
-        not written at all."""
+        """Returns the break of a turn with the clause that causes it, or with the note that
+        reasoning is not written at all."""
         if not step.following.startswith(step.turned[: offset + 1]):
-            # Right behind the turn the template still wrote it: what follows makes the difference.
+            # Directly after the turn, the template still wrote it: later messages make the
+            # difference.
             counts, apart = (step.index + 1, step.next), count_common(step.turned, step.following)
             clause = self._find_clause(step, counts, apart, opened=(False, True))
             return replace(found, clause=clause)
@@ -346,8 +350,8 @@ class Walker:
         return replace(found, clause=clause)
 
     def find_stripping(self, kwargs: Kwargs) -> Clause | None:
-        """The clause that takes reasoning out of the content of earlier turns; None if none does,
-        or content with reasoning is written as it is."""
+        """Finds the clause that removes reasoning from the content of earlier turns; None: there is
+        none, or such content is written unchanged."""
         block = self._selected.format.reasoning
         if block is None:
             return None
@@ -365,10 +369,10 @@ class Walker:
     def _find_clause(
         self, step: _Step, counts: tuple[int, int], offset: int, *, opened: tuple[bool, bool]
     ) -> Clause | None:
-        """The clause behind the first difference of two prompts of the first messages.
+        """Finds the clause that causes the first difference of two prompts of the first messages.
 
         Args:
-            counts: how many messages each of them has.
+            counts: the number of messages of each.
             opened: which of them has the generation prompt.
         """
         traces: list[Trace] = []
@@ -404,7 +408,7 @@ def _lower_tools() -> tuple[Tool, ...]:
 
 
 def _count_common(first: Sequence[int], second: Sequence[int]) -> int:
-    """The number of first tokens that two prompts share."""
+    """The number of tokens of the common prefix of two prompts."""
     for i, (token, other) in enumerate(zip(first, second, strict=False)):
         if token != other:
             return i

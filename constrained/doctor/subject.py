@@ -1,4 +1,4 @@
-"""What the doctor examines: a chat template, and, of a GGUF file, all that is around it."""
+"""The input of the doctor: a chat template, and for a GGUF file also its metadata."""
 
 import json
 from collections.abc import Mapping
@@ -39,15 +39,15 @@ class Subject:
     Args:
         name: of the file.
         source: the text of the chat template; None: there is none.
-        bos_text, eos_text: what the template calls `bos_token` and `eos_token`.
-        templates: the names of further templates that are there.
+        bos_text, eos_text: the values of `bos_token` and `eos_token` in the template.
+        templates: the names of further templates.
         added_tokens: of a tokenizer_config.json, the text of each added token, and whether it is
             special; None: not known.
-        contents: of a GGUF file, its parts taken together; None: it is none.
-        parts: of a split GGUF file, the contents of each part that is there, by the name of its
-            file; of another one, of that file.
-        header: of a GGUF file, as llama.cpp reads it; an error: it does not. None: nobody asked.
-        bandwidth: bytes a second of the memory, as the user states it; None: it is measured.
+        contents: of a GGUF file, all parts joined; None: it is another kind of file.
+        parts: the contents of each part of a GGUF file, by file name.
+        header: of a GGUF file, as llama.cpp reads it; an error: it cannot read the file. None: not
+            requested.
+        bandwidth: of the memory in bytes per second, as the user states it; None: it is measured.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Subject:
 
     @cached_property
     def parsed(self) -> ChatTemplate | TemplateError | None:
-        """The template; an error if it is no valid Jinja, None if there is none."""
+        """The template; an error if it is not valid Jinja, None if there is none."""
         if self.source is None:
             return None
         tokens = {"bos_token": self.bos_text, "eos_token": self.eos_text}
@@ -84,7 +84,7 @@ class Subject:
 
     @property
     def template(self) -> ChatTemplate | None:
-        """The template, if it can be used."""
+        """The template; None: it cannot be used."""
         if isinstance(self.parsed, ChatTemplate) and isinstance(self.plain, str):
             return self.parsed
         return None
@@ -102,7 +102,8 @@ class Subject:
 
     @cached_property
     def block(self) -> Reasoning | None:
-        """The reasoning block that the template writes or prefills; raises as `selected`."""
+        """The reasoning block that the template writes or prefills; raises errors like
+        `selected`."""
         if self.template is None:
             raise TemplateError("there is no usable chat template")
         with limit_work(MAX_DETECTION_STEPS):
@@ -110,7 +111,7 @@ class Subject:
 
     @cached_property
     def switches(self) -> Switches:
-        """What the variables of the template change; raises as `selected`."""
+        """The effects of the template's variables; raises errors like `selected`."""
         return find_switches(self.selected.template, self.selected.format)
 
     @property
@@ -122,10 +123,10 @@ class Subject:
 
 
 def read_subject(path: str) -> Subject:
-    """Reads what a path names: a GGUF file, a Jinja template, or a tokenizer_config.json.
+    """Reads a GGUF file, a Jinja template, or a tokenizer_config.json.
 
     Raises:
-        RequestError: it cannot be read, or is none of these.
+        RequestError: it cannot be read, or is another kind of file.
     """
     try:
         if begins_with(path, GGUF):
@@ -140,7 +141,7 @@ def read_subject(path: str) -> Subject:
         raise RequestError(message, hint=_HINT) from e
     if Path(path).suffix == ".json":
         return _read_config(Path(path), text)
-    # Nobody knows these tokens: templates that write them show it by any text.
+    # The real texts are not known: any text shows whether a template writes these tokens.
     return Subject(Path(path).name, text, bos_text="<s>", eos_text="</s>")
 
 
@@ -153,7 +154,7 @@ def _read_gguf(path: Path) -> Subject:
     if templates:
         try:
             source = choose_template(templates, with_tools=True)
-        except TemplateError:  # there are some, but no default
+        except TemplateError:  # there are templates, but no default one
             source = next(iter(templates.values()))
     is_whole = len(parts) == (contents.number("split.count") or 1)
     header = _read_header(path) if is_whole and not contents.damage else None
@@ -203,7 +204,7 @@ def _read_config(path: Path, text: str) -> Subject:
 
 
 def _find_source(value: Any) -> tuple[str | None, tuple[str, ...]]:
-    """The template to use, and the names of all: a text, or a list of named ones."""
+    """Returns the template to use, and the names of all: of a text, or of a list of named ones."""
     if isinstance(value, str):
         return value, ()
     named: dict[str, str] = {}

@@ -1,5 +1,5 @@
-"""The variables of a chat template that a request can set (`chat_template_kwargs`), and what each
-of them changes. Found by trying out; no name is known here."""
+"""Finds the variables of a chat template that a request can set (`chat_template_kwargs`), and what
+each of them changes, by rendering; no names of variables are built in."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ _MAX_VALUES = 8
 _TRIED = (True, False)
 _WORDS = ("low", "high")
 GRADES = ("minimal", "low", "medium", "high", "xhigh", "max")
-"""The words of efforts that APIs and templates know."""
+"""Words for efforts in APIs and templates."""
 _OF_REASONING = r"(?:reason|think|thought|effort)[^\n<>]{,30}?"
-"""What stands in front of a grade on its line; special tokens do not count."""
+"""The text before a grade on its line; special tokens do not count."""
 _LOOP = SHAPES[3]
-_LINE = 80  # characters of a line that are shown
+_LINE = 80  # the maximum number of shown characters of a line
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class EffortVariable:
 
     Args:
         name: of the variable.
-        values: the grades that change something.
-        evidence: how that is known.
-        beside: the variables that have to be set, too.
+        values: the grades with an effect.
+        evidence: how this is known.
+        beside: other variables that have to be set, too.
     """
 
     name: str
@@ -92,12 +92,12 @@ class Switches:
     effort: EffortVariable | None = None
 
     def modes(self) -> dict[str, dict[str, Any]]:
-        """Thinking as it is by default, switched on, and switched off."""
+        """The variables for reasoning at its default, on, and off."""
         return {"": {}, "on": self._find_mode(True), "off": self._find_mode(False)}
 
     def _find_mode(self, is_on: bool) -> dict[str, Any]:
-        """All booleans that change the generation prompt, or the first other value that leaves the
-        turn where it is wanted."""
+        """Returns all booleans that change the generation prompt as wanted, or the first other
+        value with the wanted start state."""
         found: dict[str, Any] = {}
         names = {setting.name for setting in self.settings if setting.changes_prompt}
         for setting in self.settings:
@@ -112,19 +112,19 @@ class Switches:
         return {}
 
     def values_of(self, name: str) -> list[Any]:
-        """The values of a variable that change something."""
+        """The values of a variable with an effect."""
         return [setting.value for setting in self.settings if setting.name == name]
 
 
 def find_switches(template: ChatTemplate, format: Format) -> Switches:
-    """Tries out every variable that a template reads.
+    """Tries every variable that a template reads.
 
     Args:
-        template: which is rendered.
-        format: which it teaches; it says where a turn begins.
+        template: the template.
+        format: that it teaches; it determines the start state of a turn.
 
     Raises:
-        TemplateError: it fails on a question.
+        TemplateError: the template fails on a question.
     """
     probe = _SwitchProbe(template, format)
     default = probe.render({})
@@ -144,9 +144,9 @@ def find_switches(template: ChatTemplate, format: Format) -> Switches:
 
 
 def _find_effort(probe: "_SwitchProbe", switches: Switches) -> EffortVariable | None:
-    """The variable that grades the reasoning, whatever it is called: the template compares it with
-    grades or has one for its default, or writes it into a line about reasoning. It is tried as the
-    turn is by default, then with thinking switched on."""
+    """Finds the variable for the effort of reasoning, whatever its name: the template compares it
+    with grades, has one as its default, or writes it into a line about reasoning. It is tried with
+    the default settings, then with reasoning on."""
     tree = probe.template.tree
     for beside in (switches.modes()[""], switches.modes()["on"]):
         default = probe.render(beside)
@@ -167,7 +167,7 @@ def _find_effort(probe: "_SwitchProbe", switches: Switches) -> EffortVariable | 
                 evidence = f"the template knows {', '.join(known)}"
                 return EffortVariable(name, tuple(changed), evidence, beside)
             if any(isinstance(value, str) for value in _list_compared(tree, name)):
-                continue  # a switch that is written as it is: on, off
+                continue  # a switch whose value is written: on, off
             line = _find_line(changed, default)
             if line:
                 return EffortVariable(name, tuple(changed), f"the prompt says {line!r}", beside)
@@ -175,7 +175,8 @@ def _find_effort(probe: "_SwitchProbe", switches: Switches) -> EffortVariable | 
 
 
 def _find_line(changed: Mapping[str, "_Rendered"], default: "_Rendered") -> str:
-    """A line about reasoning that a grade stands in, and that is not there without it; ""."""
+    """Finds a line about reasoning that contains a grade, and is missing by default; "": there is
+    none."""
     usual = {*default.text.splitlines()}
     for grade, made in changed.items():
         graded = re.compile(rf"{_OF_REASONING}\b{grade}\b", re.IGNORECASE)
@@ -186,7 +187,7 @@ def _find_line(changed: Mapping[str, "_Rendered"], default: "_Rendered") -> str:
 
 
 def _list_related(tree: nodes.Template, name: str) -> set[Any]:
-    """What the template compares a variable with, or has in its place where it is not set."""
+    """Returns the values that the template compares a variable with, or uses as its default."""
     related = {*_list_compared(tree, name)}
     for choice in tree.find_all(nodes.CondExpr):
         if _reads(choice, name) and choice.expr2 is not None:
@@ -206,8 +207,8 @@ def _list_related(tree: nodes.Template, name: str) -> set[Any]:
 
 
 def list_variables(template: ChatTemplate) -> frozenset[str]:
-    """The variables that a request can set: what the template reads and does not itself set in a
-    loop or a macro, unless it asks whether they are defined."""
+    """Returns the variables that a request can set: those that the template reads and does not set
+    itself in a loop or a macro, unless it tests whether they are defined."""
     local: set[str] = set()
     for scope in template.tree.find_all((nodes.For, nodes.Macro)):
         for name in scope.find_all(nodes.Name):
@@ -225,7 +226,7 @@ def list_variables(template: ChatTemplate) -> frozenset[str]:
 
 
 def _list_top(body: list[nodes.Node]) -> Iterator[nodes.Node]:
-    """The statements that are in no loop and no macro."""
+    """Yields the statements outside of loops and macros."""
     for node in body:
         yield node
         if isinstance(node, nodes.If):
@@ -234,13 +235,13 @@ def _list_top(body: list[nodes.Node]) -> Iterator[nodes.Node]:
 
 @dataclass(frozen=True)
 class _Rendered:
-    """What a variable could change.
+    """The texts that a variable can change.
 
     Args:
-        question: the prompt of a question, with tools, up to the generation prompt.
+        question: the prompt of a question with tools, without the generation prompt.
         history: the prompt of a tool loop with reasoning.
         prompt: the generation prompt.
-        state: where it leaves the turn.
+        state: the start state after it.
     """
 
     question: str
@@ -250,7 +251,7 @@ class _Rendered:
 
     @property
     def text(self) -> str:
-        """All that is written."""
+        """All rendered text."""
         return "\n".join((self.question, self.history, self.prompt))
 
 
@@ -260,7 +261,7 @@ class _SwitchProbe:
     format: Format
 
     def compare(self, name: str, values: Sequence[Any], default: _Rendered) -> Iterator[Setting]:
-        """The values of a variable that make a difference; those that the template refuses do not
+        """Returns the values of a variable with an effect; values that the template refuses do not
         count."""
         for value in values:
             made = self.render({name: value})
@@ -277,7 +278,7 @@ class _SwitchProbe:
             )
 
     def render(self, kwargs: Mapping[str, Any]) -> _Rendered | None:
-        """The prompts with these variables; None if the template fails on a question."""
+        """Renders the prompts with these variables; None: the template fails on a question."""
         for shape in (_LOOP, _LOOP.without_system()):
             first = shape.turns[0]
             try:
@@ -301,7 +302,8 @@ class _SwitchProbe:
 
 
 def _list_values(tree: nodes.Template, name: str) -> list[Any]:
-    """What to try: both booleans, and what the template compares the variable with."""
+    """Lists the values to try: both booleans, and those that the template compares the variable
+    with."""
     return [*_TRIED, *dict.fromkeys(_list_compared(tree, name))][:_MAX_VALUES]
 
 
@@ -316,7 +318,8 @@ def _list_compared(tree: nodes.Template, name: str) -> list[Any]:
 
 
 def _is_list(tree: nodes.Template, name: str) -> bool:
-    """True if the template goes over the variable, or writes it as JSON: it is no word."""
+    """True if the template iterates over the variable, or writes it as JSON: then it is not a
+    word."""
     for loop in tree.find_all(nodes.For):
         if _reads(loop.iter, name):
             return True

@@ -1,8 +1,8 @@
-"""Words in messages that change what a template writes elsewhere: switches such as `/no_think`, or
-instructions that somebody has hidden in it.
+"""Finds words in messages that change what a template writes elsewhere: switches such as
+`/no_think`, or hidden instructions.
 
-Found by trying out: every text that the template compares something with is put into a message. If
-anything but that message changes, it is a trigger.
+Every text that the template compares something with is put into a message. If anything except that
+message changes, the text is a trigger.
 """
 
 import re
@@ -16,9 +16,9 @@ from constrained.errors import TemplateError
 from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import count_common
 
-_PLACE = "QQQQ"  # stands where the text is put; no template looks for it
+_PLACE = "QQQQ"  # a placeholder for the text; no template looks for it
 _QUESTION, _RULES = f"What is {_PLACE} about?", f"Be brief, {_PLACE}, please."
-_MARKUP = re.compile(r"[<>\[\]{}|｜]")  # of special tokens and tags, which are guarded elsewhere
+_MARKUP = re.compile(r"[<>\[\]{}|｜]")  # of special tokens and tags, which have their own guard
 _MIN_LENGTH, _MAX_LENGTH = 3, 100  # characters of a text
 _MAX_TEXTS = 80
 _EXCERPT = 80
@@ -26,13 +26,13 @@ _EXCERPT = 80
 
 @dataclass(frozen=True)
 class Trigger:
-    """A text that changes the prompt if a message has it.
+    """A text that changes the prompt if a message contains it.
 
     Args:
-        text: which the template looks for.
-        line: where it does so.
+        text: the text that the template looks for.
+        line: of the template.
         role: of the message.
-        written: what the prompt has instead, from where it changes.
+        written: the changed part of the prompt.
     """
 
     text: str
@@ -42,12 +42,12 @@ class Trigger:
 
     @property
     def is_command(self) -> bool:
-        """True if it looks like a command of a user, not like what anybody could say."""
+        """True if it looks like a command, not like ordinary words of a user."""
         return self.text.startswith("/") and " " not in self.text
 
 
 def find_triggers(template: ChatTemplate) -> Iterator[Trigger]:
-    """The triggers of a template; what it refuses does not count."""
+    """Yields the triggers of a template; texts that it refuses do not count."""
     conversations: dict[str, list[Message]] = {
         "user": [say("user", _QUESTION)],
         "system": [say("system", _RULES), say("user", "Hello")],
@@ -73,7 +73,7 @@ def _render(template: ChatTemplate, messages: list[Message], text: str) -> str |
 
 
 def _list_texts(tree: nodes.Template) -> dict[str, int]:
-    """The texts in conditions that a message could say, and the first line of each."""
+    """Returns the texts in conditions that a message could contain, with the first line of each."""
     found: dict[str, int] = {}
     for condition in tree.find_all((nodes.If, nodes.CondExpr)):
         for constant in condition.test.find_all(nodes.Const):

@@ -11,11 +11,11 @@ S = TypeVar("S")
 
 
 class Level(IntEnum):
-    """How bad it is."""
+    """The severity of a verdict."""
 
     OK = 0
     NOTE = 1
-    """Good to know: nothing is wrong, or this project makes up for it."""
+    """Information: nothing is wrong, or this project compensates for it."""
     WARNING = 2
     """It costs time or quality."""
     FAILURE = 3
@@ -46,12 +46,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Check:
-    """A question, and what answers it for a subject.
+    """A question, and the function that answers it for a subject.
 
     Args:
         name: one word.
         question: in plain English.
-        examine: gives verdicts; none if the question does not arise.
+        examine: yields verdicts; none if the question does not apply.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Check:
     examine: Callable[[Any], Iterable[Verdict]]
 
     def run(self, subject: Any) -> "Answer":
-        """Examines a subject. If the check fails itself, the answer is a warning."""
+        """Examines a subject. If the check itself fails, the answer is a warning."""
         verdicts = tuple(self._collect(subject))
         return Answer(self.name, self.question, verdicts)
 
@@ -73,7 +73,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a check has found."""
+    """The result of a check."""
 
     name: str
     question: str
@@ -81,7 +81,7 @@ class Answer:
 
     @property
     def level(self) -> Level:
-        """That of the worst verdict."""
+        """The level of the worst verdict."""
         return max((verdict.level for verdict in self.verdicts), default=Level.OK)
 
 
@@ -91,7 +91,7 @@ class Diagnosis:
 
     Args:
         subject: its name.
-        answers: those of the checks whose question arises.
+        answers: of the checks that apply.
     """
 
     subject: str
@@ -99,7 +99,7 @@ class Diagnosis:
 
     @property
     def level(self) -> Level:
-        """That of the worst answer."""
+        """The level of the worst answer."""
         return max((answer.level for answer in self.answers), default=Level.OK)
 
     def to_json(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ EXAMPLES = (
     ToolCall("example_tool", {"text": "hello", "count": 2}),
     ToolCall("example_tool", {"text": "goodbye", "count": 3}),
 )
-"""The calls that the instructions show."""
+"""The example calls of the instructions."""
 
 _TEXT = """You can call these tools. Each line describes one of them:
 <tools>
@@ -110,7 +110,7 @@ class Instructions:
 
 
 INSTRUCTIONS = Instructions()
-"""None of the others that were tried made a small model call more often or better: see
+"""No other text that was tried made a small model call more often or better: see
 `benchmarks.instructions`."""
 
 
@@ -177,7 +177,7 @@ class GenericTemplate(ChatTemplate):
             plain = _put_into_user_message(plain, instructions)
         elif instructions:
             plain = _put_into_system_message(plain, instructions)
-        # Some templates write one system message alone, or none behind a user message.
+        # Some templates write only one system message, or none after a user message.
         for conversation in (plain, gather_system_messages(plain)):
             text = super().render(
                 conversation, None, add_generation_prompt=add_generation_prompt, **kwargs
@@ -201,7 +201,7 @@ class GenericTemplate(ChatTemplate):
 
 
 def write_example(format: Format, count: int = 1) -> str:
-    """So many calls of `example_tool`, as the model has to write them.
+    """Writes example calls of `example_tool`, as the model has to write them.
 
     Raises:
         RenderError, ToolError: the format cannot write them.
@@ -251,7 +251,7 @@ def _write_calls_of(message: Message, format: Format, state: State, *, where: st
     if not content.strip():
         content = ""
     elif format.bare and not format.before:
-        content += "\n"  # no marker in front of the call: it would run into the text
+        content += "\n"  # without a marker before the call, it would run into the text
     if format.content_places[0] is ContentPlace.BEHIND:
         text += content
     else:
@@ -272,7 +272,7 @@ def _read_call(call: Any, format: Format, where: str) -> ToolCall:
 
 
 def _read_id(id: Any, name: str, format: Format) -> str | None:
-    """The id, if the format can write it; else the format counts."""
+    """Returns the id, if the format can write it; otherwise None, and the format counts."""
     if not isinstance(id, str):
         return None
     try:
@@ -300,10 +300,10 @@ def _refuse(format: Format, error: Exception, where: str) -> TemplateError:
 
 
 def read_content(message: Mapping[str, Any], where: str) -> str:
-    """The text of a message.
+    """Returns the text of a message.
 
     Raises:
-        TemplateError: its content is something else.
+        TemplateError: its content is not text.
     """
     content = message["content"]
     if is_text_parts(content):
@@ -316,7 +316,8 @@ def read_content(message: Mapping[str, Any], where: str) -> str:
 
 
 def _write_results(messages: list[Message]) -> list[Message]:
-    """Results become one user message; many templates insist that user and assistant alternate."""
+    """Joins results to one user message; many templates require that user and assistant
+    alternate."""
     written: list[Message] = []
     results = ""  # not written yet
     for i, message in enumerate(messages):
@@ -326,7 +327,7 @@ def _write_results(messages: list[Message]) -> list[Message]:
             content = read_content(message, f"/messages/{i}")
             results += f"<tool_response>\n{content}\n</tool_response>"
             continue
-        if results and message["role"] == "user":  # goes on where the results end
+        if results and message["role"] == "user":  # the message continues after the results
             message = message | {"content": _prepend(results, message["content"])}
         elif results:
             written.append({"role": "user", "content": results})
@@ -338,7 +339,7 @@ def _write_results(messages: list[Message]) -> list[Message]:
 
 
 def _put_into_system_message(messages: list[Message], instructions: str) -> list[Message]:
-    """The system messages at the beginning become one, which ends with the instructions."""
+    """Joins the system messages at the beginning, and adds the instructions at the end."""
     head = list(takewhile(lambda message: message["role"] == "system", messages))
     texts = [read_content(message, f"/messages/{i}") for i, message in enumerate(head)]
     content = "\n\n".join(filter(None, [*texts, instructions]))
@@ -346,7 +347,7 @@ def _put_into_system_message(messages: list[Message], instructions: str) -> list
 
 
 def _put_into_user_message(messages: list[Message], instructions: str) -> list[Message]:
-    """System messages at the beginning, and the instructions, go to the first user message."""
+    """Moves system messages at the beginning, and the instructions, to the first user message."""
     head, *rest = _put_into_system_message(messages, instructions)
     if not head["content"]:
         return messages
@@ -358,7 +359,7 @@ def _put_into_user_message(messages: list[Message], instructions: str) -> list[M
 
 
 def _prepend(text: str, content: Any) -> Any:
-    """Puts text before content, which may consist of parts."""
+    """Adds text before content, which may consist of parts."""
     if isinstance(content, str):
         return f"{text}\n{content}" if content else text
     return [{"type": "text", "text": f"{text}\n"}, *content]

@@ -1,8 +1,9 @@
-"""Templates that take calls and results in another form than OpenAI's messages: which field or role
-they read, found in their syntax tree and proven by rendering.
+"""Finds the form of calls and results that a template expects instead of OpenAI's: the field or
+role is found in its syntax tree, and tested by rendering.
 
-Some read the name of a function from a field of the assistant's message and the arguments from its
-content, some a call of older APIs (`function_call`), some a message of a role of its own.
+Some templates read the name of a function from a field of the assistant's message and the arguments
+from its content, some a call of older APIs (`function_call`), some a message with a role of its
+own.
 """
 
 import json
@@ -22,7 +23,7 @@ from grammars.infer.detect import Detection, detect
 from grammars.infer.probes import Evidence
 
 MAX_WORDS = 40
-"""Of more fields, or roles, than these no form is made."""
+"""The maximum number of fields, or roles, for which forms are tried."""
 
 _NAME, _RESULT = "probe_of_a_call", "PROBE-OF-A-RESULT"
 _ARGUMENTS = {"probe_key": "PROBE-OF-AN-ARGUMENT"}
@@ -47,7 +48,7 @@ Message = dict[str, Any]
 
 
 class CallForm(StrEnum):
-    """Where a template reads a call."""
+    """The place where a template expects a call."""
 
     NAME = "the field {!r} of an assistant message names the function, its content is the arguments"
     CALL = "the field {!r} of an assistant message is the call"
@@ -72,16 +73,16 @@ class MessageForm:
     result_role: str = "tool"
 
     def describe(self) -> str:
-        """The form in words."""
+        """Describes the form in words."""
         return f"{self.call_form.format(self.word)}; results have the role {self.result_role!r}"
 
     def write(self, messages: Sequence[Message]) -> Iterator[Message]:
-        """Messages in normal form (`normalise`) as the template wants them.
+        """Converts messages in normal form (`normalise`) to this form.
 
         Raises:
-            TemplateError: a call without a function.
+            TemplateError: a call has no function.
         """
-        names: dict[Any, str] = {}  # by the ids of their calls
+        names: dict[Any, str] = {}  # by the id of the call
         for i, message in enumerate(messages):
             if "tool_calls" in message:
                 calls = [_read_call(call, f"/messages/{i}") for call in message["tool_calls"]]
@@ -124,11 +125,11 @@ class MessageForm:
 
 
 class MessageFormTemplate(ChatTemplate):
-    """A chat template that is given calls and results in its own form.
+    """A chat template that gets calls and results in its own form.
 
     Args:
-        template: what writes the conversation.
-        message_form: how it wants calls and results.
+        template: writes the conversation.
+        message_form: the form of calls and results.
     """
 
     def __init__(self, template: ChatTemplate, message_form: MessageForm):
@@ -151,10 +152,10 @@ class MessageFormTemplate(ChatTemplate):
 
 
 def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection]:
-    """The form in which a template takes calls, and the wire format that it teaches then.
+    """Finds the form in which a template expects calls, and the wire format that it then teaches.
 
     Raises:
-        DetectError: the template writes the calls of no form, or not so that they can be read.
+        DetectError: the template writes calls of no form, or its calls cannot be parsed.
     """
     refusal: DetectError | None = None
     for message_form in _list_written(template):
@@ -169,7 +170,7 @@ def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection]:
 
 
 def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:
-    """The forms whose calls and results the template writes."""
+    """Yields the forms whose calls and results the template writes."""
     roles = _list_roles(template.tree)
     forms = (CallForm.NAME, CallForm.CALL, CallForm.CALLS)
     candidates = [*product(_list_fields(template.tree), forms)]
@@ -184,7 +185,8 @@ def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageFor
     """Returns the form if the template writes its calls where the model's turn begins."""
     messages = [_USER, _ASKED]
     text = _write_json(_ARGUMENTS)
-    # Text stands in the prompt as it is: a template that writes it as a JSON string wants objects.
+    # A template that writes arguments as they are needs text; one that encodes them as JSON needs
+    # objects.
     as_text = replace(message_form, arguments_as_text=True)
     if message_form.call_form in (CallForm.CALL, CallForm.CALLS) and text in _try(
         template, as_text, messages
@@ -192,7 +194,7 @@ def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageFor
         message_form = as_text
     written = _try(template, message_form, messages)
     holds_call = _NAME in written and _ARGUMENTS["probe_key"] in written
-    if message_form.call_form is CallForm.ROLE:  # or is it the role of results?
+    if message_form.call_form is CallForm.ROLE:  # it could be the role of results instead
         prompt = _try(template, message_form, [_USER], add_generation_prompt=True)
         holds_call = holds_call and bool(prompt) and written.startswith(prompt)
     return message_form if holds_call else None
@@ -201,7 +203,7 @@ def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageFor
 def _list_with_results(
     template: ChatTemplate, message_form: MessageForm, roles: Sequence[str]
 ) -> Iterator[MessageForm]:
-    """The form with each role whose messages the template writes as results."""
+    """Yields the form with each role whose messages the template writes as results."""
     known = [role for role in roles if role != "tool"]
     known.insert(0 if "tool" in roles else len(known), "tool")
     for role in known:
@@ -219,7 +221,7 @@ def _try(
     *,
     add_generation_prompt: bool = False,
 ) -> str:
-    """What the template writes; "" if it refuses the conversation."""
+    """Renders the conversation; "": the template refuses it."""
     try:
         return MessageFormTemplate(template, message_form).render(
             messages, add_generation_prompt=add_generation_prompt
@@ -229,7 +231,7 @@ def _try(
 
 
 def _list_fields(tree: nodes.Template) -> list[str]:
-    """The names of fields that a template reads of anything, in its order; [] of too many."""
+    """Lists the names of fields that a template reads, in its order; []: there are too many."""
     found: dict[str, None] = {}
     for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Call, nodes.Compare)):
         match node:
@@ -247,7 +249,8 @@ def _list_fields(tree: nodes.Template) -> list[str]:
 
 
 def _list_roles(tree: nodes.Template) -> list[str]:
-    """The texts that a template compares a role with, in its order; [] of too many."""
+    """Lists the texts that a template compares a role with, in its order; []: there are too
+    many."""
     names = {"role"}  # of variables that hold a role
     for assignment in tree.find_all(nodes.Assign):
         if isinstance(assignment.target, nodes.Name) and _reads_role(assignment.node, set()):
@@ -263,7 +266,7 @@ def _list_roles(tree: nodes.Template) -> list[str]:
 
 
 def _reads_role(node: nodes.Node, names: set[str]) -> bool:
-    """True for the role of a message, or a variable of that name."""
+    """True for the role of a message, or a variable with one of these names."""
     match node:
         case nodes.Operand(expr=expr):
             return _reads_role(expr, names)
@@ -292,6 +295,6 @@ def _read_call(call: Any, where: str) -> Message:
 
 
 def _write_json(value: Any) -> str:
-    if isinstance(value, str):  # arguments that are no object, as a model in trouble writes them
+    if isinstance(value, str):  # invalid arguments of a model, which are not an object
         return value
     return json.dumps(value, ensure_ascii=False)

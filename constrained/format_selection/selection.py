@@ -63,7 +63,7 @@ def select_format(
     Args:
         chosen: the format that the user wants; the template is used as it is if it teaches that
             one, else instructions in the prompt teach it. None: the format that the template
-            teaches, or that its prompt tells of; or the generic one where neither is known.
+            teaches or its prompt shows; the generic one, if neither is known.
         special_tokens: the texts of the model's special tokens; None: not known.
 
     Raises:
@@ -147,7 +147,7 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
 
 
 def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFormat:
-    """The format of a template that writes thoughts in no known way: what is taught has none."""
+    """Selects a format without reasoning for a template that writes reasoning in an unknown way."""
     abilities = Abilities(tools=True, calls=True, results=True)
     notice = (
         f"{template.name}: the chat template writes reasoning in no known way: prompts leave it "
@@ -183,7 +183,7 @@ def _select_message_form(template: ChatTemplate) -> SelectedFormat:
     """The format in which a template writes calls that it is given in another form than OpenAI's.
 
     Raises:
-        DetectError: it takes calls in no other form.
+        DetectError: it accepts calls in no other form.
     """
     message_form, found = find_facts(template).read_message_form()
     notice = f"{template.name}: {message_form.describe()}: conversations are written so"
@@ -193,8 +193,8 @@ def _select_message_form(template: ChatTemplate) -> SelectedFormat:
 
 
 def _select_shown(template: ChatTemplate, shown: ShownFormat) -> SelectedFormat:
-    """The format that a prompt with tools tells of. The template describes the tools; calls of the
-    history become text of their message, in that format.
+    """Selects the format that a prompt with tools shows. The template describes the tools; calls of
+    the history become text of their message, in that format.
 
     Raises:
         DetectError: the template changes the calls.
@@ -218,11 +218,11 @@ def _describe_calls(template: ChatTemplate) -> str:
 
 
 def _find_shown(template: ChatTemplate, special_tokens: Collection[str] | None) -> ShownFormat:
-    """The format that a prompt with tools tells of: by a sign of a known one, or by an example.
-    Where the template writes calls that cannot be read, only an example tells what is meant.
+    """Finds the format that a prompt with tools shows, by a sign of a known one, or by an example.
+    If the template writes calls that cannot be parsed, only an example counts.
 
     Raises:
-        DetectError: by neither.
+        DetectError: the prompt has neither.
     """
     if not find_facts(template).only_shows_tools:
         return find_stated(template.render)
@@ -239,7 +239,7 @@ def _find_shown(template: ChatTemplate, special_tokens: Collection[str] | None) 
 def detect_shown(
     template: ChatTemplate, special_tokens: Collection[str] | None = None
 ) -> Detection:
-    """The wire format that a template teaches, or that its prompt tells of.
+    """Returns the wire format that a template teaches, or that its prompt shows.
 
     Args:
         special_tokens: the texts of the model's special tokens; None: not known.
@@ -290,7 +290,7 @@ def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
 
 
 def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
-    """The template with the format that the user chooses, whichever of the two teaches it."""
+    """Selects the user's format; the template teaches it, or instructions do."""
     try:
         own = detect_format(template).format
     except DetectError:
@@ -313,7 +313,7 @@ def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
 
 
 def _select_confirmed(template: ChatTemplate, format: Format) -> SelectedFormat | None:
-    """The chosen format as one that the prompt tells of, if it does: the user confirms it."""
+    """Selects the chosen format as the one that the prompt shows, if it shows this one."""
     if not find_facts(template).only_shows_tools:
         return None
     signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
@@ -325,7 +325,7 @@ def _select_confirmed(template: ChatTemplate, format: Format) -> SelectedFormat 
 
 
 def _adapt(format: Format, own: Format | None, template: ChatTemplate) -> Format:
-    """The format with what belongs to the template: the reasoning block, the ends of a turn."""
+    """Adapts the format to the template: the reasoning block, the ends of a turn."""
     if _has_headers(format):
         raise _refuse(format, "its turns have headers that this chat template does not write")
     if own is not None and _has_headers(own):
@@ -364,7 +364,7 @@ def _check_prompt(teacher: GenericTemplate) -> None:
 
 
 def _count_examples(teacher: GenericTemplate) -> int:
-    """How often the example call is in a prompt with that call in its history.
+    """Counts the example calls in a prompt with such a call in its history.
 
     Raises:
         RenderError: the format cannot write the example.

@@ -1,4 +1,4 @@
-"""Facts of a chat template that probes show: its format, its reasoning block, what it writes."""
+"""Facts about a chat template from probes: its format, its reasoning block, what it writes."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class TemplateFacts:
         self._template = template
 
     def measure(self) -> int:
-        """About how many bytes it and its template take."""
+        """The estimated size of the facts and the template in bytes."""
         return self._template.measure()
 
     @cached_property
@@ -47,7 +47,7 @@ class TemplateFacts:
 
     @cached_property
     def _message_form(self) -> tuple[MessageForm, Detection] | str:
-        """The form in which it takes calls and their format, or why there is none."""
+        """The form in which it expects calls and their format, or why there is none."""
         if not self.only_shows_tools:
             return "calls in OpenAI's form are in its prompt"
         try:
@@ -56,7 +56,8 @@ class TemplateFacts:
             return e.message
 
     def read_message_form(self) -> tuple[MessageForm, Detection]:
-        """The form in which the template takes calls, and the format that it writes them in.
+        """Returns the form in which the template expects calls, and the format that it writes them
+        in.
 
         Raises:
             DetectError: there is none.
@@ -136,9 +137,10 @@ _FACTS: "ByteCache[TemplateFacts]" = share_cache("templates", TEMPLATES, Templat
 
 
 def find_facts(template: ChatTemplate) -> TemplateFacts:
-    """The facts of a template. Probing takes 0.4 s, so they are kept for equal templates."""
+    """Returns the facts of a template. Probing takes 0.4 s, so they are cached for equal
+    templates."""
     if type(template) is not ChatTemplate:
-        return TemplateFacts(template)  # a subclass may render something else than its source
+        return TemplateFacts(template)  # a subclass may render something other than its source
     texts = [template.source]
     texts += [f"{name}={text}" for name, text in sorted(template.tokens.items())]
     digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
@@ -166,5 +168,5 @@ def detect_format(template: ChatTemplate) -> Detection:
 
 
 def find_block(template: ChatTemplate) -> Reasoning | None:
-    """The reasoning block that a template writes or prefills; None if it knows none."""
+    """Returns the reasoning block that a template writes or prefills; None: it has none."""
     return find_facts(template).reasoning_block

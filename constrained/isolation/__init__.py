@@ -1,4 +1,4 @@
-"""Functions in processes of their own, within bounds on time and memory: `isolated_call`.
+"""Runs functions in processes of their own, with limits on time and memory: `isolated_call`.
 
-Such a process imports this room, so it needs little: `errors`.
+Such a process imports this package, so it imports little: `errors`.
 """

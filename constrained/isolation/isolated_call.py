@@ -22,20 +22,20 @@ from pydantic_core import to_jsonable_python
 from constrained.errors import RequestError
 
 MIB = 2**20
-PATIENCE = 5.0  # seconds for a process that was killed to end
+PATIENCE = 5.0  # seconds that a killed process has to end
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """The bounds of an isolated call.
+    """The limits of an isolated call.
 
     Args:
-        seconds: it is killed after so many; the start of its process counts.
-        memory: bytes that it may allocate, beside what Python and its modules take; None: any
-            number, as on Windows, which knows no such bound.
+        seconds: it is killed after this time, which includes the start of its process.
+        memory: the maximum number of bytes that it may allocate beyond Python and its modules;
+            None: no limit. Windows supports no limit.
 
     Raises:
-        RequestError: a bound that is not above 0.
+        RequestError: a limit is not above 0.
     """
 
     seconds: float = 30.0
@@ -49,7 +49,7 @@ class Isolation:
 
 
 class IsolatedError(Exception):
-    """What an isolated function has raised, or why it was killed.
+    """An isolated function raised an error, or was killed.
 
     Args:
         text: the type and the message of the error.
@@ -64,7 +64,7 @@ def check_isolated(function: Callable[..., Any], name: str) -> None:
     """Refuses a function that another process cannot import.
 
     Raises:
-        RequestError: such as one that is defined inside another one.
+        RequestError: it is, for example, defined inside another function.
     """
     try:
         pickle.dumps(function)
@@ -75,11 +75,11 @@ def check_isolated(function: Callable[..., Any], name: str) -> None:
 
 
 class IsolatedCall:
-    """A call in a process of its own, which begins at once.
+    """A call in a process of its own, which starts at once.
 
     Args:
         bound: the function with its arguments.
-        isolation: its bounds.
+        isolation: its limits.
     """
 
     def __init__(self, bound: Callable[[], Any], isolation: Isolation):
@@ -94,10 +94,10 @@ class IsolatedCall:
             answers.close()
 
     def result(self) -> Any:
-        """What the function returned, as JSON; waits for it.
+        """Waits for the result; returns it as JSON.
 
         Raises:
-            IsolatedError: what it raised, or that it was killed.
+            IsolatedError: the function raised an error, or was killed.
         """
         try:
             if not self._answers.poll(self._isolation.seconds):
@@ -114,11 +114,11 @@ class IsolatedCall:
         return answer["result"]
 
     def kill(self) -> None:
-        """Ends the process, and those that it has started."""
+        """Kills the process and its child processes."""
         pid = self._process.pid
         if pid is not None and hasattr(os, "killpg"):
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)  # there is no such group until it has made one
+                os.killpg(pid, signal.SIGKILL)  # fails until the process has created its group
         self._process.kill()
         self._process.join(PATIENCE)
 
@@ -130,7 +130,7 @@ def _explain_end(code: int | None) -> str:
 
 
 def _work(answers: Connection, bound: Callable[[], Any], isolation: Isolation) -> None:
-    """What the other process does."""
+    """Runs the function; the main function of the other process."""
     if hasattr(os, "setsid"):
         os.setsid()
     answer: dict[str, Any]
@@ -163,10 +163,10 @@ def _explain_memory(isolation: Isolation) -> str:
 
 
 def _limit(isolation: Isolation) -> None:
-    """Sets the bounds of this process.
+    """Sets the limits of this process.
 
     Raises:
-        RuntimeError: the system has no bound on memory.
+        RuntimeError: the system cannot limit memory.
     """
     if isolation.memory is None:
         return
@@ -183,7 +183,7 @@ def _limit(isolation: Isolation) -> None:
 
 
 def _measure() -> int:
-    """Bytes of address space that this process has."""
+    """The size of this process's address space in bytes."""
     try:
         with open("/proc/self/statm") as sizes:
             pages = int(sizes.read().split()[0])

@@ -1,26 +1,26 @@
-"""Replies of MCP servers over HTTP, of bounded length: the package `mcp` reads a body whole."""
+"""Limits the length of replies of MCP servers over HTTP: the package `mcp` reads a whole body."""
 
 from collections.abc import AsyncIterator, Mapping
 
 import httpx2
 
 LONGEST_MESSAGE = 32 * 1024 * 1024
-"""Bytes of a message of a server; images and files come in one, too."""
+"""The maximum number of bytes of a server's message; images and files are single messages, too."""
 EVENTS = "text/event-stream"
 PLAIN = ("", "identity")
 
 
 class RefusedBodyError(httpx2.StreamError):
-    """A body that is not read; the package answers the request with the message."""
+    """A body is refused; the package answers the request with this message."""
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """A body that fails once it is longer than a message may be, or at once where it is compressed:
-    nobody has asked for that, and a few bytes of it may be gigabytes of text.
+    """A body that fails when it is longer than a message may be, or at once if it is compressed: we
+    do not ask for compression, and a few compressed bytes may be gigabytes of text.
 
     Args:
-        body: as it arrives.
-        headers: what its head says. A stream of events may have any length: the package bounds each
+        body: the arriving bytes.
+        headers: of the reply. A stream of events may have any length: the package limits each
             event.
     """
 
@@ -52,12 +52,12 @@ async def _bound(response: httpx2.Response) -> None:
 def make_bounded_client(
     headers: Mapping[str, str], timeout: httpx2.Timeout, auth: httpx2.Auth | None = None
 ) -> httpx2.AsyncClient:
-    """A client of HTTP whose replies are bounded.
+    """Makes an HTTP client with bounded replies.
 
     Args:
         headers: sent with each request.
         timeout: of connections and reads.
-        auth: of the package `mcp`.
+        auth: from the package `mcp`.
     """
     client = httpx2.AsyncClient(
         headers=headers, auth=auth, timeout=timeout, event_hooks={"response": [_bound]}

@@ -1,4 +1,4 @@
-"""`mcp.json`: the servers that Claude Desktop (`mcpServers`) or VS Code (`servers`) would start."""
+"""Reads `mcp.json`: servers in the form of Claude Desktop (`mcpServers`) or VS Code (`servers`)."""
 
 import json
 import os
@@ -28,15 +28,15 @@ REFUSED = {
     "oauth": "give a header with the token",
     "headersHelper": "write the headers into `headers`, with ${VARIABLE} for what is secret",
 }
-"""Fields without which a server would run otherwise than its file asks for; what to do instead."""
+"""Unsupported fields that would change how a server runs, each with an alternative."""
 TRANSPORTS = {
     "sse": HttpTransport.SSE,
     "streamable-http": HttpTransport.STREAMABLE,
     "streamableHttp": HttpTransport.STREAMABLE,
 }
-"""Types that say which transport; behind `http`, as in VS Code, it may be either."""
+"""The transport of each type; `http`, as in VS Code, may be either HTTP transport."""
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
-"""A variable: ${NAME} and ${NAME:-default}, or ${env:NAME} and ${input:ID} of VS Code."""
+"""Variables: ${NAME} and ${NAME:-default}, or ${env:NAME} and ${input:ID} of VS Code."""
 
 
 class ConfigReader:
@@ -54,10 +54,11 @@ class ConfigReader:
         self._inputs: dict[str, Mapping[str, Any]] = {}
 
     def read(self) -> McpSources:
-        """The servers that are not disabled.
+        """Returns the servers that are not disabled.
 
         Raises:
-            RequestError: the file is not one of `mcp.json`, or asks for what is not to be had.
+            RequestError: the file is not a valid `mcp.json`, or has an unsupported field or an
+                unknown variable.
         """
         keys = [key for key in SERVERS if key in self._document]
         if len(keys) != 1:
@@ -131,13 +132,13 @@ class ConfigReader:
 
     def _read_text(self, given: Any, where: str) -> str:
         if isinstance(given, int | float) and not isinstance(given, bool):
-            given = str(given)  # such as a port
+            given = str(given)  # for example a port
         if not isinstance(given, str):
             raise self._error(where, "it has to be a text")
         return VARIABLE.sub(lambda found: self._find_variable(found[1], where), given)
 
     def _find_variable(self, variable: str, where: str) -> str:
-        """What stands for ${variable}."""
+        """Returns the value of ${variable}."""
         if variable.startswith("input:"):
             return self._find_input(variable.removeprefix("input:"), where)
         name, _, default = variable.removeprefix("env:").partition(":-")
@@ -155,7 +156,8 @@ class ConfigReader:
         raise self._error(where, f"${{{variable}}} is not known", hint)
 
     def _find_input(self, id: str, where: str) -> str:
-        """An input, which VS Code would ask for: here it comes from the environment."""
+        """Returns an input, which VS Code would ask the user for; here it comes from the
+        environment."""
         if id not in self._inputs:
             raise self._error(where, f"there is no input {id!r} in `inputs`")
         name = re.sub(r"\W", "_", id, flags=re.ASCII).upper()
@@ -172,7 +174,7 @@ class ConfigReader:
 
 
 def read_config(document: Mapping[str, Any], name: str) -> McpSources:
-    """Reads what is in an `mcp.json`; see `ConfigReader`."""
+    """Reads the content of an `mcp.json`; see `ConfigReader`."""
     return ConfigReader(document, name).read()
 
 

@@ -27,28 +27,29 @@ LOG = logging.getLogger(__name__)
 MAX_PAGES = 100  # of a list
 MAX_ENTRIES = 10_000  # of a list
 LONGEST_LIST = LONGEST_MESSAGE  # characters of all entries, as JSON
-LONGEST_NAME = 200  # characters of what a server calls itself
-LONGEST_ERROR = 4_000  # characters of what a server says in an error, in a message
-LONGEST_LOG = 500  # characters of what a server has printed, in a message
-LISTEN_AGAIN = (1.0, 60.0)  # seconds until notifications are asked for again: first, at most
+LONGEST_NAME = 200  # characters of a server's own name
+LONGEST_ERROR = 4_000  # characters of a server's error, in our message
+LONGEST_LOG = 500  # characters of a server's log, in our message
+LISTEN_AGAIN = (1.0, 60.0)  # seconds before notifications are requested again: first and maximum
 LIST_AGAIN = 1.0  # seconds between two lists of the tools
 NO_ANSWER = (ValueError, RuntimeError)
-"""What the package raises where a server answers with what is no answer: a value that pydantic does
-not take, a structured value that does not fit its schema."""
+"""Errors that the package raises for an invalid answer of a server: a value that pydantic refuses,
+a structured value that does not fit its schema."""
 
 
 class McpError(Error):
-    """An MCP server did not do what it was asked for, or reports an error."""
+    """An MCP server failed to carry out a request, or reports an error."""
 
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """How servers are spoken to.
+    """Settings for connections to servers.
 
     Args:
-        timeout: seconds until a call is given up; the time that the user takes to answer questions
-            of the server does not count. None: no limit.
-        connect_timeout: seconds until a server has to be ready, and to have listed its tools again.
+        timeout: seconds before a call is given up, without the time that the user takes to answer
+            questions of the server. None: no limit.
+        connect_timeout: the maximum number of seconds until a server is ready, and for each new
+            list of its tools.
         elicit: answers questions of servers; None: they are declined.
     """
 
@@ -67,11 +68,11 @@ class McpConnection:
     """A connection to a server. All of it runs in one event loop.
 
     Args:
-        server: how it is reached.
-        settings: how it is spoken to.
+        server: the command or the address of the server.
+        settings: of the connection.
 
     Attributes:
-        tools: those that the server lists; another list where they have changed.
+        tools: the tools of the server; a new list after each change.
     """
 
     def __init__(self, server: McpServer, settings: ConnectionSettings):
@@ -86,17 +87,17 @@ class McpConnection:
         self._deadlines: set[asyncio.Timeout] = set()
         self._refreshing: asyncio.Task[None] | None = None
         self._changes = 0  # notifications that the tools have changed
-        self._is_stale = False  # the tools could not be listed again
+        self._is_stale = False  # listing the tools again has failed
         self.tools: list[types.Tool] = []
 
     @property
     def name(self) -> str:
-        """The name of the server: as it was given, or else as the server calls itself."""
+        """The name of the server: the given one, or else the server's own."""
         return self._name or str(self._server)
 
     @property
     def is_lost(self) -> bool:
-        """True if the server has ended and is not started any more."""
+        """True if the server has ended and is not restarted."""
         return self._client is None and not self._may_reopen
 
     async def open(self) -> None:
@@ -127,7 +128,8 @@ class McpConnection:
             await asyncio.gather(self._keeper, return_exceptions=True)
 
     async def _keep(self, ready: "asyncio.Future[Client]", end: asyncio.Event) -> None:
-        """Holds the connection open. The library wants it closed by the task that has opened it."""
+        """Holds the connection open. The package requires that the task which opens it also closes
+        it."""
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
             try:
                 async with AsyncExitStack() as stack:
@@ -164,8 +166,8 @@ class McpConnection:
             return await self._open_client(stack, self._make_streamable(server), end)
         except Exception as failure:
             if not isinstance(_find_cause(failure), MCPError | httpx2.HTTPStatusError):
-                raise  # nobody listens, or does not answer
-            try:  # as MCP has it: a server of 2024 refuses what it is asked
+                raise  # nobody listens, or the server does not answer
+            try:  # as in MCP's specification: a server of 2024 refuses the request
                 return await self._open_client(stack, self._make_sse(server), end)
             except Exception as other:
                 raise failure from other
@@ -191,15 +193,15 @@ class McpConnection:
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        """A client of HTTP, with timeouts of ours: what is read may come late, as calls have a
-        deadline of their own."""
+        """Makes an HTTP client without a read timeout, since calls have their own deadline."""
         wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
         return make_bounded_client(headers or {}, wait, auth)
 
     async def _open_client(
         self, stack: AsyncExitStack, transport: Any, end: asyncio.Event
     ) -> Client:
-        """A client that is ready; its end sets `end`, and not that of one that never was."""
+        """Yields a client that is ready; when its connection ends, sets `end`, unless it never was
+        ready."""
         state = _ClientState()
 
         def leave() -> None:
@@ -229,8 +231,8 @@ class McpConnection:
             self.tools = await list_pages(client.list_tools, "tools")
 
     async def _take_message(self, message: Any) -> None:
-        """A notification of the server. What follows must not be waited for here: answers come the
-        same way."""
+        """Takes a notification of the server. It must not wait for further requests: their answers
+        come through the same stream."""
         if isinstance(message, types.ToolListChangedNotification) and self._client is not None:
             self._note_change()
 
@@ -240,8 +242,8 @@ class McpConnection:
             self._refreshing = asyncio.create_task(self._catch_up())
 
     async def _catch_up(self) -> None:
-        """Lists the tools until none have changed meanwhile, with a pause behind each list: a
-        server may send notifications without end, also one in answer to each list."""
+        """Lists the tools until they no longer change, with a pause after each list, since a server
+        may send notifications without end, even in answer to each list."""
         listed = 0
         while listed != self._changes and self._client is not None:
             listed = self._changes
@@ -249,7 +251,7 @@ class McpConnection:
             await asyncio.sleep(LIST_AGAIN)
 
     async def _refresh(self, client: Client) -> None:
-        """Lists the tools once more; those that were listed stay where that fails."""
+        """Lists the tools again; if that fails, keeps the previous list."""
         try:
             async with asyncio.timeout(self._settings.connect_timeout):
                 await self._list_tools(client)
@@ -266,7 +268,7 @@ class McpConnection:
             self._is_stale = False
 
     async def _watch(self, client: Client) -> None:
-        """Asks a server for notifications, where it does not send them by itself."""
+        """Requests notifications from a server that does not send them by itself."""
         tools = client.server_capabilities.tools
         pause, longest = LISTEN_AGAIN
         while tools is not None and tools.list_changed:
@@ -276,12 +278,12 @@ class McpConnection:
                     async for _ in changes:
                         self._note_change()
             except ListenNotSupportedError:
-                return  # it sends them by itself: see `_take_message`
+                return  # the server sends them by itself: see `_take_message`
             except (MCPError, SubscriptionLost, TimeoutError, *NO_ANSWER):
                 pass
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
-            self._note_change()  # what was missed meanwhile
+            self._note_change()  # changes may have been missed meanwhile
 
     async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
         with self._stop_clocks():
@@ -290,7 +292,7 @@ class McpConnection:
 
     @contextmanager
     def _stop_clocks(self) -> Iterator[None]:
-        """The time that a user takes for an answer is none that the server needs."""
+        """Stops the deadline while the user answers a question of the server."""
         for deadline in self._deadlines:
             deadline.reschedule(None)
         try:
@@ -320,7 +322,7 @@ class McpConnection:
             self._deadlines.discard(deadline)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> McpResult:
-        """Calls a tool; if this is cancelled, so is the request at the server.
+        """Calls a tool; cancelling this also cancels the request at the server.
 
         Raises:
             McpError: the tool reports an error, or the server ends or does not answer in time.
@@ -332,10 +334,10 @@ class McpConnection:
         return read
 
     async def ask(self, what: str, request: Callable[[Client], Awaitable[T]]) -> T:
-        """The answer to a request. A server that has ended is started once more.
+        """Sends a request and returns the answer. If the server has ended, it is restarted once.
 
         Args:
-            what: it is about, for messages.
+            what: a description of the request, for messages.
             request: sends it.
 
         Raises:
@@ -372,7 +374,7 @@ class McpConnection:
             return self._client
 
     def _leave(self, end: asyncio.Event) -> None:
-        """The connection of this event has ended, in a request or between two."""
+        """Notes that the connection of this event has ended, during a request or between two."""
         end.set()
         if self._end is end:
             self._client = None
@@ -404,21 +406,21 @@ class _ClientState:
 
 
 def _find_cause(error: BaseException) -> BaseException:
-    """The first error of a group."""
+    """Returns the first error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> list[Any]:
-    """All entries of a list that comes in pages.
+    """Returns all entries of a list that comes in pages.
 
     Args:
         list_page: returns a page; takes a cursor.
         name: of the list in a page.
 
     Raises:
-        McpError: it does not end, or is too long.
+        McpError: the list does not end, or is too long.
     """
     entries: list[Any] = []
     cursor: str | None = None
@@ -438,12 +440,12 @@ async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> lis
 
 
 def _shorten(text: str) -> str:
-    """What a server has said, for a message: it may be of any length."""
+    """Shortens a server's text for a message."""
     return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} [...]"
 
 
 def _read_end(log: IO[str]) -> str:
-    """The last of what a command has printed."""
+    """Returns the end of a command's output."""
     with suppress(OSError, ValueError):
         log.seek(0)
         return log.read().strip()[-LONGEST_LOG:]

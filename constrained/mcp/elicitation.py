@@ -1,4 +1,4 @@
-"""Questions that a server asks the user in the middle of a call (elicitation)."""
+"""Questions that a server asks the user during a call (elicitation)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class Elicitation:
     """A question of a server.
 
     Args:
-        server: who asks.
+        server: the name of the server.
         message: the question.
         schema: JSON schema of the answer, an object of simple values.
-        url: a page that the user is asked to visit instead; the answer is True or None then.
+        url: a page that the user should visit instead; then the answer is True or None.
     """
 
     server: str
@@ -31,27 +31,27 @@ class Elicitation:
 
 
 Elicit: TypeAlias = Callable[[Elicitation], Mapping[str, Any] | bool | None]
-"""Answers a question of a server: with the values that it asks for, or True for a page that was
-visited; None and False decline. Called in a thread of its own."""
+"""Answers a question of a server: with the requested values, or True if the page was visited; None
+and False decline. Called in a thread of its own."""
 
 
 def read_elicitation(server: str, params: Any) -> Elicitation:
-    """The question of a request `elicitation/create`."""
+    """Reads the question of a request `elicitation/create`."""
     if isinstance(params, types.ElicitRequestURLParams):
         return Elicitation(server, params.message, {}, params.url)
     return Elicitation(server, params.message, dict(params.requested_schema))
 
 
 def answer(elicit: Elicit | None, question: Elicitation) -> types.ElicitResult | types.ErrorData:
-    """What the server is told. Without anybody to ask, it is told that the user declines; an answer
-    that does not fit the schema is an error. Nobody is asked what cannot be read."""
+    """Returns the answer for the server. If `elicit` is None, or the question cannot be read, it is
+    declined; an answer that does not fit the schema is an error."""
     try:
         schema = _read_schema(question)
     except Error as e:
         return _refuse(f"the schema of the question cannot be read: {e}")
     try:
         given = None if elicit is None else elicit(question)
-    except Exception as e:  # the function is the user's, and may raise anything
+    except Exception as e:  # the function is the user's, and may raise any error
         return _refuse(f"the question cannot be answered: {type(e).__name__}: {e}")
     if given is None or given is False:
         return types.ElicitResult(action="decline")
@@ -64,7 +64,8 @@ def answer(elicit: Elicit | None, question: Elicitation) -> types.ElicitResult |
 
 
 def _read_schema(question: Elicitation) -> Schema:
-    """The schema of a question: an object, each of whose members has a schema that is an object."""
+    """Returns the schema of a question: an object whose members all have an object as their
+    schema."""
     members = question.schema.get("properties", {})
     if not isinstance(members, Mapping):
         raise RequestError("it has to be an object", where="/properties")

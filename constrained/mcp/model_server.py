@@ -87,7 +87,7 @@ def make_server(model: Model) -> MCPServer:
 
 
 async def _answer(work: Awaitable[T]) -> T:
-    """What the model answers; an error says to the client what it says here."""
+    """Awaits the model's answer; an error is passed on to the client with its message."""
     try:
         return await work
     except Error as e:

@@ -1,4 +1,4 @@
-"""What MCP servers send, as text for a model that reads text alone; nothing is left out unsaid."""
+"""Converts results of MCP servers to text for the model; everything is included or described."""
 
 import base64
 import binascii
@@ -10,7 +10,8 @@ from typing import Any
 from mcp import types
 
 MAX_SEARCHED = 200_000_000
-"""Characters that are looked through for the values of a structured result, less than a second."""
+"""The maximum number of characters that are searched for structured values; takes under a
+second."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class McpMedia:
     """An image, a sound or another file of a result.
 
     Args:
-        mime_type: what it is, as the server says.
+        mime_type: its type, as the server reports it.
         data: its bytes.
     """
 
@@ -27,15 +28,15 @@ class McpMedia:
 
 
 class McpResult:
-    """The result of a call, or the contents of a resource. As a text it is what the model reads.
+    """The result of a call, or the contents of a resource. The model reads it as text.
 
     Args:
-        blocks: what the server has sent (`content`).
-        structured: its structured value (`structuredContent`); None: there is none.
+        blocks: the contents that the server has sent (`content`).
+        structured: the structured value (`structuredContent`); None: there is none.
 
     Attributes:
-        text: the texts, each image and file described in a line, and what the structured value says
-            beyond them.
+        text: the texts, one line for each image and file, and the structured value if the texts do
+            not contain it.
         structured: the structured value (`structuredContent`); None: there is none.
         media: images, sounds and files, in order.
     """
@@ -57,7 +58,7 @@ class McpResult:
 
 
 def describe(block: Any) -> str:
-    """A part of a message or the contents of a resource, as text."""
+    """Returns a part of a message or the contents of a resource as text."""
     match block:
         case types.TextContent() | types.TextResourceContents():
             return block.text
@@ -86,14 +87,14 @@ def _read_media(block: Any) -> McpMedia:
     encoded = block.blob if isinstance(block, types.BlobResourceContents) else block.data
     try:
         data = base64.b64decode(encoded)
-    except (binascii.Error, ValueError):  # a server may send anything
+    except (binascii.Error, ValueError):  # servers may send anything
         data = b""
     return McpMedia(block.mime_type or "application/octet-stream", data)
 
 
 def _says(text: str, value: Any) -> bool:
-    """True if a text has all the values of a structured one: most servers send both. False, too,
-    where it would take long to find out; then the model reads some of it twice."""
+    """True if a text contains all values of a structured one, since most servers send both. Also
+    False if it would take long to find out; then the model reads some of it twice."""
     words = set(_list_words(value))
     if len(words) * len(text) > MAX_SEARCHED:
         return False
@@ -101,7 +102,7 @@ def _says(text: str, value: Any) -> bool:
 
 
 def _list_words(value: Any) -> Iterator[tuple[str, ...]]:
-    """The ways to spell each value in a structured one."""
+    """Yields the spellings of each value in a structured one."""
     match value:
         case dict():
             for part in value.values():

@@ -1,4 +1,4 @@
-"""MCP servers: how each is reached."""
+"""MCP servers, given by a command or by an address."""
 
 import shlex
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class ServerCommand:
-    """A server that is started as a command, and spoken to over its stdin and stdout.
+    """A server that is started as a command, and uses stdin and stdout.
 
     Args:
         command: the program.
         args: its arguments.
-        env: its variables, beside PATH, HOME and the like: it gets no others of this process.
-        cwd: the folder it runs in. Default: that of this process.
-        name: default: what the server calls itself.
+        env: its environment variables, besides PATH, HOME and the like; others are not passed on.
+        cwd: its working directory. Default: that of this process.
+        name: of the server. Default: the server's own name.
     """
 
     command: str
@@ -30,10 +30,10 @@ class ServerCommand:
 
 
 class HttpTransport(StrEnum):
-    """How a server is spoken to over HTTP.
+    """The HTTP transport of a server.
 
     Attributes:
-        ANY: streamable HTTP, or SSE if the server does not know it.
+        ANY: streamable HTTP, or SSE if the server does not support it.
         STREAMABLE: streamable HTTP.
         SSE: the transport of 2024: a stream of events, and an address to post to.
     """
@@ -50,7 +50,7 @@ class ServerAddress:
     Args:
         url: the address.
         headers: sent with each request.
-        name: default: what the server calls itself.
+        name: of the server. Default: the server's own name.
         transport: see `HttpTransport`.
     """
 
@@ -68,7 +68,7 @@ McpServer: TypeAlias = ServerCommand | ServerAddress
 
 @dataclass(frozen=True)
 class McpSources:
-    """Servers, and notes about what was left out of their files."""
+    """Servers, and notes about fields that were left out of their files."""
 
     servers: tuple[McpServer, ...]
     notes: tuple[str, ...] = ()

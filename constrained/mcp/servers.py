@@ -1,4 +1,4 @@
-"""MCP servers whose tools a run has."""
+"""Connections to MCP servers whose tools a run uses."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -46,9 +46,9 @@ class McpTool:
 
     Args:
         server: the name of the server.
-        name: that the server calls it by.
+        name: the server's name of the tool.
         listed: the tool as JSON, as the server lists it.
-        function: the same for a run, under the name that the model sees.
+        function: the tool for a run, under the name that the model sees.
     """
 
     server: str
@@ -59,7 +59,7 @@ class McpTool:
 
 @dataclass(frozen=True)
 class McpResource:
-    """A resource of a server, to be read with `read_resource`."""
+    """A resource of a server; `read_resource` reads it."""
 
     server: str
     uri: str
@@ -70,8 +70,8 @@ class McpResource:
 
 @dataclass(frozen=True)
 class McpPrompt:
-    """A prompt of a server, to be filled in with `get_prompt`. `arguments` says of each argument
-    whether it is required."""
+    """A prompt of a server; `get_prompt` fills it in. `arguments` says for each argument whether it
+    is required."""
 
     server: str
     name: str
@@ -83,29 +83,29 @@ def connect_mcp(*sources: Source, **options: Unpack[McpOptions]) -> "McpServers"
     """Connects to MCP servers: `with connect_mcp("npx -y ...") as servers:`, or `async with`.
 
     Args:
-        sources: each a command line (stdio), an address (streamable HTTP), the path of an
-            `mcp.json`, what is in one, a `ServerCommand` or a `ServerAddress`. `NAME=` in front of
-            a command line or an address names the server.
+        sources: each is a command line (stdio), an address (streamable HTTP), the path or the
+            content of an `mcp.json`, a `ServerCommand` or a `ServerAddress`. `NAME=` before a
+            command line or an address names the server.
         options: see `McpOptions`.
 
     Returns:
-        The servers. `model.run(messages, servers.tools)` has their tools.
+        The servers. `model.run(messages, servers.tools)` uses their tools.
 
     Raises:
-        RequestError: a source is none; entering raises `McpError` if a server cannot be reached.
+        RequestError: a source is invalid; entering raises `McpError` if a server cannot be reached.
     """
     return McpServers(sources, options)
 
 
 class McpServers:
-    """Connections to MCP servers. What has an `a` in front is for asyncio.
+    """Connections to MCP servers. Methods that begin with `a` are for asyncio.
 
     Args:
         sources: see `connect_mcp`.
         options: see `McpOptions`.
 
     Attributes:
-        notes: about what was left out of an `mcp.json`.
+        notes: about fields of an `mcp.json` that were left out.
     """
 
     def __init__(self, sources: Sequence[Source], options: McpOptions):
@@ -157,7 +157,8 @@ class McpServers:
         return self._loop
 
     def close(self) -> None:
-        """Ends the connections, and the servers that were started; a second time does nothing."""
+        """Closes the connections, and ends the servers that were started; further calls do
+        nothing."""
         if self._loop is not None:
             if not self._loop.is_closed:
                 self._loop.run(self._close())
@@ -200,11 +201,11 @@ class McpServers:
 
     @property
     def is_lost(self) -> bool:
-        """True if a server has ended and is not started any more."""
+        """True if a server has ended and is not restarted."""
         return any(connection.is_lost for connection in self._connections)
 
     def list_tools(self) -> list[McpTool]:
-        """The tools of all servers, as they are now, with whose they are; without those that
+        """The current tools of all servers, each with its server; without those that
         `resource_tools` adds."""
         functions = iter(self.tools())
         listed: list[McpTool] = []
@@ -215,11 +216,11 @@ class McpServers:
         return listed
 
     def tools(self) -> list[FunctionTool]:
-        """The tools of all servers, as they are now.
+        """The current tools of all servers.
 
-        Given to `model.run` as a function (`servers.tools`), it is asked before each turn, so that
-        tools that a server adds are there at the next one. Calls of tools that only read
-        (`readOnlyHint`) begin early.
+        If `model.run` gets this function (`servers.tools`), it calls it before each turn, so the
+        next turn has the tools that a server adds. Calls of read-only tools (`readOnlyHint`) start
+        early.
         """
         self._find_loop()
         listed = [connection.tools for connection in self._connections]
@@ -290,11 +291,12 @@ class McpServers:
         """Reads a resource.
 
         Args:
-            uri: which one; it need not be listed.
-            server: whose; None: the one that lists it, or else the only one that has resources.
+            uri: of the resource; it need not be listed.
+            server: the name of its server; None: the server that lists it, or else the only one
+                that has resources.
 
         Raises:
-            McpError: the server does not have it, or nobody knows which server is meant.
+            McpError: the server does not have it, or it is not clear which server is meant.
         """
         return self._run(lambda: self._read_resource(uri, server))
 
@@ -364,7 +366,7 @@ class McpServers:
         return [{"role": one.role, "content": describe(one.content)} for one in filled.messages]
 
     async def _list_all(self, kind: str, method: str) -> list[tuple[McpConnection, Any]]:
-        """All resources or prompts, and who has them."""
+        """Lists all resources or prompts, each with its connection."""
         found: list[tuple[McpConnection, Any]] = []
         for connection in self._connections:
 
@@ -378,7 +380,7 @@ class McpServers:
         return found
 
     async def _find_owner(self, kind: str, key: str, server: str | None) -> McpConnection:
-        """The server that a resource or a prompt is of."""
+        """Finds the server of a resource or a prompt."""
         if server is not None:
             for connection in self._connections:
                 if connection.name == server:

@@ -1,4 +1,4 @@
-"""Which MCP servers are meant: commands, addresses, and files that list them."""
+"""Reads sources of MCP servers: commands, addresses, and files that list them."""
 
 import os
 import re
@@ -17,15 +17,15 @@ HINT = "Give a command, an http:// address, or an mcp.json; NAME= in front names
 
 
 Source: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | McpServer
-"""A command line or an address, with NAME= in front or not; the path of an `mcp.json`, or what is
-in one; a server."""
+"""A command line or an address, with or without NAME= before it; the path or the content of an
+`mcp.json`; a server."""
 
 
 def read_sources(sources: Iterable[Source]) -> McpSources:
     """Reads sources of servers.
 
     Raises:
-        RequestError: a source is none, or a file cannot be read.
+        RequestError: a source is invalid, or a file cannot be read.
     """
     servers: list[McpServer] = []
     notes: list[str] = []

@@ -1,17 +1,17 @@
-"""What the model calls the tools of servers: names that every wire format can write."""
+"""Names for tools of servers that every wire format can write."""
 
 import hashlib
 import re
 from collections.abc import Container, MutableMapping, Sequence
 
-LONGEST = 64  # characters, as OpenAI and Anthropic have it
+LONGEST = 64  # characters, the limit of OpenAI and Anthropic
 
 
 def name_tools(tools: Sequence[tuple[str | None, str]]) -> list[str]:
-    """Names for tools, each of which has one: letters, digits and `_`, as in `server__tool`.
+    """Returns a unique name for each tool, of letters, digits and `_`, such as `server__tool`.
 
     Args:
-        tools: the name of the server and of the tool, in order; None: without a server.
+        tools: the names of server and tool, in order; None: without a server.
     """
     names: dict[str, None] = {}
     numbers: dict[str, int] = {}
@@ -26,14 +26,14 @@ def name_tools(tools: Sequence[tuple[str | None, str]]) -> list[str]:
 
 
 def make_word(name: str) -> str:
-    """A name of letters, digits and `_` that does not begin with a digit."""
+    """Converts a name to letters, digits and `_`, without a digit at the beginning."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
     return f"_{word}" if word[0].isdigit() else word
 
 
 def _make_unique(name: str, taken: Container[str], numbers: MutableMapping[str, int]) -> str:
-    """The name, with a number where it is taken. `numbers` has the last one behind each beginning:
-    a server may list thousands of tools of one name."""
+    """Adds a number to a name that is taken. `numbers` has the last number for each name, since a
+    server may list thousands of tools with one name."""
     unique = name
     beginning = name[: LONGEST - 4]
     while unique in taken:

@@ -9,18 +9,18 @@ from typing import Any
 async def notice_end(
     transport: AbstractAsyncContextManager[tuple[Any, Any]], on_end: Callable[[], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The same transport.
+    """Wraps a transport so that its end is noticed.
 
     Args:
-        transport: streams to read from and to write to, as the package `mcp` has them.
-        on_end: called when there is no more to read.
+        transport: streams to read from and to write to, from the package `mcp`.
+        on_end: called when the stream has ended.
     """
     async with transport as (read, write):
         yield _WatchedStream(read, on_end), write
 
 
 class _WatchedStream:
-    """A stream to read from, with all that the package asks of it."""
+    """A stream to read from, with the methods that the package uses."""
 
     def __init__(self, stream: Any, on_end: Callable[[], None]):
         self._stream = stream

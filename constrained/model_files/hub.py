@@ -1,7 +1,7 @@
-"""Models of the Hugging Face Hub by name, as llama-server's `-hf` takes them.
+"""Models of the Hugging Face Hub by name, in the form of llama-server's `-hf`.
 
-Files lie in the cache that huggingface_hub shares with all other programs (HF_HOME, HF_HUB_CACHE).
-HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE mean what they mean there.
+Files are in the cache that huggingface_hub shares with all other programs (HF_HOME, HF_HUB_CACHE).
+HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE have the same meaning as there.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from huggingface_hub import HfApi, constants, errors, hf_hub_download
 
-# The base of its errors is that of its HTTP client, which it does not list as its own name.
+# The base of its errors is that of its HTTP client, which it does not export itself.
 from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]
 from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.utils import tqdm
@@ -22,9 +22,10 @@ from huggingface_hub.utils import tqdm
 from constrained.errors import ModelError, RequestError
 
 PREFERRED = ("Q4_K_M", "Q4_0", "Q4_K_S", "IQ4_NL", "IQ4_XS", "MXFP4", "Q8_0")
-"""Quantisations for a name without one: the first that is there, else the first file by name."""
+"""The order in which a quantisation is chosen if the name has none; otherwise the first file by
+name."""
 
-TIMEOUT = 10  # seconds, for the list of files; huggingface_hub has the same for the rest
+TIMEOUT = 10  # seconds, for the list of files; huggingface_hub has the same for other requests
 SPEC = re.compile(r"(?:hf:)?([\w.-]+/[\w.-]+)(?::(.+))?", re.ASCII)
 PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
 QUANT = re.compile(
@@ -46,23 +47,23 @@ def fetch(
     progress: Callable[[int, int], None] | None = None,
     endpoint: str | None = None,
 ) -> Path:
-    """Finds a model on the Hub or in the cache, and downloads it where it is not there yet.
+    """Finds a model on the Hub or in the cache, and downloads it if it is not in the cache.
 
     Args:
         spec: `user/repo`, which takes the first of PREFERRED, else the first GGUF by name;
-            `user/repo:quant`, a quantisation as the file names spell it, in any case;
+            `user/repo:quant`, a quantisation in the spelling of the file names, in any case;
             `user/repo:path.gguf`, a file of the repository. May begin with `hf:`.
         token: of an account that may read the repository; None for HF_TOKEN or the saved login.
-        offline: look into the cache alone. So is done, too, where the Hub cannot be reached.
-        progress: called with the bytes that are there, and those of the whole.
+        offline: use only the cache. The cache is also used if the Hub cannot be reached.
+        progress: called with the downloaded bytes and the total.
         endpoint: the address of the Hub; None for HF_ENDPOINT, else https://huggingface.co.
 
     Returns:
-        The file to load: of a split model the first part, the others are in the same folder.
+        The file to load; of a split model, the first part, with the others in the same folder.
 
     Raises:
-        RequestError: the name is not of that form.
-        ModelError: no such model, no access to it, not in the cache, or the download broke.
+        RequestError: the name has another form.
+        ModelError: no such model, no access to it, not in the cache, or the download failed.
     """
     repo, wanted = split_spec(spec)
     hub = _Hub(repo, token, endpoint or constants.ENDPOINT)
@@ -77,10 +78,10 @@ def fetch(
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """The repository that a name of a model gives, and what it says of the model, or "".
+    """Splits the name of a model into the repository and the rest, which may be "".
 
     Raises:
-        RequestError: the name is not of the form that `fetch` takes.
+        RequestError: the name does not have the form that `fetch` takes.
     """
     match = SPEC.fullmatch(spec)
     if match is None:
@@ -95,17 +96,17 @@ def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
     Args:
         files: paths, in any order.
         wanted: a quantisation, a path or file name ending in `.gguf`, or "".
-        location: what errors call the place where the files are.
+        location: the place of the files, for errors.
 
     Raises:
-        ModelError: nothing there is what is wanted.
+        ModelError: no model there matches.
     """
     models = _models(files)
     if not wanted:
         fitting = sorted(models, key=lambda path: (_rank(path), path))
     elif wanted.lower().endswith(".gguf"):
         fitting = [path for path in sorted(models) if _has_file(models[path], wanted)]
-        fitting.sort(key=lambda path: wanted not in models[path])  # a whole path before a file name
+        fitting.sort(key=lambda path: wanted not in models[path])  # a full path before a file name
     else:
         fitting = [path for path in sorted(models) if _has_quant(path, wanted)]
     if fitting:
@@ -118,7 +119,7 @@ def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
 
 
 def _models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The models among the files: path, or that of the first part -> all parts."""
+    """The models among the files: the path of the (first) part -> all parts."""
     present = {file for file in files if file.lower().endswith(".gguf")}
     models: dict[str, tuple[str, ...]] = {}
     for path in present:
@@ -131,7 +132,7 @@ def _models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _name_parts(path: str) -> tuple[str, ...]:
-    """All parts of the model that a file belongs to, by llama.cpp's names for split models."""
+    """All parts of the model that a file belongs to, by llama.cpp's names of split models."""
     match = PART.fullmatch(path)
     if match is None:
         return (path,)
@@ -140,7 +141,7 @@ def _name_parts(path: str) -> tuple[str, ...]:
 
 
 def _name_models(models: Iterable[str]) -> list[str]:
-    """The quantisations of the models; or their paths, if one of them has none in it."""
+    """The quantisations of the models; or their paths, if one has no quantisation in its name."""
     quants: set[str] = set()
     for path in models:
         found = QUANT.findall(path)
@@ -152,7 +153,8 @@ def _name_models(models: Iterable[str]) -> list[str]:
 
 def name_models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The models among the files of a repository, each with the paths of its parts, by the shortest
-    name that `choose` understands: the quantisation, or the path where two have the same one."""
+    name that `choose` understands: the quantisation, or the path if two models have the same
+    one."""
     present = set(files)
     models = _models(present)
     named: dict[str, tuple[str, ...]] = {}
@@ -196,7 +198,7 @@ def _find_cached(repo: str, wanted: str, reason: str) -> Path:
 
 
 def _snapshots(folder: Path) -> list[Path]:
-    """The cached versions of a repository, the newest known first."""
+    """The cached versions of a repository, the newest first."""
     head = folder / "refs" / "main"
     newest = ""
     if head.is_file():
@@ -209,7 +211,7 @@ def _snapshots(folder: Path) -> list[Path]:
 
 
 class _UnreachableError(ModelError):
-    """The Hub does not answer, or breaks off."""
+    """The Hub does not answer, or the connection breaks."""
 
 
 @dataclass(frozen=True)
@@ -222,14 +224,14 @@ class _RemoteFile:
 
 @dataclass(frozen=True)
 class _Hub:
-    """A repository and how to get at it."""
+    """A repository on the Hub, and how to access it."""
 
     repo: str
     token: str | None
     endpoint: str
 
     def list_files(self) -> dict[str, _RemoteFile]:
-        """The files by their paths."""
+        """Returns the files by path."""
         with self._failures():
             api = HfApi(endpoint=self.endpoint, token=self.token)
             info = api.model_info(self.repo, files_metadata=True, timeout=TIMEOUT)
@@ -245,7 +247,8 @@ class _Hub:
         files: Mapping[str, _RemoteFile],
         progress: Callable[[int, int], None] | None,
     ) -> Path:
-        """Downloads what the cache lacks of these files; the path of the first."""
+        """Downloads those of the files that are not in the cache; returns the path of the first
+        one."""
         counted = _Progress(sum(files[part].bytes for part in parts), progress)
         snapshots: set[Path] = set()
         for part in parts:
@@ -274,11 +277,10 @@ class _Hub:
         return Path(path)
 
     def _check_file(self, path: Path, name: str, file: _RemoteFile) -> None:
-        """Compares what was downloaded with what the Hub says that it is; huggingface_hub looks at
-        its size alone.
+        """Compares a downloaded file with the Hub's hash; huggingface_hub compares only its size.
 
         Raises:
-            ModelError: it is something else; it is removed, so that it is not taken for a model.
+            ModelError: it differs; the file is removed, so that it is not used as a model.
         """
         if file.sha256 is None:
             return
@@ -292,7 +294,7 @@ class _Hub:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """Turns what huggingface_hub raises into errors that say what to do."""
+        """Converts errors of huggingface_hub to errors that say what to do."""
         try:
             yield
         except errors.GatedRepoError as e:
@@ -306,13 +308,13 @@ class _Hub:
         except (HTTPError, errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as e:
             message = f"{self.endpoint} does not answer: {_first_line(e.__cause__ or e)}"
             raise _UnreachableError(message) from e
-        except (OSError, ValueError) as e:  # a full disk, a cut file, an answer of something else
+        except (OSError, ValueError) as e:  # a full disk, a truncated file, an unexpected reply
             raise ModelError(
                 f"{self.repo} cannot be downloaded: {_first_line(e)}", hint=AGAIN
             ) from e
 
     def _refused(self, status: int) -> ModelError:
-        if status >= 500 or status in (408, 429):  # it may work later: a cached model will do
+        if status >= 500 or status in (408, 429):  # a temporary error: a cached model can be used
             return _UnreachableError(f"{self.endpoint} answers with status {status}")
         hint = AGAIN
         if status in (401, 403):
@@ -325,31 +327,31 @@ def _first_line(error: BaseException) -> str:
 
 
 class _Progress:
-    """Adds up the bytes downloaded of several files."""
+    """Adds up the downloaded bytes of several files."""
 
     def __init__(self, size: int, report: Callable[[int, int], None] | None):
         self._size, self._report = size, report
-        self._finished = self._current = 0  # bytes: of whole files, of the one on its way
+        self._finished = self._current = 0  # bytes: of complete files, of the current one
 
     @property
     def is_downloading(self) -> bool:
-        """Bytes of the file on its way have come; it was not in the cache."""
+        """True if bytes of the current file have arrived, so it was not in the cache."""
         return self._current > 0
 
     def finish(self, size: int) -> None:
-        """A file of that size is there, downloaded or found in the cache."""
+        """Counts a complete file of this size, downloaded or found in the cache."""
         self._finished += size
         self._current = 0
         self.add(0)
 
     def add(self, size: int) -> None:
-        """So many bytes more of the file on its way."""
+        """Counts more bytes of the current file."""
         self._current += size
         if self._report is not None:
             self._report(min(self._finished + self._current, self._size), self._size)
 
     def make_bar(self) -> type["_Bar"]:
-        """A class for huggingface_hub, which makes a progress bar of it for each file."""
+        """Makes a class for huggingface_hub, which creates a progress bar of it for each file."""
         return type("_Bar", (_Bar,), {"progress": self})
 
 
@@ -364,4 +366,4 @@ class _Bar(tqdm):
         self.progress.add(int(n or 0))
 
     def update_transfer(self, n: float | None = 1) -> None:
-        """Bytes over the network: not counted, since `update` has what is on the disk."""
+        """Ignores bytes of the network, since `update` counts those on the disk."""

@@ -19,14 +19,14 @@ from constrained.model_files.hub import choose, name_models, split_spec
 
 @dataclass(frozen=True)
 class CachedModel:
-    """A model of the Hub that is on this machine.
+    """A model of the Hub on this machine.
 
     Attributes:
         repo: the repository, `user/repo`.
-        variant: what `fetch` takes behind the colon: its quantisation, or its path.
-        files: paths in the repository; several, if it is in parts.
+        variant: the part of its name after the colon: its quantisation, or its path.
+        files: paths in the repository; several, if the model is split.
         path: of its file on this machine, or of its first part.
-        bytes: that all its versions take.
+        bytes: the size of all its versions.
         used: when it was last read, in seconds since 1970.
     """
 
@@ -39,7 +39,7 @@ class CachedModel:
 
     @property
     def name(self) -> str:
-        """As `fetch` and `-hf` take it."""
+        """The name for `fetch` and `-hf`."""
         return f"{self.repo}:{self.variant}"
 
 
@@ -59,7 +59,7 @@ class _CachedRepo:
 
 
 def list_cached() -> list[CachedModel]:
-    """The models of the Hub that are on this machine and complete, by name."""
+    """Lists the complete models of the Hub on this machine, by name."""
     models: list[CachedModel] = []
     for repo in _scan():
         for variant, paths in name_models(repo.files).items():
@@ -74,13 +74,13 @@ def remove_cached(spec: str) -> CachedModel:
     """Removes a model of the Hub from this machine, in all its versions.
 
     Args:
-        spec: as of `fetch`. Where it says no more than the repository, that has to have one model.
+        spec: as for `fetch`. The repository alone is enough if it has only one cached model.
 
     Returns:
-        What was removed.
+        The removed model.
 
     Raises:
-        RequestError: the name is not of that form, or several models have it.
+        RequestError: the name has another form, or fits several models.
         ModelError: it is not on this machine, or cannot be removed.
     """
     name, wanted = split_spec(spec)

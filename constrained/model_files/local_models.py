@@ -1,4 +1,4 @@
-"""Models in files that other programs have downloaded, and are used in place: Ollama, LM Studio,
+"""Finds models that other programs have downloaded, to use them in place: Ollama, LM Studio,
 llama.cpp.
 
 Layouts: https://github.com/ollama/ollama/blob/main/docs/faq.md (manifests name blobs),
@@ -20,7 +20,7 @@ from constrained.gguf.contents import list_parts
 OLLAMA, LM_STUDIO, LLAMA_CPP = "Ollama", "LM Studio", "llama.cpp"
 OLLAMA_WEIGHTS = "application/vnd.ollama.image.model"
 OLLAMA_DEFAULTS = ("registry.ollama.ai/", "library/")
-"""What Ollama leaves out of names: its registry, and the folder of its own models there."""
+"""What Ollama leaves out of names: its registry, and the folder of its own models."""
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
 _FIRST_PART = re.compile(r"-00001-of-\d{5}$")
 _PROJECTOR = "mmproj"
@@ -31,8 +31,8 @@ class LocalModel:
     """A model of another program.
 
     Attributes:
-        program: that has downloaded it.
-        name: that it has there.
+        program: the program that has downloaded it.
+        name: its name in that program.
         path: of its file, or of its first part.
         bytes: of all parts.
         used: when it was last read, in seconds since 1970.
@@ -46,7 +46,7 @@ class LocalModel:
 
 
 def list_local() -> list[LocalModel]:
-    """The models that other programs have on this machine, program by program."""
+    """Lists the models of other programs on this machine, program by program."""
     home = Path.home()
     models = list(_list_ollama(Path(os.environ.get("OLLAMA_MODELS") or home / ".ollama/models")))
     for folder in (home / ".lmstudio/models", home / ".cache/lm-studio/models"):
@@ -79,13 +79,13 @@ def _list_ollama(folder: Path) -> Iterator[LocalModel]:
 
 
 def _read_weights(manifest: Path) -> str:
-    """The digest of the weights that a manifest of Ollama names, or ""."""
+    """The digest of the weights in a manifest of Ollama; "": it has none."""
     try:
         layers: Any = json.loads(manifest.read_bytes())["layers"]
         for layer in layers:
             if layer["mediaType"] == OLLAMA_WEIGHTS:
                 return str(layer["digest"])
-    except (OSError, ValueError, KeyError, TypeError):  # a folder, or of another kind
+    except (OSError, ValueError, KeyError, TypeError):  # a folder, or another kind of file
         pass
     return ""
 
@@ -101,7 +101,7 @@ def _describe(program: str, name: str, path: Path) -> LocalModel:
 
 
 def find_models(paths: Iterable[Path]) -> list[Path]:
-    """The models among GGUF files, sorted: of those in parts the first part, and no projectors."""
+    """The models among GGUF files, sorted: of split models, the first part; without projectors."""
     models: list[Path] = []
     for path in sorted(paths):
         if not _LATER_PART.search(path.stem) and not path.name.startswith(_PROJECTOR):
@@ -110,12 +110,12 @@ def find_models(paths: Iterable[Path]) -> list[Path]:
 
 
 def name_model(path: Path) -> str:
-    """What a model is called after its file."""
+    """The name of a model, from the name of its file."""
     return _FIRST_PART.sub("", path.stem)
 
 
 def measure_files(path: str | None) -> int:
-    """Bytes of a model's files, of all parts; 0 if that is not known yet."""
+    """The size of a model's files in bytes, with all parts; 0: not known yet."""
     if not path or not Path(path).is_file():
         return 0
     return sum(part.stat().st_size for part in list_parts(Path(path)))

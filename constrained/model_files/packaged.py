@@ -1,4 +1,4 @@
-"""Models that Python packages bring, by name: `load("demo")`, `load("smollm2")`."""
+"""Models in Python packages, by name: `load("demo")`, `load("smollm2")`."""
 
 import os
 import re
@@ -18,9 +18,9 @@ class PackagedModel:
     """A GGUF file in an installed package.
 
     Attributes:
-        package: how the package is imported. It is only looked for, never imported: that could
-            need other packages, which the file does not.
-        file: the path of the file inside of it.
+        package: the import name of the package. It is found without an import, which could need
+        other packages.
+        file: the path of the file in the package.
         install: the command that installs the package.
     """
 
@@ -41,7 +41,7 @@ _OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
 
 def suggest_source(source: str) -> str:
-    """What somebody may have meant who named a file that is not there."""
+    """Suggests a source for a file name that does not exist."""
     near = get_close_matches(source, MODELS, n=1)
     if near:
         return f"Did you mean {near[0]}?"

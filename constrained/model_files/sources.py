@@ -1,4 +1,4 @@
-"""Where the file of a model is."""
+"""Finds or downloads the file of a model."""
 
 import os
 from collections.abc import Callable
@@ -17,13 +17,13 @@ def find_source(
     offline: bool,
     progress: Callable[[float], None] | None,
 ) -> Path:
-    """The file of a model: it is there, or is downloaded from the Hugging Face Hub.
+    """Returns the file of a model; downloads it from the Hugging Face Hub if necessary.
 
     Args:
-        source: a GGUF file, the name of a model that a package contains, or `hf:user/repo[:quant]`.
+        source: a GGUF file, the name of a model in a package, or `hf:user/repo[:quant]`.
         token: see `load`.
         offline: see `load`.
-        progress: takes the part that is downloaded, 0 to 1.
+        progress: gets the downloaded fraction, 0 to 1.
 
     Raises:
         ModelError: there is no such file, or the download failed.

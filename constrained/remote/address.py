@@ -11,7 +11,7 @@ EXAMPLE = "Write it as llama-server://127.0.0.1:8080"
 
 
 class EngineKind(StrEnum):
-    """The engines that are spoken to."""
+    """The supported engines."""
 
     LLAMA_SERVER = "llama-server"
     VLLM = "vllm"
@@ -43,11 +43,11 @@ def is_address(source: object) -> bool:
 
 
 def read_address(text: str) -> Address:
-    """Reads an address. `+https` behind the name of the engine is TLS; a path is in front of its
-    own paths.
+    """Reads an address. `+https` after the name of the engine selects TLS; a path in the address is
+    a prefix of the engine's own paths.
 
     Raises:
-        RequestError: it is none.
+        RequestError: the text is not an address.
     """
     scheme, _, rest = text.partition("://")
     name = scheme.removesuffix(SECURE)

@@ -1,29 +1,29 @@
-"""A circuit breaker: an engine that failed again and again is left alone for a time."""
+"""A circuit breaker: after several failures, an engine gets no requests for a while."""
 
 from constrained.deadline import Clock
 from constrained.errors import RemoteError
 
-FAILURES = 5  # one after the other
+FAILURES = 5  # in succession
 PAUSE = 10.0  # seconds
 
 
 class CircuitBreaker:
-    """Counts outages of one engine. While it is left alone, requests fail at once; then one of them
-    tries it again.
+    """Counts outages of one engine. While the circuit is open, requests fail at once; after the
+    pause, one request tries the engine again.
 
     Args:
         engine: its name.
-        clock: seconds.
+        clock: returns seconds.
     """
 
     def __init__(self, engine: str, clock: Clock):
         self._engine = engine
         self._clock = clock
         self._failures = 0
-        self._tried_at = 0.0  # the next time
+        self._tried_at = 0.0  # the time of the next try
 
     def check(self) -> None:
-        """Raises RemoteError if the engine is left alone; else a request may try it."""
+        """Raises RemoteError if the circuit is open; otherwise, the request may try the engine."""
         if self._failures < FAILURES:
             return
         now = self._clock()
@@ -32,14 +32,14 @@ class CircuitBreaker:
             message = f"{self._engine} failed {self._failures} times in a row"
             hint = f"It is tried again in {rest:.0f} s"
             raise RemoteError(message, hint=hint, retry_after=rest)
-        self._tried_at = now + PAUSE  # others wait for what comes of this try
+        self._tried_at = now + PAUSE  # other requests wait for the result of this try
 
     def note_success(self) -> None:
-        """It has answered."""
+        """Notes that the engine has answered."""
         self._failures = 0
 
     def note_failure(self, error: Exception) -> None:
-        """A request has failed; only outages count."""
+        """Notes that a request has failed; only outages count."""
         if isinstance(error, RemoteError) and error.is_outage:
             self._failures += 1
             self._tried_at = self._clock() + PAUSE

@@ -1,4 +1,4 @@
-"""The languages in which engines take grammars, by name: a grammar in, its text out."""
+"""The grammar languages of engines, by name; an emitter writes a grammar as text."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -10,9 +10,10 @@ LARK = "lark"
 
 
 def emit_lark(grammar: Grammar) -> str:
-    """llguidance's Lark dialect, with the header by which engines know it."""
+    """Writes llguidance's Lark dialect, with the header by which engines recognise it."""
     return grammar.lark
 
 
 EMITTERS: Mapping[str, Emitter] = {LARK: emit_lark}
-"""A stock llama-server, for one, takes GBNF: another row here, and its name in `llama_server`."""
+"""By name. A stock llama-server takes GBNF, for example: another row here, and its name in
+`llama_server`."""

@@ -1,4 +1,4 @@
-"""An event loop in a thread: it waits for remote engines, or for MCP servers."""
+"""An event loop in a thread, for connections to remote engines or to MCP servers."""
 
 import asyncio
 import threading
@@ -29,35 +29,35 @@ class EventLoopThread:
 
     @property
     def is_closed(self) -> bool:
-        """True if it does nothing any more."""
+        """True after `close`."""
         return not self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does something, and waits for it; if the wait is interrupted, it is cancelled."""
+        """Runs a coroutine and waits for its result; an interrupted wait cancels the coroutine."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
-        except BaseException:  # Ctrl-C, most of all
+        except BaseException:  # above all Ctrl-C
             future.cancel()
             raise
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for another event loop; if the wait is cancelled, so is the work."""
+        """Like `run`, awaited in another event loop; a cancelled wait cancels the coroutine."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def post(self, action: Callable[[], None]) -> None:
-        """Does something soon."""
+        """Schedules an action and returns at once."""
         self._loop.call_soon_threadsafe(action)
 
     def close(self) -> None:
-        """Ends the thread; a second time does nothing."""
+        """Ends the thread; further calls do nothing."""
         if not self.is_closed:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
 
 
 async def _end_tasks() -> None:
-    """Cancels what is still under way."""
+    """Cancels the unfinished tasks."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -1,7 +1,7 @@
-"""The handshake: is the engine's vocabulary the local one, and does it enforce grammars?
+"""The handshake: checks that an engine has the local vocabulary and enforces grammars.
 
-Both are found out before the first request: with another vocabulary every token would mean another
-text, and an engine may ignore a grammar without a word.
+Both are checked before the first request: with another vocabulary every token would mean another
+text, and an engine may silently ignore a grammar.
 """
 
 import random
@@ -24,16 +24,16 @@ from constrained.remote.sampler import (
 )
 from constrained.vocabulary.vocabulary import Vocabulary
 
-BLOCK = 2_000  # tokens that are put together in one request
-SAMPLE = 64  # tokens that are put together one by one, where their texts change beside others
+BLOCK = 2_000  # tokens that are detokenized in one request
+SAMPLE = 64  # tokens that are detokenized one by one, if their texts depend on their neighbours
 TOGETHER = 64  # names of special tokens in one request
 PROBE = "constrained: 7f3a-\u00e9"
-"""What no model says by itself."""
+"""A text that no model writes without a grammar."""
 PROMPT = "Say hello."
-LIKELIEST = 20  # tokens whose probabilities are compared; vLLM tells no more by default
+LIKELIEST = 20  # tokens whose probabilities are compared; vLLM's default maximum
 TOLERANCE = 0.5
-"""Of the logarithm of a probability. The same weights differ by a tenth of that where they are
-computed in other batches, or on other devices; others differ in nearly all tokens by more."""
+"""The tolerance of the logarithm of a probability. For the same weights it varies by a tenth of
+this in other batches or on other devices; other weights differ by more in nearly all tokens."""
 TEXTS = (
     "Hello, world! It's 12:30; the café costs 3.50 €.",
     "def f(x):\n    return {'a': [1, 2.5e-3, None]}\n",
@@ -45,19 +45,19 @@ VOCABULARY_HINT = "Name the tokenizer of the very model that it runs (tokenizer,
 
 @dataclass(frozen=True)
 class Weights:
-    """What tells the weights of an engine from others.
+    """Evidence of which weights an engine has.
 
     Args:
-        drawn_by: what the engine calls them.
-        likely: the most likely first tokens behind a prompt, and the logarithms of their
-            probabilities; empty: it does not tell them.
+        drawn_by: the engine's own names for them.
+        likely: the most likely first tokens after a prompt, and the logarithms of their
+            probabilities; empty: the engine does not report them.
     """
 
     drawn_by: DrawnBy
     likely: Mapping[int, float] = field(default_factory=dict[int, float])
 
     def may_be(self, other: "Weights") -> bool:
-        """False if they are others for sure."""
+        """False if the weights certainly differ."""
         if not self.likely or not other.likely:
             return True
         both = self.likely.keys() & other.likely.keys()
@@ -68,15 +68,15 @@ class Weights:
 
 @dataclass(frozen=True)
 class Handshake:
-    """What is asked of an engine before it is used.
+    """The checks of an engine before its first use.
 
     Args:
         sampler: of the engine, with the local vocabulary.
         tokenizer: of the engine.
-        grammar_hint: what the engine needs to enforce grammars.
-        spells_exactly: its tokenizer puts tokens together byte by byte: then all are compared. One
-            of Hugging Face may change white space between them: then a sample is.
-        vocabulary_size: how many tokens it says that it has; None: it does not say.
+        grammar_hint: what the engine needs to enforce grammars, for errors.
+        spells_exactly: its tokenizer joins tokens byte by byte: then all are compared. A tokenizer
+            of Hugging Face may change white space between tokens: then a sample is compared.
+        vocabulary_size: the number of tokens that it reports; None: it reports none.
     """
 
     sampler: TokenSampler
@@ -86,10 +86,10 @@ class Handshake:
     vocabulary_size: int | None = None
 
     async def check(self) -> None:
-        """Compares and tries out.
+        """Compares the vocabularies, and tries a grammar.
 
         Raises:
-            RemoteError: it is another vocabulary, grammars are not enforced, or it cannot be
+            RemoteError: the vocabulary differs, grammars are not enforced, or the engine cannot be
                 reached.
         """
         vocabulary = self.sampler.vocabulary
@@ -107,10 +107,10 @@ class Handshake:
         await self._try_grammar(vocabulary)
 
     async def read_weights(self) -> Weights:
-        """What tells its weights from others: one token is drawn, without a grammar.
+        """Reads the evidence of its weights: draws one token without a grammar.
 
         Raises:
-            RemoteError: it cannot be reached.
+            RemoteError: the engine cannot be reached.
         """
         free = Sampling(temperature=1, top_k=0, top_p=1, min_p=0)
         request = self._write_request(None, 1, free)
@@ -128,7 +128,7 @@ class Handshake:
         except RemoteError as error:
             if error.status != 400:
                 raise
-            # Its operator may have it tell fewer probabilities, or none.
+            # The operator may have limited how many probabilities it reports, even to none.
         return Weights(drawn_by, likely)
 
     def _write_request(
@@ -148,10 +148,11 @@ class Handshake:
         )
 
     async def _compare_markers(self, vocabulary: Vocabulary) -> None:
-        """The names of special tokens, many at once; where that differs, one by one."""
+        """Compares the names of special tokens, many at once; if there is a difference, one by
+        one."""
         named: list[int] = []
         for token, name in vocabulary.named.items():
-            # Of several tokens of a name one is found, and half a character has no name.
+            # If several tokens have one name, one of them is found; half a character has no name.
             if vocabulary.marker(name) == token and "\ufffd" not in name:
                 named.append(token)
         for start in range(0, len(named), TOGETHER):
@@ -169,7 +170,7 @@ class Handshake:
             tokens = await self.tokenizer.tokenize(text)
             known = [token for token in tokens if 0 <= token < len(vocabulary.tokens)]
             spelled = vocabulary.text(known)
-            # SentencePiece puts a space in front of a text.
+            # SentencePiece adds a space before a text.
             if len(known) < len(tokens) or spelled.removeprefix(b" ") != text.encode():
                 shown = spelled.decode("utf-8", "replace")
                 raise self._differ(f"the tokens of {text[:20]!r} there spell {shown[:20]!r} here")
@@ -193,7 +194,7 @@ class Handshake:
         return RemoteError(message, hint=VOCABULARY_HINT)
 
     async def _try_grammar(self, vocabulary: Vocabulary) -> None:
-        """Asks for a text that no model says by itself."""
+        """Requests, with a grammar, a text that no model writes by itself."""
         grammar = f'%llguidance {{}}\nstart: "{PROBE}"\n'
         max_tokens = len(PROBE.encode()) + 8
         request = self._write_request(grammar, max_tokens, Sampling(temperature=0))
@@ -223,7 +224,7 @@ def _cut_blocks(size: int) -> Iterator[list[int]]:
 
 
 def _draw_sample(vocabulary: Vocabulary) -> Sequence[int]:
-    """Ordinary tokens of whole characters, the same ones each time."""
+    """Draws ordinary tokens of whole characters, the same ones each time."""
     whole: list[int] = []
     for token, data in enumerate(vocabulary.tokens):
         is_whole = "\ufffd" not in data.decode("utf-8", "replace")
@@ -233,5 +234,5 @@ def _draw_sample(vocabulary: Vocabulary) -> Sequence[int]:
 
 
 def _merge_marks(text: str) -> str:
-    """The text, where what is no UTF-8 is one mark however many bytes it has."""
+    """Replaces each run of replacement marks by one, since engines differ in their number."""
     return re.sub("\ufffd+", "\ufffd", text)

@@ -1,9 +1,9 @@
-"""Is an engine still the one that the handshake was with?
+"""Checks that an engine is still the one that has passed the handshake.
 
-It may be started again with another model while the front runs. So behind a failure, and behind a
-pause in which it could have been started again, it is asked what it is before it gets a request.
-Where it was away, or says that it was started anew, or that others draw its replies, it goes
-through the whole handshake again, and its weights are compared by the probabilities of a token.
+It may be restarted with another model while this process runs. So after a failure, and after a
+pause that is long enough for a restart, it is asked for its properties before it gets a request. If
+it was unreachable, or reports another start or other weights, the whole handshake is repeated, and
+its weights are compared by the probabilities of one token.
 """
 
 import asyncio
@@ -19,20 +19,21 @@ from constrained.remote.handshake import Handshake, Weights
 from constrained.remote.sampler import DrawnBy
 
 LOG = logging.getLogger(__name__)
-PAUSE = 1.0  # seconds; no engine ends and starts again within these
+PAUSE = 1.0  # seconds; no engine restarts within this time
 SAMPLE = 256  # tokens whose text is compared
 MAX_STARTS = 64
-"""Starts that are remembered: behind one address there may be several processes."""
+"""The maximum number of remembered starts: several processes may share one address."""
 HINT = "Start the engine again with what it had, or start this process again"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFacts:
-    """What an engine says of itself, all of which has to stay; the base of those of each engine.
+    """The properties that an engine reports, all of which have to stay the same; base for all
+    engines.
 
     Args:
-        start: what is another one once it was started again, though it may be the same engine: a
-            version, times; empty: it does not tell.
+        start: changes with each restart, even of the same engine: a version, times; empty: not
+            reported.
     """
 
     start: str = field(default="", compare=False)
@@ -43,11 +44,11 @@ Facts = TypeVar("Facts", bound=EngineFacts)
 
 @dataclass(frozen=True)
 class Identity(Generic[Facts]):
-    """What is known of an engine.
+    """The known properties of an engine.
 
     Args:
-        facts: that it says of itself.
-        spelling: the text of some of its tokens.
+        facts: those that it reports.
+        spelling: the texts of some of its tokens.
     """
 
     facts: Facts
@@ -55,12 +56,12 @@ class Identity(Generic[Facts]):
 
 
 class EngineIdentity(Generic[Facts]):
-    """Knows one engine again.
+    """Recognises one engine.
 
     Args:
-        handshake: what was asked of it at the start, and is again once it was not there.
-        read_facts: asks it what it is; raises RemoteError.
-        clock: seconds.
+        handshake: the checks at the start, which are repeated after an outage.
+        read_facts: asks the engine for its properties; raises RemoteError.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -76,19 +77,19 @@ class EngineIdentity(Generic[Facts]):
         self._lock = asyncio.Lock()
         self._known: Identity[Facts] | None = None
         self._weights: Weights | None = None
-        self._starts = dict[str, None]()  # of what passed the handshake, the oldest first
+        self._starts = dict[str, None]()  # those that have passed the handshake, the oldest first
         self._was_away = True
         self._has_failed = False
         self._answered_at = 0.0
 
     async def confirm(self) -> None:
-        """Makes sure that it is the same one, and that it enforces grammars; the first time, gets
-        to know it.
+        """Checks that it is the same engine, and that it enforces grammars; the first call notes
+        its identity.
 
         Raises:
-            RemoteError: it is another one, or cannot be used.
+            RemoteError: it is another engine, or cannot be used.
         """
-        async with self._lock:  # one request asks, the others wait for what comes of it
+        async with self._lock:  # one request asks, the others wait for its result
             is_recent = self._clock() - self._answered_at < PAUSE
             if is_recent and not self._was_away and not self._has_failed:
                 return
@@ -118,12 +119,12 @@ class EngineIdentity(Generic[Facts]):
         return self._handshake.sampler.name
 
     def _know_weights(self, found: Weights) -> None:
-        """Compares the weights; others are taken where the engine says that they are others: it
-        has changed them on purpose, and computes anew what it had cached. To name them for the
-        first time, or no more, does not say so.
+        """Compares the weights. Changed weights are accepted if the engine itself reports the
+        change: then it was intended, and the engine has dropped its caches. A version that is
+        reported for the first time, or no longer, does not count as such a report.
 
         Raises:
-            RemoteError: they are others, and it does not say so.
+            RemoteError: the weights have changed without a report.
         """
         known = self._weights or found
         before, now = known.drawn_by.weights, found.drawn_by.weights
@@ -144,10 +145,10 @@ class EngineIdentity(Generic[Facts]):
         return RemoteError(message, hint=HINT)
 
     def note_answer(self, drawn_by: DrawnBy) -> None:
-        """It has ended a reply.
+        """Notes that it has completed a reply.
 
         Args:
-            drawn_by: what has drawn it.
+            drawn_by: the build and the weights that have drawn it.
         """
         self._answered_at = self._clock()
         if self._weights is None or self._was_away:
@@ -164,7 +165,7 @@ class EngineIdentity(Generic[Facts]):
                 self._was_away = True
 
     def note_failure(self, error: Exception) -> None:
-        """A request has failed at it."""
+        """Notes that a request has failed."""
         self._has_failed = True
         if isinstance(error, RemoteError) and error.is_away:
             self._was_away = True

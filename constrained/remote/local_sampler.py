@@ -26,11 +26,11 @@ from constrained.vocabulary.vocabulary import build_tokenizer
 from grammars.parse.parser import Parser
 from grammars.turn import State
 
-GRAMMARS = 64  # that are kept
+GRAMMARS = 64  # the size of the cache
 
 
 class LocalSampler:
-    """A `TokenSampler` on an engine of this process, which it closes.
+    """A `TokenSampler` on an engine of this process; it closes the engine.
 
     Args:
         engine: draws the tokens.
@@ -66,7 +66,7 @@ class LocalSampler:
             matcher=await asyncio.to_thread(self._find_matcher, request.grammar),
             scope=request.cache_salt,
         )
-        # Every token is drawn: forced ones would come in other tokens than where they are drawn.
+        # Every token is drawn: forced tokens might be split differently from drawn ones.
         options = DecodeOptions(
             max_tokens=request.max_tokens,
             sampling=request.sampling,
@@ -91,7 +91,7 @@ class LocalSampler:
         return None if grammar is None else self._compile(grammar).fork()
 
     def _end(self, result: Future[Generation], count: int) -> SampleEnd:
-        generation = result.result()  # raises what it has failed of
+        generation = result.result()  # raises the error of a failed turn
         reason = EndReason.STOP if generation.finish is Finish.STOP else EndReason.LENGTH
         return SampleEnd(reason, count, generation.usage.cached_tokens)
 
@@ -101,7 +101,7 @@ class LocalSampler:
 
 
 def _read_tokens(events: Sequence[StreamEvent]) -> list[SampledToken]:
-    """The tokens that these events tell of, with their probabilities if they have any."""
+    """The tokens in these events, with their probabilities if they have any."""
     tokens: list[int] = []
     drawn: dict[int, TokenDrawn] = {}
     for event in events:

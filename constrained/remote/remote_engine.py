@@ -1,4 +1,4 @@
-"""A remote engine, as far as a model is concerned."""
+"""A remote engine in the form that a model needs."""
 
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,9 @@ class RemoteEngine:
     """A `ModelEngine` whose tokens are drawn elsewhere. Also a context manager.
 
     Args:
-        sampler: of the engine, which was checked.
-        loop: where the sampler works; it is closed with this.
-        identity: knows the engine again; None: it cannot become another one.
+        sampler: of the engine, after the handshake.
+        loop: where the sampler runs; it is closed with the engine.
+        identity: recognises the engine after a restart; None: it cannot change.
     """
 
     memory_bytes = 0
@@ -64,12 +64,12 @@ class RemoteEngine:
 
     @property
     def notice(self) -> str:
-        """What whoever uses it should know."""
+        """What users of the engine should know."""
         notes = "; ".join(NOTES[lack] for lack in self.sampler.limits.lacks)
         return f"{self.sampler.name} draws the tokens, each is checked here: {notes}"
 
     def make_runner(self, *, clock: Clock, max_waiting: int) -> RemoteRunner:
-        """What carries out turns here."""
+        """Makes the runner, which executes turns at this engine."""
         return RemoteRunner(
             self.sampler,
             self._loop,
@@ -79,7 +79,7 @@ class RemoteEngine:
         )
 
     def close(self) -> None:
-        """Closes all connections; a second time does nothing."""
+        """Closes all connections; further calls do nothing."""
         if not self._loop.is_closed:
             self._loop.run(self.sampler.close())
             self._loop.close()

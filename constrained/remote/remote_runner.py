@@ -1,4 +1,4 @@
-"""Carries out turns at a remote engine: admission, deadlines, cancellation, one event loop."""
+"""Executes turns at a remote engine: admission, deadlines, cancellation, in one event loop."""
 
 import asyncio
 import secrets
@@ -24,21 +24,21 @@ from constrained.remote.sampler import DrawnBy, Sampled, SampleEnd, SampleReques
 from constrained.schedule.admission import AdmissionOrder, Seat
 from grammars.ir.grammar import Grammar
 
-POLL = 0.02  # seconds between two looks at whether requests are still wanted
-WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds, before a busy engine is asked again
+POLL = 0.02  # seconds between two checks whether requests are still wanted
+WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds before each retry at a busy engine
 LONGEST_WAIT = 10.0
-"""Seconds. An engine that asks for more time is not waited for: its client is told."""
+"""Seconds. If an engine asks for a longer wait, the client gets the error."""
 
 
 @dataclass(eq=False)
 class RemoteSeat:
-    """A request that has been admitted.
+    """An admitted request.
 
     Args:
         seat: of the request.
-        task: carries it out.
-        turn: as far as it is; None: it has not begun.
-        fault: what it was cancelled for; None: nobody wants it.
+        task: executes it.
+        turn: its turn so far; None: it has not begun.
+        fault: the reason of its cancellation; None: nobody wants it.
     """
 
     seat: Seat
@@ -58,10 +58,10 @@ class RemoteRunner:
 
     Args:
         sampler: of the engine.
-        loop: where it works.
-        identity: knows the engine again; None: it cannot become another one.
+        loop: where it runs.
+        identity: recognises the engine after a restart; None: it cannot change.
         clock: for deadlines and timings.
-        max_waiting: requests that may wait.
+        max_waiting: the maximum number of waiting requests.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class RemoteRunner:
         self._clock = clock
         self._max_waiting = max_waiting
         self._breaker = CircuitBreaker(sampler.name, clock)
-        self._lock = threading.Lock()  # of the two below
+        self._lock = threading.Lock()  # for the two fields below
         self._unfinished = 0
         self._is_closed = False
         self._idle = threading.Event()
         self._idle.set()
-        # Of the loop's thread alone:
+        # Only for the thread of the loop:
         self._order = AdmissionOrder()
         self._waiting: list[Seat] = []
         self._running: list[RemoteSeat] = []
@@ -123,7 +123,7 @@ class RemoteRunner:
                 self._idle.set()
 
     def _write(self, request: Request) -> SampleRequest:
-        """The request in the sampler's words."""
+        """Converts the request to one for the sampler."""
         grammar = None
         if request.turn.grammar is not None:
             grammar = self._emit(request.turn.grammar)
@@ -149,7 +149,7 @@ class RemoteRunner:
             self._watch = asyncio.get_running_loop().create_task(self._watch_requests())
 
     def _admit(self) -> None:
-        """Begins requests, as many as the engine works on at a time."""
+        """Starts requests, up to the number that the engine works on at a time."""
         while self._waiting and len(self._running) < self._sampler.limits.sequences:
             running = [active.seat for active in self._running]
             seat = self._order.sort(self._waiting, running)[0]
@@ -171,7 +171,7 @@ class RemoteRunner:
                 seat.result.set_result(active.turn.result())
             else:
                 seat.result.set_result(_cancel(seat.request))
-        except Exception as error:  # whatever it is, nobody else would report it
+        except Exception as error:  # any error, since nobody else would report it
             self._note_failure(error)
             seat.result.set_exception(error)
         else:
@@ -201,7 +201,7 @@ class RemoteRunner:
             self._identity.note_failure(error)
 
     async def _draw_patiently(self, turn: RemoteTurn, request: SampleRequest) -> None:
-        """The same as `_draw`; an engine that is busy is asked again a few times."""
+        """Like `_draw`, with a few retries if the engine is busy."""
         for wait in WAITS:
             try:
                 return await self._draw(turn, request)
@@ -215,10 +215,10 @@ class RemoteRunner:
         return await self._draw(turn, request)
 
     async def _draw(self, turn: RemoteTurn, request: SampleRequest) -> None:
-        """Takes the tokens of one stream, until the turn is over, or needs another one."""
+        """Takes the tokens of one stream, until the turn is over or needs another stream."""
         if self._identity is not None:
             await self._identity.confirm()
-        # Closing the stream early is what tells the engine to stop.
+        # Closing the stream early tells the engine to stop.
         async with aclosing(self._sampler.open(turn.ask(request))) as stream:
             async for sampled in stream:
                 turn.take(sampled)
@@ -229,7 +229,7 @@ class RemoteRunner:
         raise turn.fail_cut()
 
     async def _watch_requests(self) -> None:
-        """Ends what nobody wants any more, and what is late, until nothing is left."""
+        """Ends requests that nobody wants any more, and late ones, until none are left."""
         while self._waiting or self._running:
             now = self._clock()
             if self._end and self._end.is_over(now):
@@ -277,18 +277,19 @@ class RemoteRunner:
 
 
 def _read_drawer(sampled: Sampled) -> DrawnBy:
-    """What has drawn a reply, which its end tells; one that was left before does not."""
+    """The engine that has drawn a reply, from the end of its stream; empty if the stream was left
+    before."""
     return sampled.drawn_by if isinstance(sampled, SampleEnd) else DrawnBy()
 
 
 def _cancel(request: Request) -> Generation:
-    """The generation of a request that has not begun."""
+    """The result of a request that is cancelled before it has begun."""
     usage = Usage(len(request.turn.prompt), 0, 0)
     return Generation((), "", (), finish=Finish.CANCELLED, usage=usage)
 
 
 def check_request(request: Request, engine: str) -> None:
-    """Refuses what needs the logits of the engine.
+    """Refuses options that need the engine's logits.
 
     Raises:
         RequestError: names the option.

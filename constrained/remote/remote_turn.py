@@ -1,7 +1,7 @@
-"""A turn whose tokens come from elsewhere: each of them is replayed on the local matcher.
+"""A turn whose tokens come from elsewhere: each one is replayed on the local matcher.
 
-An engine may drop a grammar, cut a text, or send a token twice. So nothing that it sends counts
-before the grammar has taken it here, and no end before the turn may end here.
+An engine may drop a grammar, cut a text, or send a token twice. So a token counts only after the
+local grammar has accepted it, and an end only where the turn may end.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ from constrained.remote.sampler import (
 from constrained.vocabulary.vocabulary import ends_inside
 from grammars.ir.completion import TooLong
 
-SHOWN = 60  # characters of the text in front of what is wrong
+SHOWN = 60  # characters of the text before an error
 HINT = "Ask again; if it happens again, compare versions of llguidance, and look at its log"
 
 
 class RemoteInput:
-    """The tokens of a turn that another process draws: it has all of them already.
+    """The token input of a turn whose tokens another process draws, and therefore knows.
 
     Attributes:
         prompt: token ids.
-        cached: the number of those that were not computed, as the engine says.
-        unread: the number of those that it has not read; all, until the first token is there.
+        cached: the number of prompt tokens that the engine reports as cached.
+        unread: the number of prompt tokens that it has not read: all, until the first token comes.
     """
 
     def __init__(self, prompt: Sequence[int]):
@@ -48,16 +48,16 @@ class RemoteInput:
         self.accepted = 0
 
     def append(self, token: int) -> bool:
-        """The turn has a token more, which the engine knows."""
+        """Takes another token of the turn, which the engine knows."""
         return True
 
     def rewind(self, tokens: Sequence[int]) -> bool:
-        """The engine goes on from no other place."""
+        """Returns False: the engine cannot continue from another place."""
         return False
 
 
 class RemoteTurn(TurnWriter):
-    """One turn under way at a sampler.
+    """One turn at a sampler.
 
     Args:
         sampler: draws its tokens.
@@ -80,10 +80,10 @@ class RemoteTurn(TurnWriter):
         )
         super().__init__(state)
         self._sampler = sampler
-        self._received = 0  # tokens of the stream under way, with an end token
-        self._room = state.limit  # tokens that it may have
+        self._received = 0  # tokens of the current stream, with an end token
+        self._room = state.limit  # the maximum number of its tokens
         self._is_ended = False  # by an end token
-        self._has_closed = False  # the reasoning had to end
+        self._has_closed = False  # the reasoning was ended because of its budget
         if request.turn.make_endless_values is not None and state.reserve is not None:
             self._endless = request.turn.make_endless_values()
         self._parts = self._list_parts()
@@ -91,16 +91,16 @@ class RemoteTurn(TurnWriter):
 
     @property
     def needs_closing(self) -> bool:
-        """True if the reasoning budget is spent: the engine has to go on from here, under a grammar
-        that closes the block."""
+        """True if the reasoning budget is spent: the engine then continues with a grammar that
+        closes the block."""
         budget, state = self._request.turn.budget, self._state
         if budget is None or self._has_closed or self.finish is not None:
             return False
-        # A character is finished first, which takes three tokens more at most.
+        # A character is completed first, which takes at most three more tokens.
         return budget.is_spent(state) and not ends_inside(bytes(state.transcript.data[-4:]))
 
     def close_reasoning(self) -> None:
-        """Ends the stream under way; another one goes on behind the reasoning so far, and the
+        """Ends the current stream; the next one continues after the reasoning so far and the
         sentence that ends it."""
         self._has_closed = True
         budget, matcher = self._request.turn.budget, self._state.matcher
@@ -109,7 +109,7 @@ class RemoteTurn(TurnWriter):
             self._take(budget.sentence, INSERTED)
 
     def ask(self, request: SampleRequest) -> SampleRequest:
-        """The same request, for what this turn still needs."""
+        """Returns the request for the rest of this turn."""
         tokens = self._state.tokens
         self._received = 0
         self._room = self._state.limit - len(tokens)
@@ -144,15 +144,15 @@ class RemoteTurn(TurnWriter):
                 raise self._fail("the end comes too early")
             self._is_ended = True
         elif self._received > self._room and state.matcher is None:
-            state.finish = Finish.LENGTH  # what is no UTF-8 may have come in more tokens
+            state.finish = Finish.LENGTH  # invalid UTF-8 may have been split into more tokens
         elif self._received > self._room:
             raise self._fail(f"there are more than the {self._room} tokens that were asked for")
         elif self._take([token], self._describe(sampled)):
             self._end_endless_value()
 
     def _end_endless_value(self) -> None:
-        """Ends the turn where a value repeats itself for too long. The engine cannot go on behind
-        the value: its grammar begins with the turn."""
+        """Ends the turn if a value repeats itself for too long. The engine cannot continue after
+        the value, since its grammar begins with the turn."""
         state, endless = self._state, self._endless
         if endless is None or state.matcher is None or not endless.is_to_be_left(state):
             return
@@ -204,11 +204,11 @@ class RemoteTurn(TurnWriter):
                 state.finish = Finish.LENGTH
 
     def _note_cached(self, cached: int) -> None:
-        if not self._has_closed:  # the next stream finds what this one has computed
+        if not self._has_closed:  # the next stream finds what this one has computed in the cache
             self.input.cached = min(cached, len(self.input.prompt))
 
     def fail_cut(self) -> RemoteError:
-        """The error of a stream that is over before its end."""
+        """Makes the error of a stream that stops before its end."""
         return self._fail("the stream is cut off")
 
     def _fail(self, problem: str) -> RemoteError:
@@ -228,6 +228,6 @@ class RemoteTurn(TurnWriter):
         )
 
     def result(self) -> Generation:
-        """The finished turn."""
+        """Returns the finished turn."""
         lacks = tuple(map(str, self._sampler.limits.lacks))
         return replace(super().result(), remote=RemoteNote(self._sampler.name, lacks))

@@ -1,7 +1,7 @@
-"""The sampler protocol: token ids and a grammar in, a stream of token ids out.
+"""The sampler protocol: takes token ids and a grammar, and streams token ids.
 
-A front renders the prompt, writes the grammar, reads and checks what comes back. Whatever draws the
-tokens, in this process or on another machine, is a `TokenSampler`.
+The caller renders the prompt, writes the grammar, and checks the tokens that come back. A
+`TokenSampler` draws the tokens, in this process or on another machine.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -14,22 +14,22 @@ from constrained.vocabulary.vocabulary import Vocabulary
 
 
 class Lack(StrEnum):
-    """What the local engine does, and an engine that only draws tokens cannot."""
+    """Abilities of the local engine that an engine which only draws tokens lacks."""
 
     FORCED_TOKENS = "forced tokens"
-    """Tokens that the grammar leaves no choice about cost a decode each."""
+    """Tokens that the grammar forces cost a decode each."""
     SNAPSHOTS = "snapshots"
-    """Conversations whose KV cache is taken over are computed anew."""
+    """Conversations whose KV cache is overwritten are computed again."""
     PREFILL = "prefill"
-    """No turn goes on with a text of the client."""
+    """No turn continues a text of the client."""
     AFTER_REPETITION = "going on after max_repetition"
     """A value that repeats itself for too long ends the turn, in the shortest way."""
     REWRITING = "rewriting"
-    """A value that does not fit is an error at once, and is not written a second time."""
+    """A value that fails its check is an error at once, and is not written a second time."""
     TRACE = "trace"
     DETERMINISM = "deterministic"
     SALTS = "cache_salt"
-    """The engine's prompt cache knows no scopes."""
+    """The engine's prompt cache has no scopes."""
 
 
 LACKS = (
@@ -41,17 +41,17 @@ LACKS = (
     Lack.TRACE,
     Lack.DETERMINISM,
 )
-"""Those of every engine that takes a grammar and gives tokens."""
+"""What all engines lack that take a grammar and return tokens."""
 
 
 @dataclass(frozen=True)
 class SamplerLimits:
-    """What a sampler can do.
+    """The limits of a sampler.
 
     Args:
-        context_length: tokens of prompt and reply together.
-        sequences: how many requests it works on at a time; more of them wait here.
-        lacks: what it cannot do.
+        context_length: the maximum number of tokens of prompt and reply together.
+        sequences: how many requests it works on at a time; further ones wait here.
+        lacks: the abilities that it lacks.
     """
 
     context_length: int
@@ -61,17 +61,18 @@ class SamplerLimits:
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """What a sampler is asked for.
+    """A request to a sampler.
 
     Args:
-        name: of the request, for its abort.
+        name: of the request; aborts refer to it.
         prompt: token ids.
-        grammar: of the reply, as the sampler's emitter has written it; None: anything goes.
-        max_tokens: at most so many.
+        grammar: of the reply, in the language of the sampler's emitter; None: no grammar.
+        max_tokens: the maximum number of tokens.
         sampling: how tokens are drawn.
-        logprobs: tell how likely each token was, and so many of the likeliest; None: nothing.
+        logprobs: report the probability of each token, and this number of the likeliest; None:
+            neither.
         ignore_eos: draw no end token.
-        cache_salt: the scope of requests that find what was computed for it; None: none does.
+        cache_salt: requests with the same salt share the prompt cache; None: nothing is shared.
     """
 
     name: str
@@ -86,10 +87,10 @@ class SampleRequest:
 
 @dataclass(frozen=True)
 class SampleStart:
-    """The sampler has begun, as far as it tells that.
+    """The sampler has begun, if it reports that.
 
     Args:
-        cached: how many tokens of the prompt it does not compute.
+        cached: the number of prompt tokens from the cache.
     """
 
     cached: int
@@ -97,12 +98,12 @@ class SampleStart:
 
 @dataclass(frozen=True)
 class SampledToken:
-    """A token that was drawn.
+    """A drawn token.
 
     Args:
         token: its id.
-        logprob: the logarithm of its probability, as the model sees it; None: not told.
-        top: the most likely tokens there and their logarithms.
+        logprob: the logarithm of the model's probability; None: not reported.
+        top: the most likely tokens in its place, with their logarithms.
     """
 
     token: int
@@ -111,7 +112,7 @@ class SampledToken:
 
 
 class EndReason(StrEnum):
-    """Why a sampler has ended: an end token, or the tokens have run out."""
+    """Why a stream has ended: an end token, or the maximum number of tokens."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -119,11 +120,11 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True)
 class DrawnBy:
-    """What has drawn a reply, as the engine names it.
+    """What has drawn a reply, in the engine's own names.
 
     Args:
-        build: the engine and its configuration; None: not told.
-        weights: the version of its weights, which it may change while it runs; None: not told.
+        build: the engine and its configuration; None: not reported.
+        weights: the version of its weights, which may change while it runs; None: not reported.
     """
 
     build: str | None = None
@@ -132,14 +133,14 @@ class DrawnBy:
 
 @dataclass(frozen=True)
 class SampleEnd:
-    """The end of a stream, as the sampler tells it. A stream without one was cut.
+    """The end of a stream, as the sampler reports it. A stream without one was cut.
 
     Args:
         reason: why it has ended.
-        count: how many tokens it has sent, with end tokens; None: not told.
-        cached: how many tokens of the prompt it did not compute; None: not told.
-        drawn: how many tokens it has drawn; None: as many as it has sent.
-        drawn_by: what has drawn it.
+        count: the number of sent tokens, with end tokens; None: not reported.
+        cached: the number of prompt tokens from the cache; None: not reported.
+        drawn: the number of drawn tokens; None: the number of sent tokens.
+        drawn_by: what has drawn the reply.
     """
 
     reason: EndReason
@@ -153,28 +154,29 @@ Sampled: TypeAlias = SampleStart | SampledToken | SampleEnd
 
 
 class RemoteTokenizer(Protocol):
-    """The tokenizer of an engine, to be compared with the local vocabulary."""
+    """The tokenizer of an engine, for comparison with the local vocabulary."""
 
     async def tokenize(self, text: str) -> list[int]:
-        """The tokens of a text, names of special tokens recognised, no BOS; raises RemoteError."""
+        """Tokenizes a text, in which names of special tokens are these tokens; no BOS. Raises
+        RemoteError."""
         ...
 
     async def detokenize(self, tokens: list[int]) -> str:
-        """The text of tokens, special ones by their names; raises RemoteError."""
+        """Returns the text of tokens, special ones by their names; raises RemoteError."""
         ...
 
 
 class TokenSampler(Protocol):
-    """Draws the tokens of replies under their grammars. Its methods belong to one event loop."""
+    """Draws the tokens of replies under their grammars. Its methods run in one event loop."""
 
     @property
     def name(self) -> str:
-        """What it is, and where, for people."""
+        """A name with the engine and its place, for people."""
         ...
 
     @property
     def emitter(self) -> str:
-        """In which language it takes grammars: a name of `emitters`."""
+        """The language of its grammars: a name of `emitters`."""
         ...
 
     @property
@@ -184,17 +186,18 @@ class TokenSampler(Protocol):
     def limits(self) -> SamplerLimits: ...
 
     def check(self, request: SampleRequest) -> None:
-        """Raises RequestError for an option that it would have to ignore."""
+        """Raises RequestError for an option that the sampler would ignore."""
         ...
 
     def open(self, request: SampleRequest) -> AsyncGenerator[Sampled, None]:
         """Draws tokens until an end. Closing the generator aborts the request at the sampler.
 
         Raises:
-            RemoteError: it cannot be reached, refuses the request, or answers what is no answer.
+            RemoteError: the sampler cannot be reached, refuses the request, or sends an invalid
+                reply.
         """
         ...
 
     async def close(self) -> None:
-        """Lets go of connections; a second time does nothing."""
+        """Closes the connections; further calls do nothing."""
         ...

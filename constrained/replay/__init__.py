@@ -1,5 +1,5 @@
-"""Recorded turns and JSON Schemas, checked against their grammars without running a model.
+"""Checks recorded turns and JSON Schemas against their grammars without running a model.
 
-Needs `grammars`, `mask`, `format_selection` and `vocabulary`. Start with `check`; what a row is
-read against is in `replay_context`.
+Needs `grammars`, `mask`, `format_selection` and `vocabulary`. Start with `check`; `replay_context`
+reads the format, template and vocabulary of a row.
 """

@@ -86,17 +86,17 @@ def _check(row: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RowGrammar:
-    """The grammar of a row, and the state that its prompt leaves the turn in."""
+    """The grammar of a row, and the start state after its prompt."""
 
     grammar: str
     state: State
 
 
 def build_row_grammar(row: Mapping[str, Any], context: ReplayContext) -> RowGrammar:
-    """The grammar of a row, from the end of its prompt on.
+    """Builds the grammar of a row, from the end of its prompt on.
 
     Raises:
-        Error: its tools, its choice, its answer or its messages cannot be.
+        Error: its tools, its choice, its answer or its messages are invalid.
     """
     tools, shown, error = _read_row_tools(row)
     if error is not None:
@@ -124,15 +124,16 @@ def read_text(row: Mapping[str, Any]) -> str:
 
 
 def _read_row_tools(row: Mapping[str, Any]) -> tuple[tuple[Tool, ...], list[Any], Error | None]:
-    """The tools of a row that can be read, those of the prompt as they stand, and why not all of
-    them can be read."""
+    """Returns the readable tools of a row, those of the prompt in their own shape, and the error of
+    the others."""
     shown, tools, error = _read_tools(row.get("tools"), TOOLS)
     _, hidden, other_error = _read_tools(row.get("hidden_tools"), HIDDEN)
     return (*tools, *hidden), shown, error or other_error
 
 
 def _read_tools(given: Any, where: str) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
-    """The tools that can be read, as they stand and as `Tool`s, and why not all of them can."""
+    """Returns the readable tools, in their own shape and as `Tool`s, and the error of the
+    others."""
     try:
         read = read_tools([] if given is None else given, where)
         return list(given or ()), read, None
@@ -145,7 +146,7 @@ def _read_tools(given: Any, where: str) -> tuple[list[Any], tuple[Tool, ...], Er
     for one in given:
         try:
             (tool,) = read_tools([one])
-        except Error:  # one tool that is refused does not take the others with it
+        except Error:  # one refused tool does not affect the others
             continue
         if tool.name not in tools:
             raw.append(one)
@@ -154,10 +155,10 @@ def _read_tools(given: Any, where: str) -> tuple[list[Any], tuple[Tool, ...], Er
 
 
 def _find_end(text: str, context: ReplayContext) -> int:
-    """The offset of the first end of turn; the length of the text if there is none.
+    """Returns the offset of the first end of turn; the length of the text if there is none.
 
-    What ends a turn may also stand inside one, in front of what the format writes there
-    (`<|end|><|start|>assistant`) or what else begins a message.
+    The text of an end may also occur inside a turn, before a text that the format writes there
+    (`<|end|><|start|>assistant`), or before the beginning of another message.
     """
     first = len(text)
     headers = context.format.headers
@@ -174,7 +175,8 @@ def _find_end(text: str, context: ReplayContext) -> int:
 
 
 def _list_runs(format: Format) -> Iterator[str]:
-    """The fixed texts of a turn; what ends a message goes on with the call that follows it."""
+    """Yields the fixed texts of a turn; the end of a message continues with the call that follows
+    it."""
     opener = "" if format.opener is None else format.opener.text
     for run in format.runs:
         if run == format.between:
@@ -192,7 +194,8 @@ def _read_policy(row: Mapping[str, Any]) -> Policy:
 
 
 def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
-    """The number of bytes that the grammar accepts, and whether the text is a complete turn."""
+    """Returns the number of bytes that the grammar accepts, and whether the text is a complete
+    turn."""
     tokens = context.encode(text)
     try:
         matcher = _compile(context.tokenizer, grammar).fork()
@@ -201,7 +204,7 @@ def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
             matcher.commit(token)
         complete = count == len(tokens) and matcher.is_complete
     except GrammarError:
-        _compile.cache.clear()  # llguidance: a failure spoils all forks of a matcher
+        _compile.cache.clear()  # llguidance: an error damages all forks of a matcher
         raise
     return len(context.vocabulary.text(tokens[:count])), complete
 
@@ -222,7 +225,7 @@ def _refuse(row: Any, error: Error) -> dict[str, Any]:
 
 
 def _answer(row: Mapping[str, Any], turn: Turn, error: Error | None) -> dict[str, Any]:
-    """An answer with all its fields, in order; those that the grammar decides say that nothing is
+    """Makes an answer with all its fields, in order; the fields of the grammar say that nothing is
     accepted."""
     return {
         "id": row.get("id"),
@@ -252,7 +255,7 @@ def _show_call(number: int, call: ToolCall) -> dict[str, Any]:
 
 
 def _find_first_error(turn: Turn) -> str | None:
-    """The first error of a call, with the pointer into `tool_calls`."""
+    """Returns the first error of a call, with the pointer into `tool_calls`."""
     for i, call in enumerate(turn.calls):
         if call.errors:
             error = call.errors[0]
@@ -261,7 +264,8 @@ def _find_first_error(turn: Turn) -> str | None:
 
 
 def read_rows(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any] | Error]:
-    """Reads JSON Lines, without blank lines; yields an error for a line that is no JSON object."""
+    """Reads JSON Lines, without blank lines; yields an error for a line that is not a JSON
+    object."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

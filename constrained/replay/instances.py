@@ -1,4 +1,4 @@
-"""One instance tried on a compiled schema: the place at which the mask refuses it."""
+"""Tries instances on a compiled schema, and finds the place where the mask refuses one."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ Spell: TypeAlias = Callable[[Json], str]
 
 
 def spell_plain(value: Json) -> str:
-    """As `json.dumps` with `ensure_ascii=False`."""
+    """Writes a value like `json.dumps` with `ensure_ascii=False`."""
     return dumps(value, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place at which a mask refuses a text.
+    """The place where a mask refuses a text.
 
     Args:
         pointer: the JSON pointer of the value, or of the member whose key it is.
-        offset: how many bytes the mask has taken.
-        found: what stands there, a few characters; empty at the end of the text.
-        expected: what the mask would have taken, as ranges of characters.
+        offset: the number of accepted bytes.
+        found: a few characters of the refused text; "" at the end of the text.
+        expected: the allowed characters, as ranges.
     """
 
     pointer: str
@@ -46,7 +46,7 @@ class InstanceTrial:
         schema: the lowered schema.
 
     Raises:
-        GrammarError: llguidance does not take its grammar.
+        GrammarError: llguidance refuses its grammar.
         SchemaError: it cannot be written as a grammar.
     """
 
@@ -60,11 +60,11 @@ class InstanceTrial:
         self._matcher = self._compile()
 
     def find_refusal(self, instance: Json, spell: Spell = spell_plain) -> Place | None:
-        """The place at which the mask refuses an instance; None if it takes all of it.
+        """Finds the place where the mask refuses an instance; None: it accepts the whole instance.
 
         Args:
-            instance: the value, written in the order of its keys.
-            spell: how strings and numbers are written.
+            instance: the value; keys are written in its order.
+            spell: writes strings and numbers.
         """
         pieces = list(write_pieces(instance, "", spell))
         try:
@@ -75,7 +75,7 @@ class InstanceTrial:
             return self._locate(tokens, pieces)
         except GrammarError as e:
             self.error = str(e)
-            self._matcher = self._compile()  # llguidance: a failure spoils all forks of a matcher
+            self._matcher = self._compile()  # llguidance: an error damages all forks of a matcher
             return Place("", 0, "", f"nothing, as the matcher failed: {e}")
 
     def _compile(self) -> Matcher:
@@ -96,7 +96,7 @@ class InstanceTrial:
         )
 
     def _list_bytes(self, matcher: Matcher) -> list[int]:
-        """The bytes that may come next: of this vocabulary each token is one byte."""
+        """Lists the allowed next bytes: in this vocabulary, each token is one byte."""
         mask = matcher.mask()
         allowed: list[int] = []
         for byte in range(256):
@@ -106,8 +106,8 @@ class InstanceTrial:
 
 
 def write_pieces(value: Json, pointer: str, spell: Spell) -> Iterator[tuple[str, str]]:
-    """The JSON text of a value in pieces, each with the JSON pointer of what it belongs to: a key
-    to its member, brackets and commas to the list or object."""
+    """Yields the JSON text of a value in pieces, each with the JSON pointer that it belongs to: a
+    key to its member, brackets and commas to the list or object."""
     if is_object(value):
         yield "{", pointer
         for index, (key, member) in enumerate(value.items()):
@@ -129,7 +129,8 @@ def write_pieces(value: Json, pointer: str, spell: Spell) -> Iterator[tuple[str,
 
 
 def find_pointer(pieces: list[tuple[str, str]], offset: int) -> str:
-    """The pointer of the piece with the byte at that offset; that of the last one at the end."""
+    """Returns the pointer of the piece with the byte at that offset; at the end, of the last
+    one."""
     end = 0
     for text, pointer in pieces:
         end += len(text.encode())
@@ -139,7 +140,7 @@ def find_pointer(pieces: list[tuple[str, str]], offset: int) -> str:
 
 
 def describe_bytes(allowed: list[int]) -> str:
-    """Bytes in words: ASCII characters, neighbours as a range, all others as one."""
+    """Describes bytes: ASCII characters, neighbours as a range, all other bytes as one."""
     ranges: list[list[int]] = []
     for byte in allowed:
         if byte >= 0x80:
@@ -157,5 +158,5 @@ def describe_bytes(allowed: list[int]) -> str:
 
 
 def to_json(place: Place) -> Mapping[str, Json]:
-    """The place as JSON."""
+    """Converts the place to JSON."""
     return cast(Mapping[str, Json], vars(place))

@@ -43,8 +43,8 @@ class ReplayContext:
     """The format, template and vocabulary that a recorded turn is checked with.
 
     Args:
-        selected: what wrote the prompt, and the format that it teaches; None where a row names the
-            format alone.
+        selected: the template of the prompt, and the format that it teaches; None: the row only
+            names a format.
         format: of the turn.
         ends: the texts that end a turn.
     """
@@ -57,23 +57,23 @@ class ReplayContext:
 
     @property
     def template(self) -> ChatTemplate | None:
-        """What wrote the prompt; None where a row names the format alone."""
+        """The template of the prompt; None: the row only names a format."""
         return None if self.selected is None else self.selected.template
 
     @property
     def ids(self) -> dict[str, int]:
-        """Tokens that stand for parts of what the format writes, by their names."""
+        """The token ids of the format's markers and other texts, by their text."""
         return self.vocabulary.find_markers(self.format.texts)
 
     def encode(self, text: str) -> list[int]:
-        """The text as tokens; what spells a marker that is one token is that token."""
+        """Tokenizes the text; the text of a marker that is one token becomes that token."""
         return self.vocabulary.encode_marked(text, self.ids)
 
     def find_state(self, row: Mapping[str, Any], tools: list[Any]) -> State:
-        """The state that the prompt of this row leaves the parser in.
+        """Returns the start state after the prompt of this row.
 
         Raises:
-            RequestError: the kwargs are no object.
+            RequestError: the kwargs are not an object.
             TemplateError: the template refuses the messages, the tools or the kwargs.
         """
         kwargs = read_field(row, "chat_template_kwargs", default=dict[str, Any]())
@@ -85,15 +85,15 @@ class ReplayContext:
             messages = DEFAULT_MESSAGES
         opened = self.template.render(messages, tools, add_generation_prompt=True, **kwargs)
         plain = self.template.render(messages, tools, add_generation_prompt=False, **kwargs)
-        # Recorded turns may number their calls as they like.
+        # Recorded turns may number their calls in any way.
         return replace(find_state(opened, plain, self.format), calls=None)
 
 
 def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
-    """Returns a field of a row, or the default where it is absent or null.
+    """Returns a field of a row; the default if it is missing or null.
 
     Raises:
-        RequestError: it has another type than the default.
+        RequestError: its type is not that of the default.
     """
     value = row.get(name)
     if value is None:
@@ -105,7 +105,7 @@ def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
 
 
 def read_option(row: Mapping[str, Any], name: str, options: Sequence[str]) -> str:
-    """Returns a field of a row, or the first option where it is absent or null.
+    """Returns a field of a row; the first option if it is missing or null.
 
     Raises:
         RequestError: it is none of the options.
@@ -158,7 +158,8 @@ def _find_format(name: str) -> Format:
 
 
 def _read_source(source: str) -> str:
-    """A template given as a path, if there is such a file, else as the template itself."""
+    """Reads a template from its path, if there is such a file; otherwise the text is the
+    template."""
     try:
         if source and os.path.isfile(source):
             return read_input(source).decode("utf-8")
@@ -178,15 +179,15 @@ def _read_template(
     chosen: str,
     special_tokens: frozenset[str] | None = None,
 ) -> SelectedFormat:
-    """The template and the format that it teaches, or the one that is chosen.
+    """Returns the template and the format that it teaches, or the chosen one.
 
     Raises:
-        RequestError, TemplateError, DetectError: there is none.
+        RequestError, TemplateError, DetectError: they cannot be used.
     """
     read = _try_template(source, bos=bos, eos=eos, chosen=chosen, special_tokens=special_tokens)
     if isinstance(read, SelectedFormat):
         return read
-    raise copy(read)  # each has a traceback of its own
+    raise copy(read)  # each raise needs a traceback of its own
 
 
 def _weigh_template(read: SelectedFormat | Error) -> int:
@@ -197,13 +198,13 @@ def _weigh_template(read: SelectedFormat | Error) -> int:
 def _try_template(
     source: str, *, bos: str, eos: str, chosen: str, special_tokens: frozenset[str] | None
 ) -> SelectedFormat | Error:
-    """The same, or why there is none: to find out takes as long."""
+    """Like `_read_template`, but returns errors, so that they are cached, too."""
     try:
         template = ChatTemplate(source, bos_token=bos, eos_token=eos)
         format = read_tool_format(chosen) if chosen else None
         return select_format(template, format, special_tokens=special_tokens)
     except (RequestError, TemplateError, DetectError) as e:
-        return copy(e)  # without what it refers to: frames, and all in them
+        return copy(e)  # without its traceback, which would keep frames and their objects alive
 
 
 @lru_cache(maxsize=64)
@@ -215,7 +216,7 @@ def byte_tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, Tokenizer]:
 
 @lru_cache(maxsize=4)
 def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
-    """The vocabulary of a GGUF file, and its template unless `source` is another."""
+    """Reads the vocabulary of a GGUF file, and its template unless `source` is another one."""
     from constrained.engine.llama_files import read_header
 
     header = read_header(path)
@@ -229,7 +230,8 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
         chosen=chosen,
         special_tokens=frozenset(vocabulary.named.values()),
     )
-    # A GGUF often has more ends of generation than its template writes; recorded turns have any.
+    # A GGUF file often has more end tokens than its template writes; recorded turns may have any of
+    # them.
     names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
     format = selected.format
     return ReplayContext(

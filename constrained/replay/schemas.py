@@ -1,5 +1,5 @@
-"""JSON Schemas tried out without a model: what of each the mask enforces, and which instances it
-lets through."""
+"""Checks JSON Schemas without a model: what the mask enforces of each, and which instances it
+accepts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -16,24 +16,23 @@ _HINT = "Write it as a JSON Schema of draft 2020-12; `pointer` says where it is 
 def check_schemas(
     rows: Iterable[Mapping[str, Any] | Error], *, close: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Tries schemas out over the vocabulary of bytes.
+    """Checks schemas with the vocabulary of bytes.
 
     Args:
         rows: `{id, schema, tests: [{data, valid?}]}`; the schema may be true or false. An error
             stands for a row that could not be read.
-        close: objects that declare properties and are silent about others admit no others.
+        close: objects with declared properties and without `additionalProperties` allow no others.
 
     Yields:
         one answer for each row, in order: `{id, compiles, enforced, checked, repaired, narrowed,
-        ignored, refused, results, error}`. The lists hold `{pointer, keyword, reason}`: what the
-        mask holds, what is checked after generation, what is read as something else than what
-        stands there, of what the mask refuses a part, what is no keyword, and why there is no mask
-        (with a `hint`). `results` has
-        `{accepted, delivered}` for each test: the mask takes the instance as
-        `json.dumps(data, ensure_ascii=False)` writes it; and it is valid, too (formats asserted;
-        the draft of `$schema`, else 2020-12). Where the mask refuses it, `refused_at` is the
-        place: `{pointer, offset, found, expected}` (JSON pointer, offset in bytes). A row that
-        cannot be checked has the reason in `error`.
+            ignored, refused, results, error}`. The lists hold `{pointer, keyword, reason}`: what
+            the mask enforces, what is checked after generation, what is read in another meaning,
+            what the mask allows only in part, unknown keywords, and why there is no mask (with a
+            `hint`). `results` has `{accepted, delivered}` for each test: `accepted`: the mask
+            accepts the instance in the spelling of `json.dumps(data, ensure_ascii=False)`;
+            `delivered`: it is also valid (formats asserted; the draft of `$schema`, else 2020-12).
+            If the mask refuses it, `refused_at` is the place: `{pointer, offset, found, expected}`
+            (JSON pointer, offset in bytes). A row that cannot be checked has the reason in `error`.
     """
     for row in rows:
         try:

@@ -63,7 +63,7 @@ def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         `{prompt, start_state, format, origin, notice, markers, grammar, tools, check, refusal}`;
-        `check` as `check_rows` answers, `refusal` null where the grammar accepts the whole text.
+        `check` as `check_rows` answers, `refusal` is null if the grammar accepts the whole text.
 
     Raises:
         Error: the template, the format or the tools cannot be used; says what and where.

@@ -1,6 +1,6 @@
-"""Runs that last: the record of a run on disk, to resume, replay, fork and export it.
+"""Durable runs: the record of a run on disk, to resume, replay, fork and export it.
 
-Needs `agent`. Start with `recorder`, which notes in a `store` what happens, before it has an
-effect; `json_form` writes and reads what is noted, `replay` goes through a record without a model,
-`export` makes tests of one.
+Needs `agent`. Start with `recorder`, which writes each event to a `store` before it has an effect;
+`json_form` converts values to JSON and back, `replay` repeats a run without a model, `export` makes
+tests of a run.
 """

@@ -1,4 +1,4 @@
-"""Recorded runs as tests: rows of `constrained check`, and files of pytest."""
+"""Exports recorded runs as tests: rows for `constrained check`, and pytest files."""
 
 import dataclasses
 import json
@@ -31,8 +31,8 @@ def test_run_{id}() -> None:
 
 
 def export_rows(run: RecordedRun, events: Sequence[RecordedEvent]) -> list[dict[str, Any]]:
-    """A row of `constrained check` for each turn that was not cut: its prompt, its text, and the
-    calls that have to be read in it."""
+    """Writes a row for `constrained check` for each turn that was not cut: its prompt, its text,
+    and the expected calls."""
     messages = replay(run, events).messages
     tools = read_run_tools(run)
     searching: list[Any] = []
@@ -41,7 +41,7 @@ def export_rows(run: RecordedRun, events: Sequence[RecordedEvent]) -> list[dict[
     turns = [number for number, one in enumerate(messages) if one["role"] == "assistant"]
     replies = [event for event in events if event.kind is EventKind.REPLY]
     rows: list[dict[str, Any]] = []
-    # The conversation may have begun with turns of the assistant.
+    # The conversation may have begun with assistant turns.
     for event, number in zip(replies, turns[len(turns) - len(replies) :], strict=True):
         reply = read_reply(event.body["reply"])
         if reply.finish_reason in ("length", "cancelled"):
@@ -65,7 +65,7 @@ def _show(call: ToolCall) -> dict[str, Any]:
 
 
 def export_test(run: RecordedRun, events: Sequence[RecordedEvent]) -> str:
-    """A file of pytest that has the record in it."""
+    """Writes a pytest file that contains the record."""
     record = {
         "run": {**dataclasses.asdict(run), "request": dict(run.request)},
         "events": [{**vars(event), "body": dict(event.body)} for event in events],
@@ -76,7 +76,7 @@ def export_test(run: RecordedRun, events: Sequence[RecordedEvent]) -> str:
 
 
 def replay_record(record: Mapping[str, Any], tools: Sequence[Any] | None = None) -> Replayed:
-    """Goes through a run that `export_test` has written; see `replay`."""
+    """Replays a run that `export_test` has written; see `replay`."""
     run = RecordedRun(**record["run"])
     events: list[RecordedEvent] = []
     for event in record["events"]:

@@ -1,4 +1,4 @@
-"""What a record has of a run, as JSON: its request, replies and results."""
+"""The parts of a record as JSON: request, replies and results."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ _VALUES = {"sampling": Sampling, "budget": Budget, "isolate": Isolation}
 
 
 def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a run as JSON.
+    """Writes the options of a run as JSON.
 
     Raises:
-        RequestError: one is not JSON, such as a class; `where` names it.
+        RequestError: an option has no JSON form, such as a class; `where` names it.
     """
     written: dict[str, Any] = {}
     for name, value in options.items():
@@ -59,7 +59,7 @@ def _write_option(name: str, value: Any) -> Any:
 
 
 def read_options(written: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that `write_options` has written."""
+    """Reads options that `write_options` has written."""
     options = dict(written)
     for name, kind in _VALUES.items():
         if isinstance(options.get(name), Mapping):
@@ -91,17 +91,17 @@ def write_tools(tools: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def write_messages(messages: Sequence[Mapping[str, Any]] | str) -> Any:
-    """The messages as JSON."""
+    """Writes messages as JSON."""
     return to_jsonable_python(copy_json(messages))
 
 
 def write_call(call: ToolCall) -> dict[str, Any]:
-    """A call as JSON."""
+    """Writes a call as JSON."""
     return dataclasses.asdict(call)
 
 
 def read_call(written: Mapping[str, Any]) -> ToolCall:
-    """The call that `write_call` has written."""
+    """Reads a call that `write_call` has written."""
     errors = tuple(Unfit(**error) for error in written["errors"])
     confidence = written["confidence"]
     if confidence is not None:
@@ -115,7 +115,7 @@ _REPLY_CALLS = ("calls", "barred_calls", "unsure_calls")
 
 
 def write_reply(reply: Reply) -> dict[str, Any]:
-    """A reply as JSON: what the turn was, not how likely its tokens were."""
+    """Writes a reply as JSON, without the probabilities of its tokens."""
     written: dict[str, Any] = {name: getattr(reply, name) for name in _REPLY_TEXTS}
     written["usage"] = dataclasses.asdict(reply.usage)
     written["parsed"] = reply.parsed
@@ -125,7 +125,7 @@ def write_reply(reply: Reply) -> dict[str, Any]:
 
 
 def read_reply(written: Mapping[str, Any]) -> Reply:
-    """The reply that `write_reply` has written."""
+    """Reads a reply that `write_reply` has written."""
     fields = dict(written)
     for name in _REPLY_CALLS:
         fields[name] = tuple(map(read_call, written.get(name, ())))  # older records lack some
@@ -134,7 +134,7 @@ def read_reply(written: Mapping[str, Any]) -> Reply:
 
 
 def write_result(result: CallResult) -> dict[str, Any]:
-    """A result as JSON; an error has its text."""
+    """Writes a result as JSON; errors as their text."""
     written: dict[str, Any] = {"outcome": result.outcome.value, "content": result.content}
     if result.result is not None:
         written["result"] = to_jsonable_python(result.result, by_alias=True, fallback=str)
@@ -144,7 +144,7 @@ def write_result(result: CallResult) -> dict[str, Any]:
 
 
 def read_result(written: Mapping[str, Any], call: ToolCall) -> CallResult:
-    """The result that `write_result` has written."""
+    """Reads a result that `write_result` has written."""
     error = None
     if "error" in written:
         error = RuntimeError(written["error"])

@@ -1,5 +1,4 @@
-"""What is in a record, as JSON schemas: so a file that is damaged, or that another program has
-written, is told from one that can be read."""
+"""JSON schemas of records, to detect files that are damaged or that another program has written."""
 
 import dataclasses
 import json
@@ -34,7 +33,7 @@ def _object(required: Json, optional: Json | None = None) -> Json:
 
 
 def _fields(kind: type, known: Json) -> Json:
-    """An object that becomes a value of a dataclass: it has none but its fields."""
+    """The schema of an object with the fields of a dataclass, and no others."""
     fields = dataclasses.fields(kind)
     properties = {field.name: known.get(field.name, _ANY) for field in fields}
     required = [field.name for field in fields if _has_no_default(field)]
@@ -123,7 +122,7 @@ SCHEMAS: Mapping[str, Json] = {
     ),
     "end": _object({"reason": _TEXT, "detail": _TEXT, "outcomes": _list(_TEXT)}),
 }
-"""The request of a run, and the bodies of its events by their kind."""
+"""The schemas of a run's request, and of the bodies of its events by kind."""
 
 
 @cache
@@ -132,15 +131,15 @@ def _lower(kind: str) -> Schema:
 
 
 def read_body(kind: str, text: Any, where: str) -> dict[str, Any]:
-    """What a row of a record has, as it was written.
+    """Reads and checks the JSON of a row.
 
     Args:
         kind: a key of `SCHEMAS`.
         text: JSON.
-        where: the row stands, for messages.
+        where: the place of the row, for messages.
 
     Raises:
-        RequestError: it is something else.
+        RequestError: it does not fit its schema.
     """
     if kind not in SCHEMAS:
         raise RequestError(f"{where} is of no known kind: {kind!r}", where="/record", hint=HINT)

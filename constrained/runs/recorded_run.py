@@ -1,4 +1,4 @@
-"""A run with a record: begun, gone on with, approved."""
+"""Recorded runs: begin, continue, approve calls, fork."""
 
 import os
 import secrets
@@ -45,11 +45,11 @@ class ModelIdentity:
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A run that is under way, and what it is asked with.
+    """A run in progress, with its request.
 
     Args:
         journal: of the run.
-        messages, tools, options: as of `constrained.agent.run.run`.
+        messages, tools, options: as for `constrained.agent.run.run`.
     """
 
     journal: Recorder
@@ -69,8 +69,8 @@ def begin(
 ) -> Iterator[RecordedRequest]:
     """Begins a run in a file of records.
 
-    The seed is drawn here, so that a turn that was under way when the process ended is generated
-    as it was.
+    The seed is drawn here, so that a turn that was interrupted by the end of the process is
+    generated again in the same way.
 
     Raises:
         RequestError: the file cannot be used, or an option cannot be recorded.
@@ -93,7 +93,7 @@ def begin(
 
 
 def draw_seed(sampling: Sampling) -> Sampling:
-    """The same with a seed."""
+    """Returns the sampling with a seed."""
     if sampling.seed is not None:
         return sampling
     return replace(sampling, seed=secrets.randbelow(SEEDS))
@@ -106,17 +106,17 @@ def go_on(
     tools: RunTools,
     options: Mapping[str, Any],
 ) -> Iterator[RecordedRequest]:
-    """Goes on with a run.
+    """Continues a run.
 
     Args:
         path: of the file.
-        id: of the run, or how it begins.
+        id: of the run, or its beginning.
         tools: the same as before; functions are not recorded.
-        options: what is given anew, or other than before. Where the run had `approve` and nothing
-            is given, calls that are not decided yet wait.
+        options: the options that are given again or changed. If the run had `approve` and none is
+            given, undecided calls wait.
 
     Raises:
-        RequestError: there is no such run, or a tool of it is missing.
+        RequestError: there is no such run, or one of its tools is missing.
     """
     with RunStore(path, create=False) as store:
         run = store.find(id)
@@ -145,7 +145,7 @@ class WaitingCall:
 
     @property
     def call(self) -> ToolCall:
-        """What would be executed."""
+        """The call that would be executed."""
         return self.place.call
 
 

@@ -17,10 +17,10 @@ from constrained.tools.search import SEARCH_TOOLS, ToolSearch, read_search
 
 @dataclass(frozen=True)
 class ToolRoles:
-    """The tools of a run, each in its role.
+    """The tools of a run, by role.
 
     Args:
-        shown: those of the prompt, without the one that searches; or a function that lists them.
+        shown: the tools in the prompt, without the search; or a function that lists them.
         hidden: see `hidden_tools` of `Options`.
         search: see `search_tools` of `RunOptions`.
     """
@@ -31,7 +31,7 @@ class ToolRoles:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of a run that these are."""
+        """The tools as options of a run."""
         options: dict[str, Any] = {}
         if self.hidden:
             options["hidden_tools"] = self.hidden
@@ -48,7 +48,7 @@ class ToolRoles:
 
     @property
     def repeatable(self) -> list[Any]:
-        """All whose calls can be made again; a search by a function of the user cannot."""
+        """All tools whose calls can be repeated; a search by a function of the user cannot."""
         tools = [*list_tools(self.shown), *self.hidden]
         if self.search is not None:
             tools += self.search.tools
@@ -58,7 +58,7 @@ class ToolRoles:
 
 
 def write_run_tools(tools: RunTools, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record has of the tools of a run, which are in part among its options."""
+    """Writes the tools of a run for a record; some of them are among its options."""
     written: dict[str, Any] = {
         "tools": write_tools(list_tools(tools)),
         "hidden_tools": write_tools(options.get("hidden_tools", ())),
@@ -88,11 +88,12 @@ def find_entries(
 
 
 def list_entries(run: RecordedRun, events: Sequence[RecordedEvent] = ()) -> list[Mapping[str, Any]]:
-    """What a record has of each tool, but of the one that searches.
+    """Returns the records of all tools except the search.
 
     Args:
-        run: that was recorded.
-        events: of the run: those in its prompt are those of the last turn; none: of the first one.
+        run: the recorded run.
+        events: of the run: the tools in the prompt are those of the last turn; (): of the first
+            one.
     """
     entries = [*find_entries(run, events), *run.request.get("hidden_tools", ())]
     if "search" in run.request:
@@ -101,12 +102,13 @@ def list_entries(run: RecordedRun, events: Sequence[RecordedEvent] = ()) -> list
 
 
 def read_run_tools(run: RecordedRun) -> ToolRoles:
-    """The tools that a run began with, as its record has them; their functions are not called."""
+    """Returns the tools that a run began with, from its record, for runs that do not call their
+    functions."""
     return assign_tools(run, (), [read_tool(entry) for entry in list_entries(run)])
 
 
 def read_tool(entry: Mapping[str, Any]) -> Any:
-    """A tool of a record; its function is not there any more, so its calls fail."""
+    """Returns a tool from a record; its function is not available, so its calls fail."""
     if not entry["has_function"]:
         return entry["tool"]
     function = entry["tool"]["function"]
@@ -134,17 +136,17 @@ def assign_tools(
     given: RunTools,
     search: ToolSearch | Sequence[Any] | None = None,
 ) -> ToolRoles:
-    """The tools of a run that is resumed: each in its role, as the record has it.
+    """Assigns the tools of a resumed run to their roles, as in its record.
 
     Args:
-        run: that was recorded.
+        run: the recorded run.
         events: of the run.
-        given: tools, in any order; those that the record does not know are shown to the model. Or
-            a function that lists those that are shown.
-        search: that of the run; None: made of the tools given.
+        given: tools, in any order; those that are not in the record are shown to the model. Or a
+            function that lists the shown tools.
+        search: of the run; None: it is made of the given tools.
 
     Raises:
-        RequestError: a tool of the run is missing, or has no function any more.
+        RequestError: a tool of the run is missing, or no longer has a function.
     """
     anew = read_search(search)
     searched = [] if anew is None else list(anew.tools)
@@ -222,11 +224,11 @@ def check_tools(entries: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> N
     """Checks that all tools of a run are given again.
 
     Args:
-        entries: those of the run, as `write_tools` has written them.
-        tools: those that are given.
+        entries: of the run, as `write_tools` has written them.
+        tools: the given tools.
 
     Raises:
-        RequestError: one is missing, or has no function any more.
+        RequestError: a tool is missing, or no longer has a function.
     """
     given: dict[str, bool] = {}
     for tool in map(as_tool, tools):

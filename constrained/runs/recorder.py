@@ -22,12 +22,12 @@ from constrained.runs.store import RUNNING, EventKind, RecordedEvent, RecordedRu
 
 
 class Recorder:
-    """Notes what happens in a run, each in a transaction, and finds what was noted before.
+    """Records the events of a run, each in a transaction, and finds earlier events.
 
     Args:
-        run: which one.
-        events: what was noted before.
-        store: where it is noted; None: nowhere, as a run that is replayed is there already.
+        run: the run.
+        events: its earlier events.
+        store: gets the events; None: nothing is written, since a replayed run is recorded already.
     """
 
     def __init__(
@@ -84,7 +84,8 @@ class Recorder:
         return self._find(EventKind.BEGUN, place.turn, place) is not None
 
     def begin_call(self, place: CallPlace) -> None:
-        # Also where it was noted before: if another process goes on with this run, this one fails.
+        # Also if it is recorded already: if another process continues this run, this one has to
+        # fail.
         self._note_call(EventKind.BEGUN, place, {})
 
     def note_result(self, place: CallPlace, result: CallResult) -> None:
@@ -100,14 +101,14 @@ class Recorder:
         }
         last = self._events[-1] if self._events else None
         if last is not None and last.kind is EventKind.END and dict(last.body) == body:
-            return  # nothing has happened since
+            return  # nothing has happened since then
         self._note(EventKind.END, run.steps - 1, body, state=run.reason.value)
 
     def _find(
         self, kind: EventKind, turn: int, place: CallPlace | None = None
     ) -> Mapping[str, Any] | None:
-        """The last event of this kind; of a call, only if it is the same call: where a turn was
-        generated once more, its calls may be others."""
+        """The last event of this kind; for a call, only if it is the same call, since a turn that
+        was generated again may have other calls."""
         for event in reversed(self._by_turn[turn]):
             if event.kind is not kind:
                 continue

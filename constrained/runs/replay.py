@@ -27,17 +27,17 @@ from grammars.turn import ToolCall
 
 
 class RecordEndedError(Exception):
-    """The record has nothing more; the process died here, or the run waits."""
+    """The record has no more events: the process died here, or the run waits."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is not as it was recorded.
+    """A difference from the record.
 
     Args:
         turn: from 0.
-        call: its number in the turn; None: it is not about a call.
-        recorded, now: in words.
+        call: its number in the turn; None: the difference is not about a call.
+        recorded, now: descriptions.
     """
 
     turn: int
@@ -48,11 +48,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A run that was gone through once more.
+    """A replayed run.
 
     Args:
         messages: the conversation, as far as the record goes.
-        run: None where the record ends before the run does.
+        run: its result; None: the record ends before the run does.
         differences: in order.
     """
 
@@ -62,7 +62,7 @@ class Replayed:
 
 
 class _Recorded:
-    """The actions of a run that has only its record."""
+    """Actions for a run that come only from its record."""
 
     async def generate(self, request: NextTurn, note: Note | None) -> Reply:
         raise RecordEndedError
@@ -88,13 +88,13 @@ class _Recorded:
 def replay(
     run: RecordedRun, events: Sequence[RecordedEvent], tools: Sequence[Any] | None = None
 ) -> Replayed:
-    """Goes through a run once more.
+    """Replays a run.
 
     Args:
-        run: that was recorded.
-        events: of it.
-        tools: those of today, whose schemas the calls are checked against; functions of read-only
-            ones are called, and their results compared. None: as recorded.
+        run: the recorded run.
+        events: of the run.
+        tools: the current tools; calls are checked against their schemas, functions of read-only
+            tools are called, and their results compared. None: the recorded tools.
 
     Raises:
         RequestError: a tool of the run is missing.
@@ -106,10 +106,10 @@ def replay(
     options = read_options(run.request["options"]) | run_tools.options
     if run.request["has_approve"]:
         options["approve"] = decide_later
-    # It may have been resumed with a higher limit.
+    # The run may have been resumed with a higher limit.
     replies = sum(event.kind is EventKind.REPLY for event in events)
     options["max_steps"] = max(options.get("max_steps", RunLimits.max_steps), replies)
-    options["on_interrupted"] = _allow  # to be executed, where the record ends
+    options["on_interrupted"] = _allow  # counts as executed where the record ends
     recorder = Recorder(run, [event for event in events if event.kind is not EventKind.END])
     loop, finished = _go_through(run.request["messages"], run_tools.shown, options, recorder)
     differences = [*_compare_calls(events, given), *_compare_end(events, finished)]
@@ -132,7 +132,7 @@ def _allow(call: ToolCall) -> bool:
 
 
 def _compare_calls(events: Sequence[RecordedEvent], tools: Sequence[Any]) -> list[Difference]:
-    """The calls and results that differ with the tools of today."""
+    """Describes the calls and results that differ with the current tools."""
     by_name = {tool.name: tool for tool in tools if isinstance(tool, FunctionTool)}
     entries = {entry.name: entry for entry in read_entries(tools, max_tools=len(tools))}
     replies: dict[int, Reply] = {}
@@ -160,13 +160,13 @@ def _compare_calls(events: Sequence[RecordedEvent], tools: Sequence[Any]) -> lis
 def _call_again(call: ToolCall, tools: Sequence[Any]) -> str:
     try:
         return format_result(call_function(call, tools))
-    except Exception as e:  # the function is the user's, and may raise anything
+    except Exception as e:  # the function is the user's, and may raise any error
         return f"{type(e).__name__}: {e}"
 
 
 def _compare_end(events: Sequence[RecordedEvent], finished: Run | None) -> list[Difference]:
-    """How the run ends otherwise."""
-    if not events or events[-1].kind is not EventKind.END:  # it is under way, or was decided about
+    """Describes how the end of the run differs."""
+    if not events or events[-1].kind is not EventKind.END:  # it is unfinished, or has a new verdict
         return []
     end = events[-1]
     recorded = f"{end.body['reason']}: {', '.join(end.body['outcomes'])}"

@@ -1,8 +1,7 @@
-"""The file of records: SQLite, one file with many runs, each a list of events.
+"""The file of records: a SQLite file with many runs, each a list of events.
 
-Events are only ever appended, each in a transaction of its own. The number of an event is unique in
-its run. So where two processes go on with one run, the second to write fails, before its event has
-an effect.
+Events are only appended, each in a transaction of its own. Event numbers are unique within a run.
+So if two processes continue one run, the second one fails before its event has an effect.
 """
 
 import json
@@ -36,13 +35,13 @@ CREATE TABLE events (
 
 
 class EventKind(StrEnum):
-    """What an event says."""
+    """The kind of an event."""
 
     TURN = "turn"  # a turn begins
-    TOOLS = "tools"  # its tools are others than those of the turn before
+    TOOLS = "tools"  # its tools differ from those of the turn before
     REPLY = "reply"
     VERDICT = "verdict"  # a call is approved or declined
-    WAITING = "waiting"  # a call waits for that
+    WAITING = "waiting"  # a call waits for a verdict
     BEGUN = "begun"  # a call is about to be executed
     RESULT = "result"
     END = "end"
@@ -54,9 +53,9 @@ class RecordedEvent:
 
     Args:
         number: in the run, from 0.
-        at: when, in seconds since 1970.
-        turn: of which turn, from 0.
-        call: of which call of that turn, from 0.
+        at: the time, in seconds since 1970.
+        turn: the number of its turn, from 0.
+        call: the number of its call in that turn, from 0.
         body: depends on the kind.
     """
 
@@ -75,8 +74,8 @@ class RecordedRun:
     Args:
         created: in seconds since 1970.
         parent: the run that it was forked from.
-        state: "running", also where the process has died, or the reason why it ended.
-        request: what was asked.
+        state: "running", even if the process has died, or the reason why it ended.
+        request: the request of the run.
     """
 
     id: str
@@ -87,14 +86,14 @@ class RecordedRun:
 
 
 class RunStore:
-    """A file of records, which is made where there is none.
+    """A file of records; it is created if it does not exist.
 
     Args:
         path: of the file.
-        create: False: a file that is not there is an error.
+        create: False: a missing file is an error.
 
     Raises:
-        RequestError: it is no such file, or cannot be opened.
+        RequestError: it is another kind of file, or cannot be opened.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True):
@@ -102,7 +101,8 @@ class RunStore:
         if not create and not self._path.exists():
             raise RequestError(f"there is no file {str(path)!r}", where="/record")
         try:
-            # For this user alone: it has all that was said. SQLite's files beside it are alike.
+            # Readable only for this user, since it has the conversations. SQLite gives its other
+            # files the same mode.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(self._path, timeout=30, isolation_level=None)
             self._prepare()
@@ -129,10 +129,10 @@ class RunStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it or nothing.
+        """Runs a transaction.
 
         Raises:
-            RequestError: SQLite cannot do it: the disk is full, another process keeps the file.
+            RequestError: SQLite fails: the disk is full, or another process has locked the file.
         """
         try:
             self._database.execute("BEGIN IMMEDIATE")
@@ -172,11 +172,11 @@ class RunStore:
 
         Args:
             run: its id.
-            event: its number is the next one.
-            state: of the run from now on; None: as it was.
+            event: with the next number.
+            state: the new state of the run; None: unchanged.
 
         Raises:
-            RequestError: another process has gone on with this run.
+            RequestError: another process has continued this run.
         """
         try:
             with self._transaction():
@@ -194,7 +194,7 @@ class RunStore:
         self._database.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def list_runs(self) -> list[RecordedRun]:
-        """All runs, the oldest first."""
+        """Returns all runs, the oldest first."""
         statement = "SELECT id, created, parent, state, request FROM runs ORDER BY created, rowid"
         return [_read_run(row) for row in self._select(statement)]
 
@@ -206,10 +206,10 @@ class RunStore:
             raise RequestError(message, where="/record", hint=HINT) from e
 
     def find(self, id: str) -> RecordedRun:
-        """A run by its id, or by as much of it as no other one begins with.
+        """Finds a run by its id, or by a unique beginning of its id.
 
         Raises:
-            RequestError: there is none, or several.
+            RequestError: no run fits, or several do.
         """
         found = [run for run in self.list_runs() if run.id.startswith(id)]
         exact = [run for run in found if run.id == id]
@@ -221,7 +221,7 @@ class RunStore:
         raise RequestError(f"{many} of id {id!r}", where="/id", hint=hint)
 
     def read_events(self, id: str) -> list[RecordedEvent]:
-        """The events of a run, in order."""
+        """Returns the events of a run, in order."""
         statement = (
             "SELECT number, at, kind, turn, call, body FROM events WHERE run = ? ORDER BY number"
         )
@@ -235,10 +235,10 @@ class RunStore:
         return events
 
     def fork(self, id: str, turns: int, request: Mapping[str, Any]) -> str:
-        """A new run that has the first turns of another one, with their calls; returns its id.
+        """Creates a run with the first turns of another one and their calls; returns its id.
 
         Raises:
-            RequestError: that one has fewer turns.
+            RequestError: the other run has fewer turns.
         """
         events = self.read_events(id)
         count = sum(event.kind is EventKind.REPLY for event in events)
@@ -266,7 +266,7 @@ def _read_run(row: tuple[Any, ...]) -> RecordedRun:
 
 
 def _are_numbers(*values: Any) -> bool:
-    """SQLite keeps whatever it is given in a column, of any type."""
+    """True for numbers; SQLite columns may hold values of any type."""
     return all(isinstance(value, int | float) for value in values)
 
 

@@ -95,7 +95,8 @@ def _raise_exception(message: Any = "") -> None:
 
 
 def _json_default(value: Any) -> Any:
-    """Undefined is null, as in llama.cpp; the results of map, selectattr and items() are arrays."""
+    """Writes Undefined as null, as llama.cpp does; results of map, selectattr and items() as
+    arrays."""
     if isinstance(value, jinja2.Undefined):
         return None
     return list(value)  # Jinja's filters return generators, which json cannot write
@@ -109,7 +110,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """The filter of transformers; that of jinja2 escapes HTML."""
+    """The filter of transformers; jinja2's own filter escapes HTML."""
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,
@@ -121,12 +122,12 @@ def _tojson(
 
 
 def read_now() -> datetime:
-    """The time that templates see as now; see `freeze`."""
+    """Returns the time that templates see as now; see `freeze`."""
     return _frozen.get() or datetime.now()
 
 
 def read_frozen() -> datetime | None:
-    """The time that `freeze` has set; None: the clock is not frozen."""
+    """Returns the time that `freeze` has set; None: the clock is not frozen."""
     return _frozen.get()
 
 
@@ -240,16 +241,16 @@ class ChatTemplate:
         self.tree, self.variables = compiled.tree, compiled.variables
         self._template, self._bytes = compiled.template, compiled.bytes
         self._refused: dict[tuple[str, bool | str], bool] = {}
-        # firefunction-v2 reads both, as llama.cpp gives them. In a template that does not read
-        # `datetime`, `functions` is something else than the text of the tools.
+        # firefunction-v2 reads both, and llama.cpp provides them. In a template that does not read
+        # `datetime`, `functions` is something other than the text of the tools.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
 
     def measure(self) -> int:
-        """About how many bytes the compiled template takes."""
+        """The estimated size of the compiled template in bytes."""
         return self._bytes
 
     def compiled_as(self, template: jinja2.Template) -> Self:
-        """The same template, rendered by a template of another environment."""
+        """Returns this template, rendered by a template of another environment."""
         other = copy(self)
         other._template = template
         return other
@@ -291,8 +292,8 @@ class ChatTemplate:
             return self._render(messages, tools, {**kwargs}, add_generation_prompt)
 
     def refuses(self, name: str, value: bool | str) -> bool:
-        """Whether the template fails on any conversation where a variable has this value: Qwen3.8
-        refuses `enable_thinking=False`, and efforts that it does not know.
+        """True if the template fails on any conversation if a variable has this value: Qwen3.8
+        refuses `enable_thinking=False`, and unknown efforts.
 
         Args:
             name: of the variable.
@@ -324,7 +325,7 @@ class ChatTemplate:
         except TemplateLimitError:  # another form would need as many steps
             raise
         except TemplateError as refusal:
-            # Qwen3.5 refuses system messages behind the first; some clients send them.
+            # Qwen3.5 refuses system messages after the first; some clients send them.
             gathered = gather_system_messages(normal)
             if gathered == normal:
                 raise
@@ -340,7 +341,7 @@ class ChatTemplate:
         kwargs: Mapping[str, Any],
         add_generation_prompt: bool,
     ) -> str:
-        """Renders messages, in normal form, in the order that they have."""
+        """Renders messages in normal form without changing their order."""
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
             for form in self._forms(normal, offer):
@@ -371,14 +372,15 @@ class ChatTemplate:
         blank, named, empty = ("",), (False,), ("",)
         as_text, joined = (False,), (False,)
         if any(map(is_silent, normal)):
-            # Ministral refuses a turn of neither content nor calls: one cut while it reasoned.
+            # Ministral refuses a turn with neither content nor calls: one that was cut during
+            # reasoning.
             blank = ("", " ")
         if any(read_reasoning(message) is not None for message in normal):
             # gpt-oss reads "thinking", but refuses it beside content and a call.
             named = (True, False)
         if any("tool_calls" in message for message in normal):
             # Most templates write arguments with tojson, some put them into the text as they are.
-            # Command A reasoning looks into the first part of the content, which has to be there.
+            # Command A reasoning reads the first part of the content, which has to exist.
             empty, as_text = (*self._empty, " "), self._argument_forms
         if any(is_text_parts(message["content"]) for message in normal):
             joined = self._part_forms
@@ -422,7 +424,7 @@ class ChatTemplate:
         return ("", None) if is_word else (None, "")
 
     def _write_probe(self, messages: Sequence[Mapping[str, Any]], *, empty: str | None = "") -> str:
-        """A conversation in one form; "" where the template fails.
+        """Renders a conversation in one form; "": the template fails.
 
         Args:
             messages: the conversation.
@@ -460,7 +462,7 @@ class ChatTemplate:
         variables: dict[str, Any] = {"documents": None, **self.tokens}
         if self._functions_as_text:
             variables["functions"] = _tojson(tools, indent=2) if tools else ""
-            # llama.cpp adds the time of day; then no prompt could be cached.
+            # llama.cpp adds the time of day, but then no prompt could be cached.
             variables["datetime"] = read_now().strftime("%b %d %Y")
         return variables
 

@@ -21,7 +21,7 @@ _REASONING = ("think", "reason", "thought")
 
 
 class Cause(StrEnum):
-    """What a clause depends on, that another request has otherwise."""
+    """The kind of change between two requests that a clause depends on."""
 
     LAST_QUERY = "the place of the last user message"
     FOLLOWING = "which messages follow"
@@ -33,12 +33,12 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class ChangedVariable:
-    """A variable that was set to two values.
+    """A variable that was set to different values.
 
     Args:
         name: of the variable.
-        values: in the earlier prompt, and in the later one, as Python writes them.
-        tag: what has set it the second time.
+        values: in the earlier and in the later prompt, in Python's spelling.
+        tag: the tag that has set it in the later prompt.
         line: of that tag.
     """
 
@@ -48,20 +48,20 @@ class ChangedVariable:
     line: int
 
     def describe(self) -> str:
-        """The variable in one line."""
+        """Describes the variable in one line."""
         first, second = self.values
         return f"{self.name} is {first}, then {second} (line {self.line}: {shorten(self.tag, 80)})"
 
 
 @dataclass(frozen=True)
 class Clause:
-    """A tag of a template, and why it made a difference.
+    """A tag of a template, and why it makes a difference.
 
     Args:
         tag: its source.
         line: its line.
         cause: what it depends on.
-        changes: the variables in it that were set otherwise.
+        changes: its variables that have different values.
     """
 
     tag: str
@@ -70,7 +70,7 @@ class Clause:
     changes: tuple[ChangedVariable, ...] = ()
 
     def describe(self) -> str:
-        """The clause in one line."""
+        """Describes the clause in one line."""
         changes = "; ".join(change.describe() for change in self.changes)
         clause = f"line {self.line}: {shorten(self.tag)}"
         return f"{clause}, where {changes}" if changes else clause
@@ -85,7 +85,7 @@ def shorten(text: str, max_length: int = 160) -> str:
 
 
 def find_clause(one: Trace, other: Trace, offset: int) -> Clause | None:
-    """The clause that made the first difference between two prompts; None: it is not known.
+    """Finds the clause that makes the first difference between two prompts; None: it is not known.
 
     Args:
         offset: of the first character that differs.
@@ -97,8 +97,8 @@ def find_clause(one: Trace, other: Trace, offset: int) -> Clause | None:
 
 
 def find_choice(one: Trace, other: Trace) -> Clause | None:
-    """The clause of the first condition that took another branch; None: there is none, or the
-    renders go through different conditions before."""
+    """Finds the clause of the first condition that took different branches; None: there is none, or
+    the renders reach different conditions before."""
     comparison = _Comparison(one, other)
     for mine, yours in zip(one.choices, other.choices, strict=False):
         if mine.site != yours.site:
@@ -109,7 +109,7 @@ def find_choice(one: Trace, other: Trace) -> Clause | None:
 
 
 def find_text(trace: Trace, text: str) -> Clause | None:
-    """The first clause of a render that sets or writes something by means of this text."""
+    """Finds the first clause of a render that sets or writes something depending on this text."""
     events = [event for events in trace.assignments.values() for event in events]
     for event in sorted([*events, *trace.pieces], key=lambda event: event.begun):
         site = trace.sites[event.site]
@@ -132,19 +132,19 @@ class _Comparison:
     other: Trace
 
     def explain(self, mine: Event, yours: Event, depth: int = 0) -> Clause:
-        """The clause that made two events differ."""
+        """Finds the clause that makes two events differ."""
         if mine.site == yours.site and mine.passes == yours.passes:
             return self._explain_value(mine, yours, depth)
         found = self._find_condition(mine, yours) or self._find_loop(mine, yours)
         if found is not None:
             return found
-        if mine.passes[:1] != yours.passes[:1]:  # one of them is behind all messages
+        if mine.passes[:1] != yours.passes[:1]:  # one of them is after all messages
             return self._tell_apart(mine, yours)
         return self.tell(yours)
 
     def _find_condition(self, mine: Event, yours: Event) -> Clause | None:
-        """The outermost condition around one of the events that took another branch in the other
-        render, in the same passes."""
+        """Finds the outermost condition around one of the events that took another branch in the
+        other render, in the same passes."""
         for event, own, against, limit in (
             (mine, self.one, self.other, yours),
             (yours, self.other, self.one, mine),
@@ -159,8 +159,8 @@ class _Comparison:
         return None
 
     def _find_loop(self, mine: Event, yours: Event) -> Clause | None:
-        """The loop of one of the events, where the other one is in another loop: a template may go
-        over messages in two parts."""
+        """Finds the loop of one of the events, if the other one is in another loop: a template may
+        iterate over messages in two parts."""
         first, second = self._site(mine).loops, self._site(yours).loops
         if not first or not second or first[0] == second[0]:
             return None
@@ -192,7 +192,7 @@ class _Comparison:
         return self.one.sites[event.site]
 
     def tell_condition(self, number: int, test: int, mine: Event, yours: Event) -> Clause:
-        """The clause of a condition whose test of this number came out in two ways."""
+        """Returns the clause of a condition if its test with this number has different results."""
         site = self.one.sites[number]
         test = min(test, len(site.tests) - 1)
         expression, tag = site.tests[test], site.tags[min(test, len(site.tags) - 1)]
@@ -220,7 +220,7 @@ class _Comparison:
         if len(mine.passes) < len(yours.passes):
             trace, event = self.other, yours
         if isinstance(event, WrittenPiece) and event.start > 0:
-            # What was written just before could have gone on as the other render does.
+            # The text before could have continued as in the other render.
             before = trace.find_piece(event.start - 1)
             if before is not None and before.passes[:1] == event.passes[:1]:
                 event = before
@@ -228,7 +228,8 @@ class _Comparison:
         return Clause(tag, line, Cause.PROMPT)
 
     def _nearest_tag(self, site: Site) -> tuple[str, int]:
-        """The innermost condition around a place, or the place itself."""
+        """Returns the tag and line of the innermost condition around a place, or of the place
+        itself."""
         if not site.conditions:
             return site.tags[0], site.line
         number, branch = site.conditions[-1]
@@ -237,7 +238,7 @@ class _Comparison:
         return condition.tags[test], condition.tests[test].lineno
 
     def tell(self, event: Event) -> Clause:
-        """The clause of the place itself."""
+        """Returns the clause of the place itself."""
         site = self._site(event)
         cause = self._find_cause([site])
         if site.tags[0]:
@@ -264,7 +265,7 @@ class _Comparison:
         return facts.name_cause()
 
     def _add_surroundings(self, setter: Site, facts: "_Facts") -> None:
-        """Where a variable is set, the conditions and loops around it count as well."""
+        """Adds the conditions and loops around the place where a variable is set."""
         for number, branch in setter.conditions:
             tests = self.one.sites[number].tests
             if branch < len(tests):
@@ -278,7 +279,7 @@ class _Comparison:
 
 @dataclass
 class _Facts:
-    """The variables and texts in expressions, and whether they test for messages of the user."""
+    """The variables and texts in expressions, and whether they test for user messages."""
 
     names: set[str] = field(default_factory=set[str])
     constants: set[str] = field(default_factory=set[str])
@@ -286,13 +287,13 @@ class _Facts:
     looks_ahead: bool = False
 
     def add(self, node: nodes.Node, names: Iterable[str]) -> None:
-        """Takes note of an expression."""
+        """Adds an expression."""
         self.names.update(names)
         self.constants |= _read_constants(node)
         self.looks_ahead |= _looks_ahead(node)
 
     def name_cause(self) -> Cause:
-        """The cause that the facts speak for most."""
+        """Returns the most likely cause."""
         ends = any(name.endswith(_ENDS) for name in self.names)
         if self.names.intersection(_DATES):
             return Cause.DATE
@@ -307,7 +308,7 @@ class _Facts:
 
 
 def _looks_ahead(node: nodes.Node) -> bool:
-    """True if an expression takes a part of a list by the number of the pass, or from its end."""
+    """True if an expression indexes a list by the number of the pass, or from its end."""
     for part in (node, *node.find_all(nodes.Getitem)):
         if not isinstance(part, nodes.Getitem):
             continue
@@ -324,7 +325,7 @@ def _read_iterated(site: Site) -> set[str]:
 
 
 def read_names(node: nodes.Node) -> set[str]:
-    """What an expression reads: `x`, `x.attribute`, `messages[-1]`, `messages|length`."""
+    """Returns what an expression reads: `x`, `x.attribute`, `messages[-1]`, `messages|length`."""
     found: set[str] = set()
     if isinstance(node, (nodes.Assign, nodes.AssignBlock)):
         parts = [node.node] if isinstance(node, nodes.Assign) else node.body

@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"\d+")
 _LONGEST_NUMBER = 8  # digits of a width
 # A conversion of printf: the name, the flags, the width and the precision, each a number or a *.
 _CONVERSION = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\d+|\*)?(?:\.(\d+|\*))?")
-# What takes no longer for a long text or list than for a short one.
+# Methods that take no longer for a long text or list than for a short one.
 _BRIEF_METHODS = frozenset({"append", "get", "items", "keys", "pop", "setdefault", "values"})
 _BRIEF_FILTERS = frozenset(
     {"attr", "count", "d", "default", "first", "items", "last", "length", "safe"}
@@ -174,7 +174,7 @@ _OPERATORS = {
 
 
 class _VariableFinder(_CountingCodeGenerator, meta.TrackingCodeGenerator):
-    """Finds what a template reads; jinja2's own folds constants on the way."""
+    """Finds the variables that a template reads; jinja2's own class would fold constants."""
 
     def __init__(self, environment: Any):
         super().__init__(environment)
@@ -182,16 +182,16 @@ class _VariableFinder(_CountingCodeGenerator, meta.TrackingCodeGenerator):
 
 
 def find_variables(tree: nodes.Template) -> frozenset[str]:
-    """The names of the variables that a template reads."""
+    """Returns the names of the variables that a template reads."""
     finder = _VariableFinder(tree.environment)
     finder.visit(tree)
     return frozenset(finder.undeclared_identifiers)
 
 
 class CountingEnvironment(SandboxedEnvironment):
-    """jinja2's sandbox; all that its templates do is counted.
+    """jinja2's sandbox, with all work of its templates counted.
 
-    Whatever they do may raise TemplateLimitError.
+    Any operation may raise TemplateLimitError.
     """
 
     code_generator_class = _CountingCodeGenerator
@@ -199,13 +199,13 @@ class CountingEnvironment(SandboxedEnvironment):
 
     def __init__(self, **options: Any):
         super().__init__(**options, optimized=False, finalize=weigh)
-        del self.globals["lipsum"]  # text of any length, at random: no prompt has it
+        del self.globals["lipsum"]  # random text of any length, which no prompt needs
         self.spend = spend
         self.weigh = weigh
         self.concat = _join_pieces
 
     def count_filters(self) -> None:
-        """Counts the work of all filters and tests that are known now."""
+        """Counts the work of all current filters and tests."""
         for name, function in self.filters.items():
             self.filters[name] = _count_filter(name, function)
         for name, function in self.tests.items():
@@ -219,12 +219,12 @@ class CountingEnvironment(SandboxedEnvironment):
             )
         tree = super()._parse(source, name, filename)
         for folder in tree.find_all((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)):
-            # There is nothing to load, and it would not have been counted.
+            # No template can be loaded, and its work would not be counted.
             raise TemplateSyntaxError("a template cannot load another one", folder.lineno)
         return tree
 
     def _generate(self, source: nodes.Template, *args: Any, **options: Any) -> str:
-        # Not when it is parsed: code that reads the tree needs the template as it was written.
+        # Not at parsing: code that reads the tree needs the template as it was written.
         return super()._generate(_CountSteps().visit(source), *args, **options)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
@@ -245,14 +245,14 @@ class CountingEnvironment(SandboxedEnvironment):
         return str_join(values)
 
     def weigh_cut(self, value: Any) -> Any:
-        """The value, which a slice is taken of."""
+        """Counts the work of a slice; returns the value that is sliced."""
         if isinstance(value, (str, bytes)):
             spend_text(len(value))
         elif isinstance(value, (list, tuple)):
             spend(1 + len(value))
         return value
 
-    # As in jinja2, whose names leave those of keyword arguments to templates.
+    # As in jinja2, whose parameter names leave other names to the keyword arguments of templates.
     def call(
         __self,  # noqa: N805
         __context: Context,
@@ -292,7 +292,7 @@ class CountingEnvironment(SandboxedEnvironment):
 
 
 class _CountingFormatter(SandboxedFormatter):
-    """Formats as `str.format`, but not to any width."""
+    """Formats like `str.format`, but limits the width."""
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         weigh(value)
@@ -301,11 +301,11 @@ class _CountingFormatter(SandboxedFormatter):
 
 
 class _CountingEscapeFormatter(_CountingFormatter, EscapeFormatter):
-    """The same for text that is safe in HTML."""
+    """Formats text that is safe in HTML, with the same limit."""
 
 
 def sum_numbers(text: str) -> int:
-    """All numbers in a text, as widths that may add up."""
+    """Adds up all numbers in a text, as widths that may add up."""
     total = 0
     for number in _NUMBER.findall(text):
         if len(number) > _LONGEST_NUMBER:
@@ -315,7 +315,7 @@ def sum_numbers(text: str) -> int:
 
 
 def _join_pieces(pieces: Iterable[str]) -> str:
-    """The text of what a template has written, piece by piece."""
+    """Joins the pieces that a template has written."""
     kept: list[str] = []
     length = 0
     for piece in pieces:
@@ -327,7 +327,7 @@ def _join_pieces(pieces: Iterable[str]) -> str:
 
 
 def _count_operator(operator: str, left: Any, right: Any) -> None:
-    """Counts the work of a binary operator, before it is done."""
+    """Counts the work of a binary operator, before it is executed."""
     if isinstance(left, int) and isinstance(right, int):
         spend()
         _check_integers(operator, left, right)
@@ -370,7 +370,7 @@ def _count_repetition(value: Any, count: Any) -> None:
 
 
 def _count_copies(value: Any) -> None:
-    """Counts a copy of a text or list; what the items are does not matter."""
+    """Counts a copy of a text or list, whatever its items are."""
     if isinstance(value, (str, bytes)):
         spend_text(len(value))
     elif isinstance(value, (list, tuple)):
@@ -392,7 +392,8 @@ def _count_conversions(form: str, values: Any) -> None:
 
 
 def _count_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter or test that counts its work; jinja2 gives some the context in front."""
+    """Wraps a filter or test, so that its work is counted; jinja2 passes some of them the context
+    first."""
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
@@ -406,7 +407,8 @@ def _count_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _list_joined(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a function; where texts are joined, they have to be there to be counted."""
+    """Converts iterators among the arguments of a joining function to lists, so that they can be
+    counted."""
     if name != "join":
         return args
     return tuple(list(item) if isinstance(item, Iterator) else item for item in args)
@@ -420,7 +422,7 @@ def _count_call(callee: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         return
     name = callee.__name__
     is_brief = name in _BRIEF_METHODS and isinstance(owner, (list, Mapping))
-    if name in ("startswith", "endswith"):  # they look at no more than what they compare
+    if name in ("startswith", "endswith"):  # they only read the compared part
         owner = ""
     _count_work(name, (owner, *args), kwargs, is_brief=is_brief)
 
@@ -428,11 +430,11 @@ def _count_call(callee: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 def _count_work(
     name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, is_brief: bool
 ) -> None:
-    """Counts the work of a function of this name.
+    """Counts the work of a function.
 
     Args:
         name: of a filter, a test or a method; "": any other function.
-        args: what it is about comes first.
+        args: its subject comes first.
         kwargs: further arguments.
         is_brief: it takes as long for large values as for small ones.
     """
@@ -457,7 +459,7 @@ def _count_work(
     elif name == "round":
         check_integer(4 * _find_width(further))  # it computes 10 ** precision
     elif name == "sum" and any(isinstance(argument, (list, tuple)) for argument in further):
-        # Lists are added one by one, each time into a new one.
+        # Lists are added one by one, each addition making a new list.
         for _ in range(len(value) if isinstance(value, Collection) else 0):
             weigh(value)
     elif name in _WIDENING or isinstance(value, (str, bytes)) or name == "join":
@@ -465,7 +467,7 @@ def _count_work(
 
 
 def _check_length(name: str, value: Any) -> None:
-    """Refuses what a slow filter would be busy with for long."""
+    """Refuses input that a slow filter would need long for."""
     size = len(value if isinstance(value, (str, bytes)) else str(value))
     if size > _MAX_SLOW_FILTER_INPUT:
         raise TemplateLimitError(
@@ -475,7 +477,7 @@ def _check_length(name: str, value: Any) -> None:
 
 
 def _count_indents(value: Any, further: tuple[Any, ...]) -> None:
-    """Counts what `tojson` writes between the items, by their depth."""
+    """Counts the white space that `tojson` writes between the items, by their depth."""
     between = _find_width(further) + sum(len(text) for text in _list_texts(further))
     if between > _MAX_INDENT:
         raise TemplateLimitError(
@@ -486,7 +488,7 @@ def _count_indents(value: Any, further: tuple[Any, ...]) -> None:
 
 
 def _find_width(further: tuple[Any, ...]) -> int:
-    """The integers among arguments: widths, counts or precisions."""
+    """Adds up the integers among arguments: widths, counts or precisions."""
     return sum(abs(argument) for argument in further if isinstance(argument, int))
 
 
@@ -499,7 +501,7 @@ def _list_texts(further: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _count_parts(value: Any, further: tuple[Any, ...]) -> int:
-    """The number of parts that a text is split into, at most: each is a text of its own."""
+    """Returns the maximum number of parts that a text is split into: each is a text of its own."""
     if not isinstance(value, (str, bytes)):
         return 1
     match value, further:
@@ -510,7 +512,7 @@ def _count_parts(value: Any, further: tuple[Any, ...]) -> int:
 
 
 def _bound_length(name: str, value: Any, further: tuple[Any, ...]) -> int:
-    """The characters of what a function makes of a text, at most, by its arguments."""
+    """Returns the maximum length of the text that a function makes of a text, by its arguments."""
     size = len(value) if isinstance(value, (str, bytes)) else 1
     width = _find_width(further)
     longest = 0
@@ -545,7 +547,7 @@ def _count_lines(value: Any) -> int:
 
 
 def _bound_join(value: Any, further: tuple[Any, ...]) -> int:
-    """Either `separator.join(items)` or `items|join(separator)`."""
+    """Returns the length of `separator.join(items)` or `items|join(separator)`."""
     items, separator = value, next(iter(further), "")
     if isinstance(value, (str, bytes)) and not isinstance(separator, (str, bytes)):
         items, separator = separator, value

@@ -39,7 +39,7 @@ def _change_function(tool: Any, step: Change) -> Any:
 
 
 def _fill_function(function: Node) -> Node:
-    """Every function has a description and properties; nothing is lost."""
+    """Adds a description and properties to a function without them; nothing is lost."""
     parameters = function.get("parameters") or {}
     if isinstance(parameters, Mapping):
         parameters = {"type": "object", "properties": {}, **parameters}
@@ -47,7 +47,7 @@ def _fill_function(function: Node) -> Node:
 
 
 def _each(change: Change) -> Change:
-    """The step that changes each node of the parameters' schema."""
+    """Makes a step that changes each node of the parameters' schema."""
 
     def step(function: Node) -> Node:
         parameters = function.get("parameters")
@@ -59,7 +59,7 @@ def _each(change: Change) -> Change:
 
 
 def _walk(schema: Any, change: Callable[[Node], Node]) -> Any:
-    """A copy of a schema with all of its nodes changed, the outer ones first."""
+    """Copies a schema and changes all of its nodes, the outer ones first."""
     if not isinstance(schema, Mapping):
         return schema
     node = dict(change(dict(schema)))
@@ -76,7 +76,7 @@ def _walk(schema: Any, change: Callable[[Node], Node]) -> Any:
 
 
 def _allow_any(node: Node) -> Node:
-    """The schema `true` of a property is an object like all others; nothing is lost."""
+    """Replaces the schema `true` of a property by an object; nothing is lost."""
 
     def allow(value: Any) -> Any:
         return {"description": ""} if value is True else value
@@ -85,7 +85,7 @@ def _allow_any(node: Node) -> Node:
 
 
 def _describe(node: Node) -> Node:
-    """Every property has a description; nothing is lost."""
+    """Adds a description to properties without one; nothing is lost."""
 
     def describe(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -103,15 +103,15 @@ def _change_properties(node: Node, change: Callable[[Any], Any]) -> Node:
 
 
 def _list_properties(node: Node) -> Node:
-    """Every object says its properties, if only that none are known; nothing is lost. Gemma 4's
-    first template took the keywords of an object without them for properties."""
+    """Adds empty properties to objects without them; nothing is lost. Gemma 4's first template took
+    the keywords of such an object for properties."""
     if node.get("type") == "object" and "properties" not in node:
         return {**node, "properties": {}}
     return node
 
 
 def _one_type(node: Node) -> Node:
-    """The first type that is not null."""
+    """Keeps only the first type that is not null."""
     types = node.get("type")
     if not isinstance(types, list):
         return node
@@ -120,15 +120,15 @@ def _one_type(node: Node) -> Node:
 
 
 def _no_null(node: Node) -> Node:
-    """A node of type null has no type: not all templates know that one."""
+    """Removes the type null, since not all templates know it."""
     if node.get("type") == "null":
         return _without(node, "type")
     return node
 
 
 def _resolve(function: Node) -> Node:
-    """References become what they refer to, one level deep, and any object below: a schema may
-    refer to itself."""
+    """Replaces references by their targets, one level deep, and by any object below that, since a
+    schema may refer to itself."""
     root = function.get("parameters")
     if not isinstance(root, Mapping):
         return function
@@ -167,7 +167,7 @@ def _find(root: Any, reference: Any) -> Any:
 
 
 def _one_branch(node: Node) -> Node:
-    """The first branch that is not null, and all of `allOf`."""
+    """Keeps the first branch that is not null, and all of `allOf`."""
     plain = _without(node, *_UNIONS)
     branches = _find_branches(node, "allOf")
     for key in ("anyOf", "oneOf"):
@@ -186,7 +186,7 @@ def _find_branches(node: Node, key: str) -> list[Any]:
 
 
 def _say_values(node: Node) -> Node:
-    """Enumerated values go into the description."""
+    """Moves enumerated values to the description."""
     values = node.get("enum")
     if "enum" not in node and "const" in node:
         values = [node["const"]]
@@ -210,7 +210,8 @@ def _fill_containers(node: Node) -> Node:
 
 
 def _fill_properties(function: Node) -> Node:
-    """As `_fill_containers`, below the root: no template asks what else the parameters contain."""
+    """Does the same as `_fill_containers` below the root: no template reads other parts of the
+    parameters."""
     parameters = function.get("parameters")
     if not isinstance(parameters, Mapping):
         return function
@@ -230,7 +231,7 @@ _STEPS: tuple[Change, ...] = (
     _each(_one_branch),
     _each(_say_values),
     _fill_properties,
-    _each(_list_properties),  # also what a reference or a branch has brought in
+    _each(_list_properties),  # also for nodes from a reference or a branch
     _each(_describe),
     _each(_one_type),
     _each(_no_null),

@@ -25,11 +25,11 @@ _JSON = (str, int, float, bool, list, dict, type(None))
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A place of a template: a condition, a loop, a variable that is set, or what is written.
+    """A place of a template: a condition, a loop, an assignment, or an output.
 
     Args:
         node: in the syntax tree.
-        tags: the source of the tags; of a condition, one for each of its tests.
+        tags: the source of the tags; for a condition, one for each of its tests.
         line: of the first tag.
         conditions: those around it in its macro, with the branch that leads here.
         loops: those around it in its macro.
@@ -45,8 +45,8 @@ class Site:
 
     @property
     def tests(self) -> tuple[nodes.Node, ...]:
-        """The tests of a condition, in order; branch i is taken if test i is the first that holds,
-        and the last branch if none does."""
+        """The tests of a condition, in order; branch i is taken if test i is the first true one,
+        the last branch if none is true."""
         match self.node:
             case nodes.If():
                 return (self.node.test, *(other.test for other in self.node.elif_))
@@ -58,12 +58,12 @@ class Site:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened at a site.
+    """An event of a render at a site.
 
     Args:
         site: its number.
         passes: of the loops around it.
-        begun, done: when, in events since the beginning of the render.
+        begun, done: the numbers of events before its beginning and its end.
     """
 
     site: int
@@ -88,7 +88,7 @@ class Assigned(Event):
 
 @dataclass(frozen=True)
 class WrittenPiece(Event):
-    """A piece of the prompt, from an offset up to another."""
+    """A piece of the prompt, given by two offsets."""
 
     start: int
     end: int
@@ -96,7 +96,7 @@ class WrittenPiece(Event):
 
 @dataclass(frozen=True)
 class Trace:
-    """A prompt, and how it came about.
+    """A prompt, with the record of its render.
 
     Args:
         text: the prompt.
@@ -118,22 +118,22 @@ class Trace:
         return self.pieces[place] if place < len(self.pieces) else None
 
     def find_branch(self, site: int, passes: Passes, before: int) -> int | None:
-        """The branch that a condition took in these passes, the last time before an event; None:
-        it was not reached."""
+        """Returns the branch that a condition took in these passes, the last time before an event;
+        None: it was not reached."""
         for choice in reversed(self.choices):
             if choice.done <= before and (choice.site, choice.passes) == (site, passes):
                 return choice.branch
         return None
 
     def find_assignment(self, name: str, before: int) -> Assigned | None:
-        """The last time that a variable was set before an event."""
+        """Returns the last assignment of a variable before an event; None: there is none."""
         for event in reversed(self.assignments.get(name, ())):
             if event.done <= before:
                 return event
         return None
 
     def list_choices(self, event: Event) -> list[Chosen]:
-        """The branches that were taken while something was computed, in macros, too."""
+        """Lists the branches that were taken during an event, also in macros."""
         return [choice for choice in self.choices if event.begun <= choice.done <= event.done]
 
 
@@ -171,7 +171,8 @@ class TracedTemplate:
 
 @dataclass
 class _Recorder:
-    """What happens in a render. Templates call it by names that they cannot write themselves."""
+    """Records the events of a render. Templates call it by names that they cannot write
+    themselves."""
 
     clock: int = 0
     passes: list[int] = field(default_factory=list[int])
@@ -185,7 +186,7 @@ class _Recorder:
     )
 
     def start(self) -> bool:
-        """Begins a render, and drops the record of an earlier one that was refused."""
+        """Begins a render, and drops the record of an earlier render that failed."""
         self.__init__()
         return True
 
@@ -259,7 +260,7 @@ class _TracingEnvironment(CountingEnvironment):
         join = self.concat
 
         def join_recorded(pieces: Iterable[str]) -> str:
-            if not isinstance(pieces, Iterator):  # the text of a macro, which is a list
+            if not isinstance(pieces, Iterator):  # the text of a macro is a list
                 return join(pieces)
             return join(self._record(pieces))
 
@@ -273,8 +274,8 @@ class _TracingEnvironment(CountingEnvironment):
 
 @dataclass(frozen=True)
 class _Tags:
-    """The source of the tags of a template that were not come to yet, in order, by their keyword;
-    those that write a value under ""."""
+    """The source of the remaining tags of a template, in order, by keyword; outputs of values under
+    ""."""
 
     found: Mapping[str, deque[tuple[str, int]]]
 
@@ -296,19 +297,19 @@ class _Tags:
         return _Tags(found)
 
     def take(self, keyword: str, node: nodes.Node) -> tuple[str, int]:
-        """The next tag of this keyword, and its line."""
+        """Returns the next tag of this keyword, and its line."""
         if self.found[keyword]:
             return self.found[keyword].popleft()
         return "", node.lineno
 
 
 class _Instrument(NodeTransformer):
-    """Puts calls of the recorder into a syntax tree, and lists the sites that they name."""
+    """Adds calls of the recorder to a syntax tree, and lists their sites."""
 
     def __init__(self, tags: _Tags):
         self.sites: list[Site] = []
         self._tags = tags
-        self._tag: tuple[str, int] = ("", 0)  # the one under way, for what stands inside of it
+        self._tag: tuple[str, int] = ("", 0)  # the current one, for the nodes inside it
         self._conditions: tuple[tuple[int, int], ...] = ()
         self._loops: tuple[int, ...] = ()
 
@@ -344,7 +345,7 @@ class _Instrument(NodeTransformer):
         if node.test is not None:
             node.test = self.visit(node.test)
         outside = self._loops
-        if not node.recursive:  # it calls itself, in passes that nobody tells apart
+        if not node.recursive:  # recursion has passes that cannot be distinguished
             self._loops = (*outside, number)
         node.body = self._visit_all(node.body)
         self._loops = outside
@@ -439,7 +440,7 @@ class _Instrument(NodeTransformer):
 
 
 def _list_names(target: nodes.Node) -> tuple[str, ...]:
-    """What an assignment sets; an attribute of a namespace by both names."""
+    """Lists the names that an assignment sets; an attribute of a namespace by both names."""
     match target:
         case nodes.NSRef():
             return (f"{target.name}.{target.attr}",)

@@ -24,9 +24,10 @@ from grammars.steps import check_wanted
 # One step is 0.1 to 0.5 us of Python: the longest rendering takes about a second.
 MAX_STEPS = 3_000_000
 MAX_DETECTION_STEPS = 1_000_000
-"""All the renderings that tell how a template writes calls: those of 150 models take 113,000."""
-MAX_REQUEST_STEPS = 3 * MAX_STEPS  # the prompt of a request, and where it may be reused
-CHARACTERS = 128  # of a text that is copied, for a step: so the memory is bounded as well
+"""The limit for all renderings that infer how a template writes calls: those of 150 models take
+113,000."""
+MAX_REQUEST_STEPS = 3 * MAX_STEPS  # for the prompt of a request, with the search for reuse
+CHARACTERS = 128  # copied characters per step: this limits the memory, too
 MAX_CHARACTERS = 2**24  # of one text
 MAX_SOURCE = 2**18  # characters of a template
 MAX_BITS = 2**12  # of an integer
@@ -67,20 +68,20 @@ class WorkLimit:
         self._next_check = self.left - _OFTEN
 
     def spend(self, steps: int) -> None:
-        """Raises TemplateLimitError if fewer steps are left, and from then on; or what
-        `check_wanted` raises."""
+        """Counts steps. Raises TemplateLimitError if fewer steps are left, and at each later call;
+        or what `check_wanted` raises."""
         self.left -= steps
         if self.left < self._next_check:
             self._next_check = self.left - _OFTEN
             check_wanted()
         if self.left < 0:
-            self.left = -1  # caught and tried again, it fails again
+            self.left = -1  # if the error is caught, the next call fails again
             raise TemplateLimitError(
                 f"the template takes more than {self._allowed:,} steps of work"
             )
 
     def close(self) -> None:
-        """The work is over: what it has spent is spent of the longer piece, too."""
+        """Ends the work: its steps count for the longer piece of work, too."""
         if self._within is not None:
             self._within.left -= self._max_steps - self.left
 
@@ -141,7 +142,7 @@ def spend_text(characters: int) -> None:
 
 
 def check_integer(bits: int) -> None:
-    """Raises TemplateLimitError for an integer of more bits than anybody has a use for."""
+    """Raises TemplateLimitError for an integer with more bits than templates need."""
     if bits > MAX_BITS:
         raise TemplateLimitError(
             f"the template computes an integer of {bits:,} bits, the limit is {MAX_BITS:,}"
@@ -191,7 +192,7 @@ def weigh(value: Any) -> Any:
 
 
 def count_items(items: Iterable[Any]) -> Iterator[Any]:
-    """Yields the items, and counts a step for each: there may be any number of them."""
+    """Yields the items, and counts a step for each, since their number is not known."""
     for item in items:
         yield weigh(item)
 

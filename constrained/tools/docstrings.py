@@ -65,7 +65,7 @@ def _read_google_entries(lines: Sequence[str]) -> dict[str, str]:
     texts: dict[str, list[str]] = {}
     names: list[str] = []
     for line in lines:
-        # A line that is indented deeper than the first one goes on with the text of its entry.
+        # A line that is indented deeper than the first one continues the text of its entry.
         is_deeper = _measure_indentation(line) > _measure_indentation(lines[0])
         text = line.strip()
         entry = _GOOGLE_ENTRY.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Execution of calls: JSON arguments into a function, and its result into text for the model."""
+"""Executes calls: passes JSON arguments to a function, and converts its result to text."""
 
 import asyncio
 import contextvars
@@ -18,16 +18,16 @@ from grammars.turn import ToolCall
 
 
 def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
-    """Runs the function of a call, and returns what it returns; what it raises is not caught.
+    """Executes the function of a call and returns its result; its exceptions are not caught.
 
-    The arguments are converted to the annotated types by pydantic. An async function runs to its
-    end in an event loop of its own; what an async generator yields is a list. An isolated one runs
-    in a process of its own.
+    pydantic converts the arguments to the annotated types. An async function runs in an event loop
+    of its own; the items of an async generator are returned as a list. An isolated function runs in
+    a process of its own.
 
     Raises:
-        IsolatedError: what an isolated function raises, or why it was killed.
-        CallError: the call is not valid or was cut short, its arguments do not fit, or there is
-            no function; `where` is the pointer into the call.
+        IsolatedError: an isolated function has raised an error, or was killed.
+        CallError: the call is not valid or was cut short, its arguments do not fit, or there is no
+            function; `where` is the pointer into the call.
     """
     bound, isolation = _bind(call, tools)
     if isolation is not None:
@@ -69,7 +69,7 @@ def is_async(function: Any) -> bool:
 
 
 def _bind(call: ToolCall, tools: Iterable[Any]) -> tuple[functools.partial[Any], Isolation | None]:
-    """The function of a call with its arguments, and the bounds that it runs in."""
+    """Returns the function of a call with its arguments, and its limits."""
     tool = find_tool(call.name, tools)
     if tool is None or tool.function is None:
         hint = "Offer a function, or FunctionTool.from_schema(name, schema, function)"
@@ -84,7 +84,7 @@ def _bind(call: ToolCall, tools: Iterable[Any]) -> tuple[functools.partial[Any],
 
 
 def _as_awaitable(result: Any) -> Any:
-    """A list, in the place of an async generator, which pydantic does not write as one."""
+    """Collects the items of an async generator in a list, since pydantic cannot write it."""
     if not isinstance(result, AsyncIterator):
         return result
 
@@ -97,7 +97,7 @@ def _as_awaitable(result: Any) -> Any:
 def _run(bound: functools.partial[Any]) -> Any:
     try:
         return bound()
-    except StopIteration as e:  # asyncio would wait for ever: a future cannot hold it
+    except StopIteration as e:  # asyncio would wait forever: a future cannot hold it
         raise RuntimeError("the function raised StopIteration") from e
 
 
@@ -109,7 +109,7 @@ def _wait(result: Awaitable[Any]) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(finish())
-    # In a notebook, say: this thread has a loop already, and it is busy with us.
+    # In a notebook, for example: the loop of this thread is busy with this call.
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(contextvars.copy_context().run, asyncio.run, finish()).result()
 
@@ -127,5 +127,5 @@ def format_result(result: Any) -> str:
             text = json.dumps(text, ensure_ascii=False)
     except (ValueError, RecursionError):  # bytes that are not UTF-8, or a list that contains itself
         text = str(result)
-    # A pair of surrogates, as JavaScript writes an emoji, is put together on the way.
+    # Surrogate pairs, in which JavaScript writes an emoji, are joined by the encoding.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -17,7 +17,7 @@ _MARK = "__constrained_tool__"
 
 
 Cost: TypeAlias = float | Callable[[ToolCall], float]
-"""What a call costs, in a unit of the user's."""
+"""The cost of a call, in a unit of the user's choice."""
 
 
 class ToolOptions(TypedDict, total=False):
@@ -203,7 +203,7 @@ class FunctionTool:
 
     @classmethod
     def from_mcp(cls, tool: Any, function: Callable[..., Any]) -> "FunctionTool":
-        """Makes a tool of what an MCP server lists, and a function that calls that server.
+        """Makes a tool from an MCP server's description, and a function that calls that server.
 
         The tool is read-only if its annotation `readOnlyHint` says so.
 
@@ -215,7 +215,7 @@ class FunctionTool:
             The tool.
 
         Raises:
-            ToolError: this is no tool of MCP.
+            ToolError: this is not an MCP tool.
         """
         body = tool if isinstance(tool, Mapping) else _read_mcp(tool)
         name, schema = body.get("name"), body.get("inputSchema")
@@ -251,7 +251,7 @@ def _make(
 ) -> FunctionTool:
     _check_options(options)
     merged: ToolOptions = {}
-    for source in (_read_mark(given), options):  # the caller has the last word
+    for source in (_read_mark(given), options):  # options of the caller take precedence
         for option, value in source.items():
             if value is not None:
                 merged[option] = value
@@ -323,7 +323,7 @@ def as_json(given: Any) -> Any:
 
 
 def _read_mcp(given: Any) -> Mapping[str, Any]:
-    """An MCP tool as JSON."""
+    """Returns an MCP tool as JSON."""
     return {
         "name": getattr(given, "name", None),
         "description": getattr(given, "description", None),
@@ -333,8 +333,8 @@ def _read_mcp(given: Any) -> Mapping[str, Any]:
 
 
 def _find_schema(given: Any) -> Any:
-    """The schema of an `mcp.types.Tool`, whose attribute has one name up to version 1 of the
-    package, and another one since; None: this is no such tool."""
+    """Returns the schema of an `mcp.types.Tool`, whose attribute has another name since version 2
+    of the package; None: this is not such a tool."""
     for name in ("inputSchema", "input_schema"):
         if (schema := getattr(given, name, None)) is not None:
             return schema
@@ -350,14 +350,15 @@ def _is_read_only(annotations: Any) -> bool:
 
 
 def _is_mcp(given: Any) -> bool:
-    """Tells an `mcp.types.Tool` by its attributes: the package `mcp` need not be installed."""
-    if callable(given):  # also a function that has got such attributes
+    """True for an `mcp.types.Tool`, recognised by its attributes: the package `mcp` need not be
+    installed."""
+    if callable(given):  # also a function with such attributes
         return False
     return hasattr(given, "name") and _find_schema(given) is not None
 
 
 def find_tool(name: str, tools: Iterable[Any]) -> FunctionTool | None:
-    """The tool of that name as a `FunctionTool`; None if it is not there, or only in JSON."""
+    """Returns the tool with this name as a `FunctionTool`; None: there is none, or only JSON."""
     for given in tools:
         tool = as_tool(given)
         if isinstance(tool, FunctionTool) and tool.name == name:

@@ -186,7 +186,7 @@ class ToolSearch:
         return [self._given[name] for name in names if name in self._given]
 
     def _list_results(self, messages: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
-        """What the searches have returned."""
+        """Yields the results of the searches."""
         called: dict[Any, Any] = {}  # the name of the last call of each id
         for message in normalise(messages):
             for call in message.get("tool_calls", ()):
@@ -241,7 +241,7 @@ def _read_names(content: Any) -> list[str]:
 
 
 def _list_texts(entry: Entry) -> Iterator[tuple[str, float]]:
-    """The texts of a tool that are searched, with the weight of their words."""
+    """Yields the searched texts of a tool, with the weight of their words."""
     yield entry.name, OF_NAME
     yield str(entry.body.get("description") or ""), OF_DESCRIPTION
     waiting: list[Any] = [entry.schema]

@@ -159,7 +159,7 @@ def _read_entry(given: Any, place: str) -> Entry:
 
 
 def _encode(tool: Any) -> str:
-    """The tool as JSON text. Equal tools are encoded once, see `pack_json`.
+    """Encodes the tool as JSON text. Equal tools are encoded once, see `pack_json`.
 
     Raises:
         TypeError, ValueError, RecursionError: it is not JSON.
@@ -177,7 +177,7 @@ def _encode_again(data: bytes) -> str:
 
 def _encode_json(tool: Any) -> str:
     text = _JSON.encode(tool)
-    text.encode()  # raises for a lone surrogate, which has no UTF-8
+    text.encode()  # raises an error for a lone surrogate, which UTF-8 cannot encode
     return text
 
 

@@ -23,7 +23,7 @@ def describe_tool(name: str, description: Any, schema: Mapping[str, Any]) -> dic
 
 
 def describe_parameters(schema: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters of a tool: type and description by name; `?` marks optional ones."""
+    """Describes the parameters of a tool: type and description by name; `?` marks optional ones."""
     described: dict[str, str] = {}
     required = schema.get("required") or ()
     for name, body in _read_properties(schema).items():
@@ -41,7 +41,7 @@ def _mark_optional(name: str, required: Any) -> str:
 
 
 def _describe(schema: Any, root: Mapping[str, Any], depth: int) -> str:
-    """The type of a value, and what it is."""
+    """Describes the type of a value, with its description."""
     text = _write_type(schema, root, depth)
     if isinstance(schema, Mapping) and schema.get("description"):
         text += f" ({schema['description']})"

@@ -1,7 +1,7 @@
 """Converts Python signatures to JSON Schema, and JSON arguments to the types of a signature.
 
-Both by pydantic: what it can describe and convert, a tool can take. Descriptions of parameters come
-from their annotations (a `Field`, a `Doc` or a text), or else from the docstring.
+pydantic does both: every type that it can describe and convert is supported. Descriptions of
+parameters come from their annotations (a `Field`, a `Doc` or a text), or else from the docstring.
 """
 
 import functools
@@ -48,17 +48,17 @@ class Signature:
 
 
 class _JsonSchema(GenerateJsonSchema):
-    """pydantic's schemas without the titles that it makes up from names."""
+    """pydantic's schemas without the titles that it generates from names."""
 
-    # A default that is no JSON is not shown; the function has it all the same. Declared so by
-    # pydantic, without ClassVar.
+    # A default that is not JSON is left out of the schema; the function still has it. Declared like
+    # pydantic's own, without ClassVar.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def sort(self, value: Any, parent_key: str | None = None) -> Any:
-        """The order in which people write schemas, and models have seen them: by pydantic's own,
+        """Sorts keywords in the usual order, which models have seen: in pydantic's own order,
         `properties` come before `type`."""
         if isinstance(value, list):
             return [self.sort(item) for item in value]
@@ -106,7 +106,7 @@ def read_function(function: Callable[..., Any]) -> Signature:
     try:
         model = _make_model(function, parameters)
         schema = _make_schema(model)
-    except Exception as e:  # annotations are code of the user's, and may raise anything
+    except Exception as e:  # annotations are the user's code, and may raise any error
         raise _blame(function, parameters, e) from e
     description, texts = read_docstring(_documented(function).__doc__)
     schema["additionalProperties"] = False
@@ -127,7 +127,7 @@ def _name(function: Callable[..., Any]) -> str:
 def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]:
     try:
         found = inspect.signature(function, eval_str=True).parameters.values()
-    except Exception as e:  # no signature, or an annotation that names what is not there
+    except Exception as e:  # no signature, or an annotation with an unknown name
         hint = "Names in annotations have to be known in the module of the function"
         raise ToolError(f"the signature of {name} cannot be read: {e}", hint=hint) from e
     for number, parameter in enumerate(found):
@@ -142,8 +142,8 @@ def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]
 
 
 def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -> type[BaseModel]:
-    # Under names of ours: pydantic reserves some (model_config), and takes no leading underscore.
-    # Nothing in a config, which dataclasses inherit.
+    # Under our own names: pydantic reserves some (model_config), and refuses a leading underscore.
+    # Not by a config, which dataclasses inherit.
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(parameters):
         default = parameter.default
@@ -155,8 +155,8 @@ def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -
 
 
 def _alias(parameter: Parameter) -> Any:
-    """The annotation, with the parameter's name as alias unless it says another, and what a `Doc`
-    (PEP 727) or a text in it says as the description."""
+    """Returns the annotation with the parameter's name as alias, unless it has another one, and
+    with the description from a `Doc` (PEP 727) or a text in it."""
     kind: Any = parameter.annotation
     if kind is Parameter.empty:
         kind = Any
@@ -168,8 +168,8 @@ def _alias(parameter: Parameter) -> Any:
 
 
 def _find_description(metadata: Sequence[Any]) -> str | None:
-    """What is said of a parameter beside its type: by a `Doc`, or else by the first text, as most
-    libraries of agents have it."""
+    """Returns the description of a parameter in its annotation: from a `Doc`, or else the first
+    text, as in most agent libraries."""
     texts: list[str] = []
     for item in metadata:
         if isinstance(item, Doc):
@@ -184,7 +184,7 @@ def _make_schema(kind: Any) -> dict[str, Any]:
     for definition in schema.get("$defs", {}).values():
         if not definition.keys().isdisjoint({"enum", "const"}):
             definition.pop("title", None)  # the name of an enum class
-    if "$ref" in schema:  # a class that refers to itself; templates look for its properties here
+    if "$ref" in schema:  # a recursive class; templates need its properties here
         definition = schema["$defs"][schema.pop("$ref").removeprefix("#/$defs/")]
         schema = {**definition, **schema}
     return schema
@@ -193,7 +193,7 @@ def _make_schema(kind: Any) -> dict[str, Any]:
 def _blame(
     function: Callable[..., Any], parameters: Sequence[Parameter], error: Exception
 ) -> ToolError:
-    """The error with the parameter that is its cause."""
+    """Returns the error with the parameter that causes it."""
     culprit = _name(function)
     for parameter in parameters:
         try:
@@ -207,11 +207,11 @@ def _blame(
 
 
 def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
-    """Why pydantic cannot describe one of these types, in a line.
+    """Explains in one line why pydantic cannot describe one of these types.
 
     Args:
         kinds: the types.
-        error: what pydantic has raised.
+        error: pydantic's error.
     """
     if (old := _find_old_model([*kinds])) is not None:
         return (
@@ -222,7 +222,8 @@ def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
 
 
 def _find_old_model(kinds: list[Any]) -> type | None:
-    """The first model of pydantic 1 among types, their arguments and the fields of classes."""
+    """Finds the first model of pydantic 1 among types, their arguments and the fields of
+    classes."""
     seen: set[int] = set()
     while kinds:
         kind = kinds.pop()
@@ -246,7 +247,7 @@ def _is_old_model(kind: type) -> bool:
 
 
 def _documented(function: Any) -> Any:
-    """The object with the docstring; that of an instance or partial is that of its class."""
+    """Returns the object with the docstring; for an instance or partial, its class."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isroutine(function):
@@ -277,7 +278,7 @@ class _Binder:
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for key, parameter in zip(self.model.model_fields, self.parameters, strict=True):
-            # What was not given is Python's to fill in, but it does not know defaults in a Field.
+            # Python fills in missing arguments, but it does not know defaults in a Field.
             value = parameter.default
             has_default = value is not Parameter.empty and not isinstance(value, FieldInfo)
             is_left_out = has_default and key not in read.model_fields_set
@@ -292,7 +293,7 @@ class _Binder:
 
 def _validate(adapter: TypeAdapter[Any], arguments: Mapping[str, Json]) -> Any:
     try:
-        # As JSON, since strict types take a date only from there.
+        # As JSON, since strict types accept a date only from JSON.
         return adapter.validate_json(json.dumps(arguments))
     except ValidationError as e:
         first, *further = e.errors()
@@ -306,8 +307,8 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """True for a class whose fields are arguments: a pydantic model or a dataclass. A model of
-    pydantic 1 is one, too: `read_model` refuses it by name."""
+    """True for a class whose fields are arguments: a pydantic model or a dataclass. Also for a
+    model of pydantic 1, which `read_model` refuses by name."""
     if not isinstance(kind, type):
         return False
     has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
@@ -323,7 +324,7 @@ def read_model(kind: type) -> Signature:
     try:
         adapter = TypeAdapter(kind)
         schema = _make_schema(kind)
-    except Exception as e:  # annotations and hooks are code of the user's
+    except Exception as e:  # annotations and hooks are the user's code
         hint = "Use types that pydantic can write as JSON Schema"
         message = f"class {kind.__qualname__} cannot be described: {explain_kinds([kind], e)}"
         raise ToolError(message, hint=hint) from e

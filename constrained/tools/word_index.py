@@ -1,7 +1,7 @@
-"""Tools ranked by the words of a query: Okapi BM25 over names, descriptions and parameters.
+"""Ranks tools by the words of a query: Okapi BM25 over names, descriptions and parameters.
 
 A word of the name counts more than one of a description (as in BM25F, each field has a weight).
-Equal scores keep the order of the documents, so the same query always has the same answer.
+Documents with equal scores keep their order, so the same query always gives the same result.
 """
 
 import math
@@ -35,7 +35,7 @@ class WordIndex:
         self._mean_length = sum(self._lengths) / max(1, len(documents)) or 1.0
 
     def rank(self, query: str) -> list[int]:
-        """The numbers of the documents that have a word of the query, the best first."""
+        """Returns the numbers of the documents with a word of the query, the best first."""
         scores: dict[int, float] = defaultdict(float)
         for word, count in Counter(split_words(query)).items():
             postings = self._postings.get(word, [])
@@ -87,7 +87,7 @@ def _split_runs(text: str) -> list[str]:
 
 
 def _begins_word(text: str, place: int) -> bool:
-    """True if a word begins at a character that stands behind another one of a word."""
+    """True if a word begins at a character that follows another one of a word."""
     before, character, after = text[place - 1], text[place], text[place + 1 : place + 2]
     if _is_unspaced(character) != _is_unspaced(before):
         return not unicodedata.category(character).startswith("M")

@@ -1,7 +1,7 @@
 """Context-free grammars over characters and special tokens: no lexer, no parameters, no counts.
 
-Engines without a lexer of their own read such grammars. A terminal is one character of a set, some
-text, or a special token; everything else is a nonterminal with its productions.
+For engines without a lexer of their own. A terminal is one character of a set, a text, or a special
+token; everything else is a nonterminal with its productions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ from grammars.regex.characters import Characters
 from grammars.steps import spend
 
 MAX_PRODUCTIONS = 50_000
-"""Of one grammar, which llama.cpp reads in 0.1 seconds."""
+"""The maximum size of a grammar; llama.cpp reads it in 0.1 seconds."""
 MAX_SPELLED = 12
-"""So often at most a repetition is written out; longer ones are put together of halves."""
+"""Repetitions up to this count are written out; longer ones are built from halves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class CharacterSet:
 
 @dataclass(frozen=True, slots=True)
 class Nonterminal:
-    """Text that one of its productions derives."""
+    """A text that one of its productions derives."""
 
     name: str
 
@@ -42,10 +42,10 @@ class ContextFreeGrammar:
     """The grammar of one assistant turn.
 
     Args:
-        start: its productions.
-        rules: the productions of all nonterminals by their names; each can be reached from the
-            start and derives some text.
-        origins: which rules of the turn's own grammar they come from.
+        start: the productions of the start symbol.
+        rules: the productions of all nonterminals, by name; each can be reached from the start and
+            derives some text.
+        origins: the rules of the turn's own grammar that they come from, by name.
     """
 
     start: tuple[Production, ...]
@@ -53,17 +53,17 @@ class ContextFreeGrammar:
     origins: Mapping[str, str]
 
     def cut(self, start: Sequence[Production]) -> "ContextFreeGrammar":
-        """What another start reaches."""
+        """The part of the grammar that another start reaches."""
         reached = find_reached(start, self.rules)
         rules = {name: options for name, options in self.rules.items() if name in reached}
         return ContextFreeGrammar(tuple(start), rules, self.origins)
 
 
 class ProductionBuilder:
-    """Productions of a grammar under way; nonterminals with equal productions are one."""
+    """Builds a grammar; nonterminals with equal productions are shared."""
 
     def __init__(self) -> None:
-        self.origin = ""  # the rule whose productions are under way
+        self.origin = ""  # the rule whose productions are being built
         self._rules: dict[str, tuple[Production, ...]] = {}
         self._names: dict[tuple[Production, ...], Nonterminal] = {}
         self._repeats: dict[tuple[Symbol, int, int | None], Production] = {}
@@ -72,14 +72,15 @@ class ProductionBuilder:
         self._size = 0
 
     def define(self, options: Sequence[Production], hint: str) -> Production:
-        """Any of the options as one production: itself, where it is the only one."""
+        """Returns the union of the options as one production; a single option is returned as it
+        is."""
         unique = tuple(dict.fromkeys(options))
         if len(unique) == 1:
             return unique[0]
         return (self._find(unique, hint),)
 
     def symbol(self, options: Sequence[Production], hint: str) -> Symbol:
-        """Any of the options as one symbol."""
+        """Returns the union of the options as one symbol."""
         unique = tuple(dict.fromkeys(options))
         if len(unique) == 1 and len(unique[0]) == 1:
             return unique[0][0]
@@ -93,11 +94,11 @@ class ProductionBuilder:
         return known
 
     def reserve(self, hint: str, origin: str | None = None) -> Nonterminal:
-        """A nonterminal that refers to itself; `fill` gives it its productions.
+        """Returns a nonterminal that can be used before `fill` gives it its productions.
 
         Args:
-            hint: what its name begins with.
-            origin: the rule that it comes from; None: the one under way.
+            hint: the beginning of its name.
+            origin: the rule that it comes from; None: the current one.
         """
         name = f"{hint.replace('_', '-').lower()}-{len(self._rules)}"
         self._rules[name] = ()
@@ -108,7 +109,7 @@ class ProductionBuilder:
         """Gives a reserved nonterminal its productions.
 
         Raises:
-            CannotEmitError: with them the grammar is too large.
+            CannotEmitError: the grammar becomes too large.
         """
         self._size += max(1, len(options))
         spend(1 + len(options))
@@ -120,14 +121,15 @@ class ProductionBuilder:
                 hint="Ask for keys in the order of the schema (`--key-order schema`), offer fewer "
                 "tools, or simplify their schemas",
             )
-        # Who refers to itself alone says nothing with that.
+        # A production of just the nonterminal itself derives nothing new.
         itself = (nonterminal,)
         self._rules[nonterminal.name] = tuple(
             [option for option in dict.fromkeys(options) if option != itself]
         )
 
     def repeat(self, body: Symbol, fewest: int, most: int | None, hint: str) -> Production:
-        """The body, so many times. Of long counts the rules are few: halves of halves."""
+        """Repeats the body `fewest` to `most` times (None: no maximum). Long counts are built from
+        halves of halves, which needs few rules."""
         key = body, fewest, most
         if key not in self._repeats:
             exact = self._repeat_exactly(body, fewest, hint)
@@ -152,7 +154,8 @@ class ProductionBuilder:
         return (again,)
 
     def _repeat_up_to(self, body: Symbol, count: int, hint: str) -> Production:
-        """None to `count` times: `count // 2` times at most, or one more and then the others."""
+        """Repeats the body 0 to `count` times: `count // 2` times at most, or once and then the
+        others."""
         if count == 0:
             return ()
         if count <= MAX_SPELLED:
@@ -165,10 +168,10 @@ class ProductionBuilder:
         return (self._find((more, self.repeat(body, 0, low, hint)), hint),)
 
     def build(self, start: Sequence[Production]) -> ContextFreeGrammar:
-        """The whole grammar, without what cannot be reached or derives nothing.
+        """Returns the whole grammar, without nonterminals that cannot be reached or derive no text.
 
         Raises:
-            CannotEmitError: nothing can be written.
+            CannotEmitError: the grammar derives no text.
         """
         self._advance_loops()
         productive = _find_fulfilled(self._rules, lambda symbol: True)
@@ -176,13 +179,13 @@ class ProductionBuilder:
         kept = _keep(start, productive)
         if not kept:
             raise CannotEmitError("no turn can be written", where="start")
-        # The rules stand in the order in which they were begun.
+        # The order of the rules is that in which they were begun.
         in_order = {name: rules[name] for name in self._rules if name in productive}
         return ContextFreeGrammar(kept, in_order, self._origins).cut(kept)
 
     def _advance_loops(self) -> None:
-        """Has every round of a repetition without end write something: a round without text would
-        be left recursion."""
+        """Makes every round of an unbounded repetition write something: an empty round would be
+        left recursion."""
         nullable = find_nullable(self._rules)
         nonempty: dict[str, Nonterminal] = {}
         for again, body in self._loops:
@@ -193,7 +196,7 @@ class ProductionBuilder:
     def _find_nonempty(
         self, body: Nonterminal, nullable: set[str], known: dict[str, Nonterminal]
     ) -> Nonterminal:
-        """A nonterminal for the same texts but the empty one."""
+        """Returns a nonterminal for the same texts without the empty one."""
         if body.name in known:
             return known[body.name]
         known[body.name] = some = self.reserve("some")
@@ -210,7 +213,7 @@ class ProductionBuilder:
 
 
 def _keep(options: Iterable[Production], productive: set[str]) -> tuple[Production, ...]:
-    """The productions that derive some text."""
+    """Keeps the productions that derive some text."""
     kept: dict[Production, None] = {}
     for production in options:
         if all(name in productive for name in list_names(production)):
@@ -233,9 +236,9 @@ def find_nullable(rules: Mapping[str, Sequence[Production]]) -> set[str]:
 def _find_fulfilled(
     rules: Mapping[str, Sequence[Production]], holds: Callable[[Symbol], bool]
 ) -> set[str]:
-    """The nonterminals that have a production all of whose symbols are such nonterminals, or
-    terminals for which something holds."""
-    missing: list[int] = []  # of each production, the nonterminals not known to be fulfilled
+    """Finds the nonterminals with a production all of whose symbols are such nonterminals, or
+    terminals that satisfy a condition."""
+    missing: list[int] = []  # by production, the number of nonterminals not known to be fulfilled
     waiting: dict[str, list[tuple[str, int]]] = {}
     fulfilled = set[str]()
     queue: list[str] = []
@@ -263,7 +266,7 @@ def _find_fulfilled(
 
 
 def find_left_recursion(rules: Mapping[str, Sequence[Production]]) -> str | None:
-    """A nonterminal that can derive itself followed by anything; None if there is none."""
+    """Finds a nonterminal that derives itself followed by anything; None: there is none."""
     nullable = find_nullable(rules)
     corners = {name: _list_corners(options, nullable) for name, options in rules.items()}
     is_over: dict[str, bool] = {}
@@ -285,7 +288,7 @@ def find_left_recursion(rules: Mapping[str, Sequence[Production]]) -> str | None
 
 
 def _list_corners(options: Iterable[Production], nullable: set[str]) -> list[str]:
-    """The nonterminals that productions may begin with."""
+    """The nonterminals that productions can begin with."""
     corners: list[str] = []
     for production in options:
         for symbol in production:
@@ -300,7 +303,7 @@ def _list_corners(options: Iterable[Production], nullable: set[str]) -> list[str
 def find_reached(
     start: Iterable[Production], rules: Mapping[str, Sequence[Production]]
 ) -> set[str]:
-    """The nonterminals that texts of these productions may have in them."""
+    """The nonterminals that these productions reach."""
     reached = set[str]()
     queue = [name for production in start for name in list_names(production)]
     while queue:

@@ -1,4 +1,4 @@
-"""The grammar of a turn in a language of another engine."""
+"""Writes the grammar of a turn in the language of another engine."""
 
 from collections.abc import Callable, Mapping
 
@@ -30,16 +30,16 @@ LANGUAGES = tuple(_EMITTERS)
 
 
 def emit(grammar: Grammar, language: str) -> str:
-    """The grammar in another language: texts that it accepts, and no others.
+    """Writes the grammar in another language, exactly: it accepts the same texts, or the call
+    fails.
 
     Args:
-        grammar: of a turn, as `build_turn` makes it.
+        grammar: of a turn, from `build_turn`.
         language: one of `LANGUAGES`: `lark` (llguidance), `gbnf` (llama.cpp), `structural-tag`
             (XGrammar).
 
     Raises:
-        CannotEmitError: the language cannot say it; `where` is the rule in the way. A grammar that
-            accepts more is never the answer.
+        CannotEmitError: the language cannot express it; `where` is the rule that causes it.
     """
     emitter = _EMITTERS.get(language)
     if emitter is None:

@@ -1,8 +1,8 @@
-"""The grammar of a turn as an ordinary context-free grammar.
+"""Expands the grammar of a turn into an ordinary context-free grammar.
 
-A rule with a parameter becomes a rule for each value of it that the start can reach. Terminals
-become rules like all others, for there is no lexer: where two lexemes meet, every reading counts,
-and not only that of the longest lexeme. A lexeme that ends where it matches first ends there still.
+A rule with a parameter becomes one rule for each value that the start can reach. Terminals become
+rules, too, since there is no lexer: where two lexemes meet, every reading counts, not only that of
+the longest lexeme. A lazy lexeme still ends at its first match.
 """
 
 import re
@@ -41,16 +41,17 @@ from grammars.regex.reader import UnreadableError
 from grammars.steps import StepsError, limit_steps
 
 MAX_STEPS = 5_000_000
-"""For one grammar: some 10 seconds. Those of real tools take 10,000 to 300,000."""
-_NUMBER = re.compile(r"_\d+$")  # that the names of rules end with
+"""The maximum work for one grammar: some 10 seconds. Grammars of real tools take 10,000 to
+300,000."""
+_NUMBER = re.compile(r"_\d+$")  # the end of a rule's name
 
 
 def expand(grammar: Grammar) -> ContextFreeGrammar:
-    """The same turns as productions over characters and special tokens.
+    """Expands the grammar into productions over characters and special tokens.
 
     Raises:
-        CannotEmitError: something in it is no such grammar, or too large a one; `where` is the
-            rule of the grammar.
+        CannotEmitError: a part of it is not context-free, or is too large; `where` is the rule of
+            the grammar.
     """
     expansion = _Expansion(grammar)
     try:
@@ -76,7 +77,7 @@ class _Expansion:
 
     @property
     def rule(self) -> str:
-        """The rule that is being taken apart."""
+        """The rule that is being expanded."""
         return self._builder.origin
 
     def expand(self) -> ContextFreeGrammar:
@@ -90,11 +91,11 @@ class _Expansion:
         return self._builder.build(start)
 
     def _options(self, expression: Expression, bits: int) -> tuple[Production, ...]:
-        """The productions of an expression; none where nothing can be written.
+        """The productions of an expression; () if it matches nothing.
 
         Args:
-            expression: any but what stands in terminals only.
-            bits: the parameter of the rule that it stands in.
+            expression: any expression that is allowed outside of terminals.
+            bits: the parameter of its rule.
         """
         match expression:
             case Literal(""):
@@ -152,7 +153,7 @@ class _Expansion:
         return self._rules[key]
 
     def _match(self, name: str) -> tuple[Production, ...]:
-        """The productions of a terminal, as one symbol wherever it stands."""
+        """The productions of a terminal: one symbol, which all uses share."""
         if name not in self._terminals:
             rule = self._grammar.rules[name]
             before, self._builder.origin = self._builder.origin, name
@@ -164,10 +165,10 @@ class _Expansion:
         return self._terminals[name]
 
     def _read(self, body: Expression) -> Regex:
-        """The regular expression of a terminal.
+        """Reads the regular expression of a terminal.
 
         Raises:
-            CannotEmitError: it uses what the reader does not know.
+            CannotEmitError: it has syntax that the reader does not know.
         """
         try:
             return read_terminal(body, self._grammar.rules)
@@ -179,10 +180,10 @@ class _Expansion:
             ) from error
 
     def _match_schema(self, schema: JsonSchema) -> tuple[Production, ...]:
-        """What llguidance's own reading of a schema matches.
+        """Returns the productions of what llguidance accepts for a schema.
 
         Raises:
-            CannotEmitError: no automaton says it.
+            CannotEmitError: no automaton can express it.
         """
         language = schema.language
         try:

@@ -1,12 +1,12 @@
-"""GBNF, the grammars of llama.cpp, which has to know tokens by their numbers (`<[5]>`).
+"""Writes GBNF, llama.cpp's grammar language, for versions that know tokens by number (`<[5]>`).
 
-What its reader makes of some texts decides how they are written here:
+Limits of its reader decide how the rules are written:
 
-- A count beyond 2,000 is read as no limit at all. So no counts are written: a repetition is a few
-  rules that refer to each other.
-- It has no left recursion.
-- A negated set takes bytes that are no UTF-8. So sets are written by what is in them.
-- It cannot see U+0000, which ends a text for it. So no set has it.
+- It reads a count above 2,000 as no limit at all. So a repetition is written as a few rules that
+  refer to each other, without counts.
+- It does not support left recursion.
+- A negated set also accepts bytes that are not UTF-8. So sets are written by their members.
+- U+0000 ends a text for it. So no set has that character.
 """
 
 from grammars.emit.context_free import ContextFreeGrammar, find_left_recursion
@@ -24,10 +24,10 @@ _NOTATION = Notation("GBNF", _write_token, Characters.of("\0").invert())
 
 
 def write_gbnf(grammar: ContextFreeGrammar) -> str:
-    """The grammar as llama.cpp reads it.
+    """Writes the grammar for llama.cpp.
 
     Raises:
-        CannotEmitError: it is left-recursive, or some text has U+0000 in it.
+        CannotEmitError: it is left-recursive, or a text has U+0000.
     """
     recursive = find_left_recursion(grammar.rules)
     if recursive is not None:

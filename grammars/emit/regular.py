@@ -1,5 +1,5 @@
-"""What a terminal matches as productions: a regular expression as it stands, and an automaton where
-it intersects, excludes, or ends where it matches first."""
+"""Writes what a terminal matches as productions: directly from the regular expression, or by way of
+an automaton for intersections, complements, and lazy matches."""
 
 from collections.abc import Sequence
 
@@ -40,16 +40,17 @@ from grammars.regex.expressions import (
 )
 
 MAX_STATES = 3_000
-"""Of the automaton of one terminal."""
+"""The maximum number of states of the automaton of one terminal."""
 MAX_COUNTED = 25_000
-"""The same where its length is bounded: a state for each length and place in an excluded text."""
+"""The same if its length is bounded: there is a state for each length and place in an excluded
+text."""
 
 
 class RegularProductions:
-    """Adds productions for regular expressions to a grammar.
+    """Adds the productions of regular expressions to a grammar.
 
     Args:
-        builder: the grammar under way.
+        builder: the grammar that is being built.
     """
 
     def __init__(self, builder: ProductionBuilder):
@@ -58,11 +59,11 @@ class RegularProductions:
         self._known_lazy: dict[Expression, tuple[Production, ...]] = {}
 
     def options(self, regex: Expression, *, lazy: bool = False) -> tuple[Production, ...]:
-        """The productions of a lexeme, which is never empty; none if nothing matches.
+        """Returns the productions of a lexeme, which is never empty; () if nothing matches.
 
         Args:
-            regex: what it matches.
-            lazy: it ends where it matches first.
+            regex: the expression of the lexeme.
+            lazy: it ends at the first match.
 
         Raises:
             CannotEmitError: its automaton is too large.
@@ -91,7 +92,7 @@ class RegularProductions:
                 return self._write_chain(regex)
             case Either(options):
                 written: list[Production] = []
-                for option in sorted(options, key=repr):  # a set has no order of its own
+                for option in sorted(options, key=repr):  # sets have no order
                     written += self._options(option)
                 return tuple(dict.fromkeys(written))
             case Repeat(body, fewest, most):
@@ -125,8 +126,8 @@ class RegularProductions:
         return self.write_states(states)
 
     def write_states(self, states: Sequence[DeterministicState]) -> tuple[Production, ...]:
-        """The productions of an automaton: a nonterminal for each state, but for those that only
-        lead on; none if it has no states."""
+        """Returns the productions of an automaton: one nonterminal for each state, except those
+        that only lead to one other state; () if it has no states."""
         if not states:
             return ()
         symbols: dict[int, Nonterminal] = {}
@@ -147,7 +148,7 @@ class RegularProductions:
             return (*production, symbols[edge.target])
 
         start: tuple[Production, ...] = ()
-        for at, number in enumerate(queue):  # which grows
+        for at, number in enumerate(queue):  # the loop appends to it
             state = states[number]
             options = [write(edge) for edge in state.edges]
             if state.accepts:
@@ -160,7 +161,7 @@ class RegularProductions:
 
 
 def join(before: Production, behind: Production) -> Production:
-    """One behind the other; texts that meet are one."""
+    """Concatenates two productions, and joins the texts that meet."""
     match before, behind:
         case (*most, Literal(first)), (Literal(second), *rest):
             return (*most, Literal(first + second), *rest)
@@ -177,7 +178,7 @@ def _write_set(characters: Characters) -> Symbol:
 
 
 def _leave_out_empty(regex: Expression) -> Expression:
-    """The same without the empty text."""
+    """The expression without the empty text."""
     if not is_nullable(regex):
         return regex
     match regex:
@@ -190,8 +191,8 @@ def _leave_out_empty(regex: Expression) -> Expression:
 
 
 def _make_automaton(regex: Expression, *, lazy: bool) -> list[DeterministicState]:
-    """The automaton of an expression. Bounds of its length are another one that runs beside it:
-    derivatives would be found anew at each length.
+    """Builds the automaton of an expression. Bounds of its length become a second automaton, which
+    is intersected with it: derivatives would differ for each length.
 
     Raises:
         TooManyStatesError: it is too large.
@@ -205,7 +206,8 @@ def _make_automaton(regex: Expression, *, lazy: bool) -> list[DeterministicState
 
 
 def _take_length(regex: Expression) -> tuple[Expression, int, int | None]:
-    """An expression without what bounds its length, and the bounds: from, to (None: any)."""
+    """Splits an expression into one without bounds of its length, and the bounds: minimum and
+    maximum (None: no maximum)."""
     match regex:
         case Both(parts):
             fewest, most = 0, None
@@ -229,7 +231,7 @@ def _take_length(regex: Expression) -> tuple[Expression, int, int | None]:
 
 
 def _find_size(regex: Expression) -> int | None:
-    """The characters of each text that matches; None where there are several sizes."""
+    """The length of every matching text; None: it varies."""
     size = 0
     while isinstance(regex, Chain) and isinstance(regex.first, One):
         size, regex = size + 1, regex.rest

@@ -1,6 +1,6 @@
-"""Context-free grammars as text: the notation that GBNF and XGrammar's EBNF have in common.
+"""Writes context-free grammars as text, in the notation that GBNF and XGrammar's EBNF share.
 
-`\\x` takes two digits in one of them and any number in the other, so characters are written with
+In one of them `\\x` takes two digits, in the other one any number, so characters are written with
 `\\u` and `\\U`.
 """
 
@@ -25,12 +25,12 @@ _CLASS_LETTERS = frozenset("^-]\\[")
 
 @dataclass(frozen=True)
 class Notation:
-    """What the dialects differ in.
+    """The differences between the dialects.
 
     Args:
         name: of the dialect.
         write_token: writes a special token.
-        characters: those that the engine knows.
+        characters: those that the engine supports.
     """
 
     name: str
@@ -39,10 +39,10 @@ class Notation:
 
 
 def write_rules(grammar: ContextFreeGrammar, notation: Notation) -> str:
-    """The rules, the first of them `root`.
+    """Writes the rules; the first one is `root`.
 
     Raises:
-        CannotEmitError: some text has a character that the engine does not know.
+        CannotEmitError: a text has a character that the engine does not support.
     """
     lines = [_write_rule("root", grammar.start, notation)]
     for name, options in grammar.rules.items():
@@ -75,10 +75,10 @@ def _write_symbol(symbol: Symbol, notation: Notation) -> str:
 
 
 def _write_text(text: str, notation: Notation) -> str:
-    """Text between quotes.
+    """Writes a text between quotes.
 
     Raises:
-        CannotEmitError: it has a character that the engine does not know.
+        CannotEmitError: it has a character that the engine does not support.
     """
     written: list[str] = []
     for character in text:
@@ -105,7 +105,7 @@ def _write_set(characters: Characters, known: Characters) -> str:
 
 
 def _write_range(first: int, last: int) -> str:
-    """Characters inside brackets."""
+    """Writes a range of characters, for use inside brackets."""
     if first == last:
         return _write_end(first)
     return f"{_write_end(first)}-{_write_end(last)}"

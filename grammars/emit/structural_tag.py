@@ -1,9 +1,9 @@
-"""Structural tags, the grammars of XGrammar (0.2 and later: it has to know formats of tokens).
+"""Writes structural tags, XGrammar's grammar language (0.2 and later, which have token formats).
 
-What has special tokens in it is a tree of `sequence`, `or`, `star` and `token`, as far as it does
-not refer to itself and repeats little. Everything else is a `grammar`. The formats `json_schema`,
-`any_text` and `triggered_tags` are no part of it: they take other texts than ours, such as white
-space anywhere, keys twice or not at all, or a half marker.
+Parts with special tokens become a tree of `sequence`, `or`, `star` and `token`, if they are not
+recursive and repeat little. Everything else is a `grammar`. The formats `json_schema`, `any_text`
+and `triggered_tags` are not used, since they accept other texts than our grammars: white space
+anywhere, repeated or missing keys, half a marker.
 """
 
 import json
@@ -23,7 +23,7 @@ from grammars.ir.nodes import Literal, Token
 from grammars.regex.characters import EVERY
 
 MAX_REPEATED = 2
-"""So many times as long as one grammar may a tree be."""
+"""A tree may be this many times as long as one grammar."""
 
 _Format: TypeAlias = dict[str, object]
 
@@ -36,8 +36,8 @@ _NOTATION = Notation("XGrammar's EBNF", _write_token, EVERY)
 
 
 def write_structural_tag(grammar: ContextFreeGrammar) -> str:
-    """The grammar as a structural tag in JSON: a tree, or one grammar with tokens in it where the
-    parts of a tree would repeat the rules that they have in common."""
+    """Writes the grammar as a structural tag in JSON: a tree, or one grammar with tokens if the
+    parts of a tree would repeat shared rules."""
     tree = _print(_Formats(grammar).choose(grammar.start))
     whole = _print({"type": "grammar", "grammar": write_rules(grammar, _NOTATION)})
     return tree if len(tree) <= MAX_REPEATED * len(whole) else whole
@@ -55,12 +55,12 @@ class _Formats:
         self._with_tokens = _find_with_tokens(grammar)
 
     def choose(self, options: Sequence[Production]) -> _Format:
-        """Any of the productions."""
+        """Returns the union of the productions."""
         formats = [self._follow(option) for option in options]
         return formats[0] if len(formats) == 1 else {"type": "or", "elements": formats}
 
     def _follow(self, production: Production) -> _Format:
-        """The symbols one behind the other; those without tokens that meet are one grammar."""
+        """Returns the symbols in sequence; adjacent symbols without tokens become one grammar."""
         elements: list[_Format] = []
         run: list[Symbol] = []
         for symbol in production:
@@ -77,7 +77,7 @@ class _Formats:
         return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
 
     def _take_apart(self, symbol: Symbol) -> _Format | None:
-        """A symbol with tokens in it as a tree; None where it has none, or is no tree."""
+        """Returns a symbol with tokens as a tree; None: it has no tokens, or cannot be a tree."""
         match symbol:
             case Token(_, number):
                 return {"type": "token", "token": number}
@@ -96,7 +96,7 @@ class _Formats:
                     return {"type": "star", "content": self._follow(loop)}
                 return None
             case _ if self._uses[symbol.name] > 1:
-                return None  # written out twice, it would grow with the depth of the grammar
+                return None  # written out twice, it would grow with the grammar's depth
             case _ if symbol.name in find_reached(options, self._rules):
                 return None
             case _:
@@ -114,7 +114,7 @@ class _Formats:
 
 
 def _find_with_tokens(grammar: ContextFreeGrammar) -> set[str]:
-    """The nonterminals whose texts may have special tokens in them."""
+    """The nonterminals whose texts can contain special tokens."""
     users: dict[str, list[str]] = {}
     queue: list[str] = []
     for name, options in grammar.rules.items():
@@ -133,7 +133,7 @@ def _find_with_tokens(grammar: ContextFreeGrammar) -> set[str]:
 
 
 def _count_uses(grammar: ContextFreeGrammar) -> Mapping[str, int]:
-    """How often each nonterminal is referred to."""
+    """The number of references to each nonterminal."""
     uses = dict.fromkeys(grammar.rules, 0)
     for options in (grammar.start, *grammar.rules.values()):
         for production in options:

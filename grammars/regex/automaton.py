@@ -1,4 +1,4 @@
-"""A deterministic automaton that is made while it is used, and its shortest texts."""
+"""A deterministic automaton that is built lazily, and its shortest texts."""
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
@@ -23,20 +23,21 @@ from grammars.regex.expressions import (
 from grammars.regex.reader import UnreadableError, read
 
 MAX_STATES = 20_000
-"""When there are more, the automaton begins anew: memory is bounded, and the results the same."""
+"""With more states, the automaton starts over: this bounds memory and changes no result."""
 STATE_BYTES = 2_500
-"""Of a state with its expression, about: 600 where it counts, 2,800 where it has alternatives."""
+"""The estimated size of a state with its expression: 600 if it counts, 2,800 if it has options."""
 _MAX_STEPS = 4_000
-"""After so many more than the text has characters, the search for it gives up."""
+"""The search for a text gives up when it has seen this many more states than the text has
+characters."""
 
 _MAX_EXPLORED = 200
 
 
 class AutomatonState:
-    """Where an automaton is: what may follow, as an expression.
+    """A state of an automaton.
 
     Args:
-        expression: what may follow.
+        expression: matches the texts that may follow.
     """
 
     __slots__ = ("_least", "accepts", "ending", "expression", "is_dead", "next")
@@ -51,16 +52,16 @@ class AutomatonState:
 
     @property
     def least(self) -> int:
-        """No shorter text may follow."""
+        """The minimum length of the texts that may follow."""
         if self._least is None:
             self._least = measure(self.expression)
         return self._least
 
 
 class Automaton:
-    """What an expression matches; the states are the derivatives of the expression.
+    """An automaton for an expression; its states are the derivatives of the expression.
 
-    Threads may share one: at worst two of them make the same state twice.
+    Threads may share one: at worst, two of them build the same state twice.
     """
 
     def __init__(self, expression: Expression):
@@ -79,17 +80,17 @@ class Automaton:
 
     @property
     def start(self) -> AutomatonState:
-        """The state in front of any text."""
+        """The start state."""
         if len(self._states) > MAX_STATES:
             self._reset()
         return self._start
 
     def measure(self) -> int:
-        """The bytes of its states, about."""
+        """The estimated size of its states in bytes."""
         return STATE_BYTES * len(self._states)
 
     def step(self, state: AutomatonState, character: str) -> AutomatonState:
-        """The state behind one more character."""
+        """The state after one more character."""
         following = state.next.get(character)
         if following is None:
             following = self._find(derive(state.expression, character))
@@ -97,18 +98,18 @@ class Automaton:
         return following
 
     def accepts(self, text: str) -> bool:
-        """Does the expression match all of the text?"""
+        """True if the expression matches the whole text."""
         return self._walk(text).accepts
 
     def extend(self, text: str, fewest: int = 0, most: int | None = None) -> str | None:
-        """The shortest text (`fewest` to `most` characters) that can follow; None if none does,
-        or none was found."""
+        """Finds the shortest text (`fewest` to `most` characters) that can follow `text`; None:
+        there is none, or the search gave up."""
         if fewest == 0 and most is None:
             return self.end(self._walk(text))
         return self._search(self._walk(text), fewest, ENDLESS - 1 if most is None else most)
 
     def end(self, state: AutomatonState) -> str | None:
-        """The shortest text that leads from this state to its end; None if none was found."""
+        """The shortest text from this state to an accepting one; None: none was found."""
         if isinstance(state.ending, bool):
             state.ending = _spell_shortest(state.expression)
             if state.ending is None:
@@ -116,7 +117,7 @@ class Automaton:
         return state.ending
 
     def is_empty(self) -> bool:
-        """Is it plain that no text matches?"""
+        """True if it is known that no text matches."""
         self._reset()
         queue = [self._start]
         seen = {self._start}
@@ -138,9 +139,10 @@ class Automaton:
         return state
 
     def _search(self, start: AutomatonState, fewest: int, most: int) -> str | None:
-        """A* over the states; what remains is estimated by the least length of the state.
+        """A* over the states; the least length of a state estimates the rest.
 
-        Of several texts the first in order of characters, whatever was searched before.
+        Of several shortest texts, the result is the first in character order, whatever was searched
+        before.
         """
         least = max(fewest, start.least)
         queue = [(least, 0, "", 0, start)]
@@ -165,7 +167,7 @@ class Automaton:
 
 
 def _spell_shortest(expression: Expression) -> str | None:
-    """The shortest text, read off the expression; None for what has to be searched for.
+    """Reads the shortest text off the expression; None: it needs a search.
 
     So long runs, such as `minLength: 10000`, need no search.
     """
@@ -198,7 +200,7 @@ def _spell_chain(expression: Expression) -> str | None:
 
 
 def _spell_option(options: Iterable[Expression]) -> str | None:
-    """The shortest option; the first in order of characters, for sets have no order."""
+    """The shortest option; of several, the first in character order, since sets have no order."""
     least = min(map(measure, options))
     texts: list[str] = []
     for option in options:
@@ -216,7 +218,8 @@ def _measure(automaton: Automaton | None) -> int:
 
 @keep_results("automata", 32 * MIB, _measure)
 def compile_regexes(regexes: tuple[str, ...], without: tuple[str, ...] = ()) -> Automaton | None:
-    """What all of `regexes` match and none of `without`; None if one of them cannot be read."""
+    """An automaton for the texts that all of `regexes` match and none of `without`; None: one of
+    them cannot be read."""
     try:
         parts = [read(regex) for regex in regexes]
         parts += [other(read(regex)) for regex in without]

@@ -11,10 +11,10 @@ from itertools import groupby, pairwise
 from grammars.byte_cache import MIB, keep_results
 
 _SCALARS = ((0, 0xD7FF), (0xE000, sys.maxunicode))
-"""All characters: the code points without the surrogates, which no text in UTF-8 has."""
+"""All code points except the surrogates, which UTF-8 cannot encode."""
 _BLOCK = 4_096  # characters; a divisor of the number of all
 _PLEASANT = "a0A-_ .:/" + "".join(map(chr, range(0x21, 0x7F))) + "\n\t\r"
-"""Which character stands for a set, the plainest first."""
+"""The order in which a character is chosen to represent a set, the plainest first."""
 _LONG_NAMES = {
     "Letter": "L", "Lowercase_Letter": "Ll", "Uppercase_Letter": "Lu", "Mark": "M", "Number": "N",
     "Decimal_Number": "Nd", "Punctuation": "P", "Symbol": "S", "Separator": "Z", "Other": "C",
@@ -23,7 +23,8 @@ _LONG_NAMES = {
 
 @dataclass(frozen=True)
 class Characters:
-    """A set of characters; `ranges` are sorted, apart, and have their last one in them."""
+    """A set of characters; `ranges` are sorted, disjoint and not adjacent, and include both
+    ends."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -63,7 +64,7 @@ class Characters:
         return Characters.collect(gap for gap in gaps if gap[0] <= gap[1])
 
     def both(self, other: "Characters") -> "Characters":
-        """The characters in both sets."""
+        """The intersection of the sets."""
         return Characters.collect([*self.invert().ranges, *other.invert().ranges]).invert()
 
 
@@ -84,7 +85,8 @@ def _collect_text(text: str) -> Characters:
 
 @lru_cache(maxsize=64)
 def find_category(name: str) -> Characters | None:
-    """The characters of a general category of Unicode (`L`, `Lu`, `Letter`); None if it is none."""
+    """The characters of a general category of Unicode (`L`, `Lu`, `Letter`); None: there is no such
+    category."""
     name = _LONG_NAMES.get(name, name)
     if len(name) > 2:
         return None
@@ -94,8 +96,8 @@ def find_category(name: str) -> Characters | None:
 
 @lru_cache(maxsize=1)
 def _categories() -> list[tuple[str, tuple[int, int]]]:
-    """All characters, cut where the category changes (150 ms), and at the ends of blocks: to look
-    through a million characters of one category at once would keep all other threads waiting."""
+    """All characters, cut where the category changes (150 ms) and at the ends of blocks: a search
+    of a million characters at once would block all other threads."""
     runs: list[tuple[str, tuple[int, int]]] = []
     for begin in range(0, sys.maxunicode + 1, _BLOCK):
         first = begin
@@ -109,7 +111,7 @@ def _categories() -> list[tuple[str, tuple[int, int]]]:
 
 @keep_results("regexes", 8 * MIB)
 def pick_representatives(sets: frozenset[Characters]) -> tuple[str, ...]:
-    """One character for each way to be in some of these sets, the plainest there is."""
+    """Picks one character, the plainest, for each distinct combination of these sets."""
     borders = {border for s in sets for low, high in s.ranges for border in (low, high + 1)}
     cells = [chr(b) for b in sorted(borders) if b <= sys.maxunicode and chr(b) in EVERY]
     ordered = list(sets)
@@ -120,7 +122,8 @@ def pick_representatives(sets: frozenset[Characters]) -> tuple[str, ...]:
 
 
 def partition(sets: Iterable[Characters]) -> list[Characters]:
-    """The characters of some sets, put together where they are in the same ones."""
+    """Splits the union of the sets into disjoint sets: characters that are in the same sets stay
+    together."""
     ordered = list(sets)
     borders = {border for s in ordered for low, high in s.ranges for border in (low, high + 1)}
     kinds: dict[tuple[bool, ...], list[tuple[int, int]]] = {}

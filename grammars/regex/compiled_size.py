@@ -1,21 +1,22 @@
-"""How large a pattern becomes in an engine that writes its counts out, without compiling it.
+"""Estimates the size of a pattern in an engine that expands counts, without compiling it.
 
-The `regex` crate, by which jsonschema-rs checks values, copies what is counted: `\\p{L}{1,200}` is
-200 times the ranges of all letters, 10 MB and 40 ms for 12 characters. It has a limit for one
-pattern, but none for all patterns of a schema, and no other thread runs meanwhile.
+The `regex` crate, with which jsonschema-rs validates values, copies what is counted:
+`\\p{L}{1,200}` becomes 200 copies of the ranges of all letters, 10 MB and 40 ms for 12 characters.
+It limits the size of one pattern, but not that of all patterns of a schema, and it blocks all other
+threads.
 
-jsonschema-rs gives it `\\w` and `\\d` as ECMA 262 means them, but in a pattern with look-around or
-back references as Unicode does, and those are a hundred times as large.
+jsonschema-rs gives `\\w` and `\\d` the meaning of ECMA 262; but in a pattern with look-around or
+back references it gives them that of Unicode, whose sets are a hundred times as large.
 """
 
 import re
 
-MAX_SIZE = 10**9  # larger sizes are all the same
-_LETTERS = 700  # ranges of characters in `\p{L}` or `\w` of Unicode, about; no property has more
-_DIGITS = 80  # and in its `\d`
+MAX_SIZE = 10**9  # all larger sizes count as this one
+_LETTERS = 700  # ranges of `\p{L}` or Unicode's `\w`, about; no property has more
+_DIGITS = 80  # ranges of Unicode's `\d`
 _SOME = 10
-"""Ranges of what is everything but a few characters: by the bytes of UTF-8, these are several."""
-_FOLDED = 5  # ranges of a letter and of all that differ from it in case, or of `\w` so
+"""Ranges of a class of all but a few characters: in UTF-8, it becomes several byte sequences."""
+_FOLDED = 5  # ranges of a letter and its case variants, or of such a `\w`
 _WIDE = {r"\s": _SOME, r"\S": _SOME, r"\D": _SOME, r"\W": _SOME}
 _OF_UNICODE = {r"\w": _LETTERS, r"\W": _LETTERS, r"\d": _DIGITS, r"\D": _DIGITS}
 _PROPERTIES = {r"\p": _LETTERS, r"\P": _LETTERS}
@@ -33,30 +34,31 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _UNTRANSLATED = re.compile(r"\(\?<?[=!]|\\[0-9k]")
-"""Look-around and back references; some of these are escaped, and only look so."""
+"""Look-around and back references; also matches some escaped text that only looks like them."""
 _FOLDING = re.compile(r"\(\?[A-Za-z]*i")
 _VERBOSE = re.compile(r"\(\?[A-Za-z-]*x")
 _BRACES = re.compile(r"\\[pPuUx]\{[^{}\\]*\}|\\.|\{([^{}]*)", re.DOTALL)
 _NO_DIGITS = re.compile("[^0-9]+")
 _WIDE_CLASS = re.compile(r"\\[pPwWsSdD]")
 _RANGE_END = re.compile(r"-(?:\\[xuU]\{?([0-9A-Fa-f]{1,8})|(.))", re.DOTALL)
-_MAX_FOLDED = 12_000  # ranges that take as long as finding the other case of all characters
-_FOLDED_IN_RANGE = 90  # characters whose other case is found as long as a range takes
+_MAX_FOLDED = 12_000  # ranges that take as long as case folding of all characters
+_FOLDED_IN_RANGE = 90  # characters whose case folding takes as long as one range
 
 
 def estimate_ranges(pattern: str) -> int:
-    """The ranges of characters that a pattern has once its counts are written out, or more: at 70
-    bytes, and less than a microsecond, for each. What is no pattern has some number, too."""
+    """Returns an upper bound of the character ranges of a pattern after its counts are expanded.
+    Each takes 70 bytes, and less than a microsecond. A text that is no pattern has some number,
+    too."""
     if _FOLDING.search(pattern):
         return min(_estimate_counts(pattern, _FOLDED) + _estimate_folding(pattern), MAX_SIZE)
     return _estimate_counts(pattern, 1)
 
 
 def _estimate_counts(pattern: str, other: int) -> int:
-    """The ranges where a character has so many, unless it stands for more."""
+    """Counts the ranges, at least `other` for each character."""
     known = _find_sizes(pattern)
-    sizes = [0]  # of the groups that are open, the innermost last
-    last = 0  # the size of what a count would be about
+    sizes = [0]  # of the open groups, the innermost last
+    last = 0  # the size of what a count would repeat
     for token in _TOKEN.finditer(pattern):
         text = token[0]
         if token["unsure"] is not None:
@@ -85,7 +87,7 @@ def _estimate_counts(pattern: str, other: int) -> int:
 
 
 def _find_sizes(pattern: str) -> dict[str, int]:
-    """What has more ranges in this pattern than a letter."""
+    """The parts of this pattern that have more ranges than a letter, with their sizes."""
     known = _WIDE | _PROPERTIES
     if _UNTRANSLATED.search(pattern):
         known |= _OF_UNICODE
@@ -97,13 +99,13 @@ def _add_known(text: str, known: dict[str, int]) -> int:
 
 
 def _estimate_maximum(pattern: str, known: dict[str, int], other: int) -> int:
-    """The size if every count is about all else, whatever is a group and what is in brackets.
+    """The size if each count repeated everything else, whatever the groups and brackets are.
 
-    For a pattern with signs that the engine may read as something else: comments and spaces that
-    mean nothing, brackets in brackets, or a `]` behind the first one, which is a character to Rust
-    and an empty class to ECMA 262.
+    For patterns that the engine may read in another way: ignored comments and spaces, nested
+    brackets, or `]` at the start of a class, which is a character in Rust and ends an empty class
+    in ECMA 262.
     """
-    if "#" in pattern and _VERBOSE.search(pattern):  # a comment may stand inside of a count
+    if "#" in pattern and _VERBOSE.search(pattern):  # a comment may be inside a count
         return MAX_SIZE
     wide = pattern.count(".") + pattern.count("[")
     size = other * len(pattern) + _SOME * wide + _add_known(pattern, known)
@@ -114,8 +116,8 @@ def _estimate_maximum(pattern: str, known: dict[str, int], other: int) -> int:
 
 
 def _estimate_folding(pattern: str) -> int:
-    """The ranges that take as long as making its classes insensitive to case: each of them once,
-    character by character."""
+    """The ranges that take as long as case folding of its classes: each class once, character by
+    character."""
     characters = 0
     for code, end in _RANGE_END.findall(pattern):
         characters += int(code, 16) if code else ord(end)

@@ -1,4 +1,4 @@
-"""Deterministic automata that are made whole, for who writes them down state by state."""
+"""Complete deterministic automata, for writers that need every state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,16 +9,16 @@ from grammars.steps import spend
 
 
 class TooManyStatesError(ValueError):
-    """The automaton has more states than it may have."""
+    """The automaton would have more states than allowed."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """Where a state leads.
+    """A transition of a state.
 
     Args:
-        characters: the next character is one of them.
-        target: the number of the state behind it.
+        characters: those that take this transition.
+        target: the number of the next state.
     """
 
     characters: Characters
@@ -27,11 +27,11 @@ class Edge:
 
 @dataclass(frozen=True)
 class DeterministicState:
-    """A state; no two edges have a character in common.
+    """A state; the edges have disjoint character sets.
 
     Args:
         accepts: the text may end here.
-        edges: where it may go on to.
+        edges: the transitions.
     """
 
     accepts: bool
@@ -41,21 +41,21 @@ class DeterministicState:
 def determinize(
     expression: Expression, max_states: int, *, lazy: bool = False
 ) -> list[DeterministicState]:
-    """The states of an automaton that matches just what the expression does; the first one is the
-    start. From each of them the end can be reached; of an expression that matches nothing, none.
+    """Builds the automaton of an expression. The first state is the start; each state can reach an
+    accepting one. The result is empty if the expression matches nothing.
 
     Args:
-        expression: what is matched.
-        max_states: the states that it may have.
-        lazy: a text ends where it matches first: no text goes on behind a whole one.
+        expression: the expression.
+        max_states: the maximum number of states.
+        lazy: a text ends at the first match: no text continues after a complete one.
 
     Raises:
-        TooManyStatesError: it would have more states.
+        TooManyStatesError: there would be more states.
     """
     numbers: dict[Expression, int] = {expression: 0}
     states: list[DeterministicState] = []
     queue = [expression]
-    for state in queue:  # which grows
+    for state in queue:  # the loop appends to it
         accepts = is_nullable(state)
         ranges: dict[int, list[tuple[int, int]]] = {}
         for cell in [] if lazy and accepts else partition(find_firsts(state)):
@@ -77,11 +77,11 @@ def determinize(
 def intersect(
     first: Sequence[DeterministicState], second: Sequence[DeterministicState], max_states: int
 ) -> list[DeterministicState]:
-    """The states of an automaton for the texts that two automata match; see `determinize`. There
-    may be equal ones.
+    """Builds an automaton for the intersection of two automata; see `determinize`. It is not
+    minimal.
 
     Raises:
-        TooManyStatesError: it would have more states.
+        TooManyStatesError: there would be more states.
     """
     if not first or not second:
         return []
@@ -89,7 +89,7 @@ def intersect(
     queue = [(0, 0)]
     states: list[DeterministicState] = []
     shared: dict[tuple[Characters, Characters], Characters] = {}
-    for one, other in queue:  # which grows
+    for one, other in queue:  # the loop appends to it
         edges: list[Edge] = []
         for edge in first[one].edges:
             for facing in second[other].edges:
@@ -113,18 +113,18 @@ def intersect(
 
 
 def stop_at_first(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """The texts of an automaton that have no other one of its texts in front."""
+    """Keeps only the texts that have no other text of the automaton as a proper prefix."""
     ended = [replace(state, edges=()) if state.accepts else state for state in states]
     return _drop_dead(ended)
 
 
 def minimize(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """The same automaton with as few states as there can be; none if it matches nothing."""
+    """Returns the minimal automaton; empty if it matches nothing."""
     return _merge_equal(_drop_dead(states))
 
 
 def _drop_dead(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """Only the states that can be reached, and from which the end can be."""
+    """Keeps only the states that the start reaches and that reach an accepting state."""
     reached = {0} if states else set[int]()
     sources: dict[int, list[int]] = {}
     queue = list(reached)
@@ -156,7 +156,7 @@ def _drop_dead(states: Sequence[DeterministicState]) -> list[DeterministicState]
 
 
 def _merge_equal(states: Sequence[DeterministicState]) -> list[DeterministicState]:
-    """The same automaton with as few states as there can be."""
+    """Merges equivalent states."""
     classes = _find_classes(states)
     merged: dict[int, DeterministicState] = {}
     for number, state in enumerate(states):
@@ -170,8 +170,8 @@ def _merge_equal(states: Sequence[DeterministicState]) -> list[DeterministicStat
 
 
 def _find_classes(states: Sequence[DeterministicState]) -> list[int]:
-    """The class of each state, numbered as they are met: states of one class are left for the end
-    by the same texts (Hopcroft 1971)."""
+    """The class of each state, numbered in order of first occurrence: states of one class accept
+    the same remaining texts (Hopcroft 1971)."""
     sources = _list_sources(states)
     accepting = {number for number, state in enumerate(states) if state.accepts}
     blocks = [accepting, set(range(len(states))) - accepting]
@@ -199,7 +199,7 @@ def _find_classes(states: Sequence[DeterministicState]) -> list[int]:
 
 
 def _list_sources(states: Sequence[DeterministicState]) -> list[dict[int, list[int]]]:
-    """For each kind of character: from which states it leads to each state."""
+    """For each class of characters: by target state, the states that lead to it."""
     edges = [(number, edge) for number, state in enumerate(states) for edge in state.edges]
     kinds = partition({edge.characters for _, edge in edges})
     numbers: dict[Characters, list[int]] = {}

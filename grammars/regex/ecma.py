@@ -1,6 +1,6 @@
-"""Regular expressions of JSON Schema (ECMA 262, unanchored) in the dialect of the mask.
+"""Translates regular expressions of JSON Schema (ECMA 262, unanchored) into the mask's dialect.
 
-llguidance wants the syntax of Rust's `regex` crate, matched against the whole string, without
+llguidance takes the syntax of Rust's `regex` crate, matched against the whole string, without
 look-around, back references and word boundaries.
 """
 
@@ -17,18 +17,19 @@ _UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!"])
 _ESCAPED_LETTERS = frozenset("dDwWsSnrtfvxupP")
 
 MAX_QUANTIFIERS = 4_000
-"""llguidance's work on a row of them grows with the square of their number: 0.2 s for so many."""
+"""The maximum number in a row: llguidance's work grows with its square, and takes 0.2 s for this
+many."""
 
 
 def translate(pattern: str) -> str | None:
-    """A JSON Schema `pattern` as a regex for the whole string.
+    """Translates a JSON Schema `pattern` into a regex for the whole string.
 
     Returns:
-        Rust syntax, or None where a mask cannot hold it.
+        Rust syntax, or None if a mask cannot enforce the pattern.
     """
     branches: list[list[str]] = [[]]
     depth, inside, quantifiers = 0, False, 0
-    for found in _TOKEN.finditer(pattern):  # other threads run in between
+    for found in _TOKEN.finditer(pattern):  # other threads run between the steps
         token = found[0]
         if token in _UNSUPPORTED or _is_unknown(token):
             return None
@@ -53,12 +54,13 @@ def translate(pattern: str) -> str | None:
 
 
 def _is_unknown(token: str) -> bool:
-    """Escapes that mean nothing here (`\\b`, `\\1`), or not what they mean to Rust (`\\A`)."""
+    """True for escapes without a meaning here (`\\b`, `\\1`), or with another one in Rust
+    (`\\A`)."""
     return _is_escape(token) and token[1].isalnum() and token[1] not in _ESCAPED_LETTERS
 
 
 def _is_escape(token: str) -> bool:
-    """Is it a backslash and one character?"""
+    """True for a backslash and one character."""
     return len(token) == 2 and token[0] == "\\"
 
 
@@ -79,8 +81,8 @@ def _translate_outside(token: str) -> str:
 
 
 def _translate_escape(name: str) -> str:
-    """A class such as `\\d` with what ECMA 262 means by it, also inside brackets; or an identity
-    escape, of which Rust knows only those of ASCII punctuation."""
+    """Translates a class such as `\\d` into its ECMA 262 meaning, also inside brackets, and an
+    identity escape into one that Rust accepts (ASCII punctuation only)."""
     members = _CLASSES.get(name.lower())
     if members is not None:
         return f"[^{members}]" if name.isupper() else f"[{members}]"
@@ -90,7 +92,7 @@ def _translate_escape(name: str) -> str:
 
 
 def _anchor(branch: list[str]) -> str | None:
-    """The branch for the whole string; None where an anchor stands inside it."""
+    """The branch as an expression for the whole string; None: it has an anchor inside."""
     body = list(branch)
     before = after = _ANYTHING
     if body and body[0] == "^":

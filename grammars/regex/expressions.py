@@ -1,7 +1,7 @@
 """Regular expressions as an algebra, and their derivatives (Brzozowski 1964).
 
-The derivative of an expression by a character matches what may follow that character. So
-intersections and complements cost nothing extra, and counted repetitions are not unrolled.
+The derivative of an expression with respect to a character matches what may follow that character.
+So intersections and complements cost nothing extra, and counted repetitions are not expanded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -13,12 +13,12 @@ from grammars.regex.characters import EVERY, Characters
 from grammars.steps import spend
 
 ENDLESS = 10**18
-"""The least length of an expression that matches nothing."""
+"""The minimum length of an expression that matches nothing."""
 
 
 class _Known:
-    """An expression of which hash, least length, and the like are computed once, and kept in its
-    `__dict__`: most of a derivative is part of the expression that it is derived from."""
+    """Base of expressions: hash, minimum length and the like are computed once and kept in its
+    `__dict__`, since most of a derivative is part of the expression that it comes from."""
 
     __match_args__: tuple[str, ...] = ()
 
@@ -55,7 +55,7 @@ class One(_Known):
 
 @dataclass(frozen=True)
 class Chain(_Known):
-    """Matches one text behind the other."""
+    """Matches one text after the other."""
 
     __hash__ = _Known.__hash__
 
@@ -65,7 +65,7 @@ class Chain(_Known):
 
 @dataclass(frozen=True)
 class Either(_Known):
-    """Matches what any of the options does."""
+    """Matches what any option matches."""
 
     __hash__ = _Known.__hash__
 
@@ -74,7 +74,7 @@ class Either(_Known):
 
 @dataclass(frozen=True)
 class Both(_Known):
-    """Matches what all of the parts do."""
+    """Matches what all parts match."""
 
     __hash__ = _Known.__hash__
 
@@ -83,7 +83,7 @@ class Both(_Known):
 
 @dataclass(frozen=True)
 class Other(_Known):
-    """Matches what the expression does not."""
+    """Matches what the expression does not match."""
 
     __hash__ = _Known.__hash__
 
@@ -92,7 +92,7 @@ class Other(_Known):
 
 @dataclass(frozen=True)
 class Repeat(_Known):
-    """Matches `body`, `fewest` to `most` times (None: without end)."""
+    """Matches `body`, `fewest` to `most` times (None: no maximum)."""
 
     __hash__ = _Known.__hash__
 
@@ -109,7 +109,7 @@ ANYTHING = Repeat(One(EVERY))
 
 
 def chain(*parts: Expression) -> Expression:
-    """These expressions one behind the other."""
+    """Returns the concatenation of expressions."""
     return reduce(lambda rest, first: _chain(first, rest), reversed(parts), BLANK)
 
 
@@ -126,13 +126,13 @@ def _chain(first: Expression, rest: Expression) -> Expression:
 
 
 def either(options: Iterable[Expression]) -> Expression:
-    """Any of these expressions."""
+    """Returns the union of expressions."""
     flat = (o.options if isinstance(o, Either) else {o} for o in options)
     return _join(flat, neutral=NOTHING, absorbing=ANYTHING, kind=Either)
 
 
 def both(parts: Iterable[Expression]) -> Expression:
-    """All of these expressions at once."""
+    """Returns the intersection of expressions."""
     flat = (p.parts if isinstance(p, Both) else {p} for p in parts)
     return _join(flat, neutral=ANYTHING, absorbing=NOTHING, kind=Both)
 
@@ -143,7 +143,7 @@ def _join(
     absorbing: Expression,
     kind: Callable[[frozenset[Expression]], Expression],
 ) -> Expression:
-    """All parts in one expression of that kind, without those that change nothing."""
+    """Joins the parts in one expression of that kind, without parts that change nothing."""
     flat = frozenset[Expression]().union(*parts) - {neutral}
     if absorbing in flat:
         return absorbing
@@ -151,7 +151,7 @@ def _join(
 
 
 def other(than: Expression) -> Expression:
-    """Whatever the expression does not match."""
+    """Returns the complement of the expression."""
     if than == ANYTHING:
         return NOTHING
     if than == NOTHING:
@@ -160,7 +160,7 @@ def other(than: Expression) -> Expression:
 
 
 def repeat(body: Expression, fewest: int, most: int | None) -> Expression:
-    """The expression, so many times."""
+    """Repeats the expression `fewest` to `most` times (None: no maximum)."""
     if most == 0 or body == BLANK:
         return BLANK
     if body == NOTHING:
@@ -171,8 +171,8 @@ def repeat(body: Expression, fewest: int, most: int | None) -> Expression:
 
 
 def list_parts(expression: Expression) -> Iterator[Expression]:
-    """The expression and all that it is made of, outermost first; not the parts of intersections
-    and complements, whose texts need not be texts of the whole."""
+    """Yields the expression and its parts, outermost first; not the parts of intersections and
+    complements, since their texts need not be texts of the whole."""
     yield expression
     match expression:
         case Chain(first, rest):
@@ -188,7 +188,7 @@ def list_parts(expression: Expression) -> Iterator[Expression]:
 
 
 def is_nullable(expression: Expression) -> bool:
-    """Does it match the empty text?"""
+    """True if it matches the empty text."""
     known: bool | None = expression.__dict__.get("_nullable")
     if known is not None:
         return known
@@ -205,14 +205,14 @@ def is_nullable(expression: Expression) -> bool:
             known = all(map(is_nullable, parts))
         case Other(than):
             known = not is_nullable(than)
-        case Repeat(_, fewest):  # `repeat` sees to it that a nullable body is repeated from 0
+        case Repeat(_, fewest):  # `repeat` gives a nullable body a minimum of 0
             known = fewest == 0
     expression.__dict__["_nullable"] = known
     return known
 
 
 def derive(expression: Expression, character: str) -> Expression:
-    """What may follow that character."""
+    """Returns the derivative: an expression for what may follow that character."""
     spend()
     match expression:
         case Nothing() | Blank():
@@ -234,7 +234,8 @@ def derive(expression: Expression, character: str) -> Expression:
 
 
 def measure(expression: Expression) -> int:
-    """No shorter text matches; exact without `Both` and `Other`."""
+    """The minimum length of matching texts: exact without `Both` and `Other`, else a lower
+    bound."""
     known: int | None = expression.__dict__.get("_least")
     if known is not None:
         return known
@@ -259,7 +260,7 @@ def measure(expression: Expression) -> int:
 
 
 def find_firsts(expression: Expression) -> frozenset[Characters]:
-    """The sets that the first character of a matching text may be in."""
+    """The sets that may contain the first character of a matching text."""
     known: frozenset[Characters] | None = expression.__dict__.get("_firsts")
     if known is not None:
         return known

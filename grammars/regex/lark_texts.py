@@ -1,8 +1,8 @@
-"""Grammars of clients in Lark's language as one regular expression, where they describe a regular
-language: the text of a custom tool stands inside a JSON string, which holds patterns, not rules.
+"""Rewrites a client's Lark grammar as one regular expression, if its language is regular: the text
+of a custom tool is inside a JSON string, which can have patterns, but no rules.
 
-Rules are written out in place of their names, so none may refer to itself. What lark's lexer would
-decide (the longest terminal, priorities) is not decided: any reading of the text counts.
+Rules are expanded at each reference, so recursive rules are refused. What lark's lexer would decide
+(longest terminal, priorities) stays open: any reading of the text counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,18 +24,18 @@ from grammars.steps import spend
 
 MAX_DEFINITION = 50_000  # characters; lark reads some 100,000 a second
 MAX_TEXT = 200_000
-"""Characters of the expression: rules are written out wherever they are named."""
-_RULE_TREE = 2  # of (name, parameters of a template, tree, options)
+"""The maximum number of characters of the expression: rules are expanded at each reference."""
+_RULE_TREE = 2  # its index in (name, template parameters, tree, options)
 
 
 def express_lark(definition: str) -> str:
-    """The regular expression of a grammar, in the dialect of JSON Schema's `pattern`.
+    """Returns the regular expression of a grammar, in the dialect of JSON Schema's `pattern`.
 
     Args:
         definition: the grammar; its first rule is `start`. It may import from lark's own files.
 
     Raises:
-        SchemaError: it is not valid, too large, or describes no regular language.
+        SchemaError: the grammar is invalid or too large, or its language is not regular.
     """
     if len(definition) > MAX_DEFINITION:
         message = f"the grammar has {len(definition):,} characters, the limit is {MAX_DEFINITION:,}"
@@ -60,20 +60,20 @@ def express_lark(definition: str) -> str:
 
 
 def _refuse_files(base_path: str | None, path: str) -> tuple[str, str]:
-    """Where lark asks first for what a grammar imports: files of this machine are not for clients,
-    those of lark's own library come next."""
+    """The first import source that lark asks. It refuses files of this machine, since clients must
+    not read them; lark then asks its own library."""
     if base_path is not None:
         raise LarkError(f"{path!r} cannot be imported: only files of lark's library can")
     raise FileNotFoundError(path)
 
 
 class _Writer:
-    """Writes trees of lark's grammar reader as an expression.
+    """Writes the trees of lark's grammar reader as an expression.
 
     Args:
         terminals: their trees, by name.
-        rules: likewise.
-        ignored: the terminals that may stand between others.
+        rules: their trees, by name.
+        ignored: the terminals that are allowed between others.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class _Writer:
         self._ignored = ignored
         self._texts: dict[str, str] = {}
         self._under_way: list[str] = []
-        self._gap = ""  # what may stand behind a terminal
+        self._gap = ""  # what may follow a terminal
         self._is_inside_terminal = False
 
     def write_start(self) -> str:
-        """The whole grammar."""
+        """Writes the whole grammar."""
         if "start" not in self._trees:
             raise SchemaError("the grammar has no rule start", where="")
         names = [self._write_name(name) for name in self._ignored]
@@ -143,7 +143,7 @@ class _Writer:
                 return "".join([self._write(part) for part in parts])
             case "value", [inner]:
                 return self._write(inner)
-            case "alias", [inner, *_]:  # a name for trees
+            case "alias", [inner, *_]:  # names a tree
                 return self._write(inner)
             case "maybe", [inner]:
                 return f"(?:{self._write(inner)})?"
@@ -161,12 +161,12 @@ class _Writer:
                 raise SchemaError(f"the grammar has a part that is not supported: {kind}", where="")
 
     def _close(self, text: str) -> str:
-        """A literal in a rule is a terminal, too."""
+        """Ends a literal of a rule, which is a terminal, too."""
         return text if self._is_inside_terminal else f"(?:{text}){self._gap}"
 
 
 def _write_operator(operator: Sequence[Token]) -> str:
-    """`?`, `*`, `+`, `~ 2` or `~ 2..3`."""
+    """Writes `?`, `*`, `+`, `~ 2` or `~ 2..3`."""
     match [str(part) for part in operator]:
         case ["~", count]:
             return f"{{{count}}}"
@@ -195,12 +195,12 @@ def _write_literal(token: Token) -> str:
 
 
 def _read_string(token: Token) -> str:
-    """What a string of the grammar stands for."""
+    """Returns the text of a string literal of the grammar."""
     body = token.removesuffix("i")[1:-1]
     try:
         text = str(eval_escaping(body)).replace("\\\\", "\\")  # as lark reads it
         text.encode()
-    except (LarkError, ValueError) as error:  # escapes that are none, NUL; surrogates
+    except (LarkError, ValueError) as error:  # invalid escapes, NUL; surrogates
         message = f"the string {token[:100]} of the grammar cannot be read"
         hint = "Write the characters themselves"
         raise SchemaError(message, where="", hint=hint) from error
@@ -208,7 +208,7 @@ def _read_string(token: Token) -> str:
 
 
 def _write_regex(text: str) -> str:
-    """An expression between slashes, which may have flags behind them."""
+    """Writes an expression between slashes, with optional flags after them."""
     body, _, flags = text[1:].rpartition("/")
     if flags:
         message = f"the expression {text!r} has flags, which are not supported"

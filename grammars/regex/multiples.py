@@ -1,4 +1,4 @@
-"""Decimals that are multiples of a number, as an automaton: its states are the remainders."""
+"""An automaton for decimals that are multiples of a number; its states are the remainders."""
 
 from grammars.regex.characters import Characters
 from grammars.regex.deterministic import (
@@ -10,16 +10,16 @@ from grammars.regex.deterministic import (
 
 
 def divide(divisor: int, places: int, max_states: int) -> list[DeterministicState]:
-    """Decimals that are multiples of `divisor / 10**places`: whole numbers, and those with that
-    many decimal places; no superfluous zero in front, and any sign.
+    """Builds an automaton for the multiples of `divisor / 10**places`: integers, and decimals with
+    exactly that many places. Any sign; no superfluous leading zero.
 
     Raises:
-        TooManyStatesError: it has more states than that.
+        TooManyStatesError: it would have more than `max_states` states.
     """
-    rows = places + 1  # of remainders: in front of the point, and behind it by how many digits
+    rows = places + 1  # of remainders: before the point, and after it one for each number of digits
     if divisor * rows > max_states:
         raise TooManyStatesError(f"more than {max_states:,} states")
-    sign, zero, first = 1, 2, 3  # behind the start: the states of the digits come last
+    sign, zero, first = 1, 2, 3  # the states after the start; those of the digits come last
 
     def number_of(row: int, remainder: int) -> int:
         return first + row * divisor + remainder
@@ -34,7 +34,7 @@ def divide(divisor: int, places: int, max_states: int) -> list[DeterministicStat
     def write_point(remainder: int) -> list[Edge]:
         return [Edge(Characters.of("."), point + remainder)] if places else []
 
-    # Behind the point, in front of its first digit: as many states once more.
+    # The states after the point, before its first digit: one more row.
     point = number_of(rows, 0)
     begin = [Edge(Characters.of("0"), zero), *write_digits(0, 0, least=1)]
     states = [

@@ -1,12 +1,12 @@
-"""Numbers within bounds, as one regex over their spelling.
+"""One regex for the spellings of all numbers within bounds.
 
-Plain decimals (`-?digits[.digits]`, no superfluous zero in front), and scientific ones with one
-digit in front of the point: their order is that of the exponents, then that of the mantissas. So
-both are exact. It is one regex in which all that has begun can be ended, no intersection of
-several: llguidance fails where a token follows a number that one of these could go on with alone.
+It has plain decimals (`-?digits[.digits]`, no superfluous leading zero), and scientific ones with
+one digit before the point, which are ordered by exponent, then by mantissa. Both are exact. It is
+one regex in which every prefix can be completed, not an intersection of several: llguidance fails
+if a token follows a number that only one of these could continue.
 
-Digits alone are read as an integer, to the last of them; what has a point or an exponent is read as
-the double next to it. So the latter stay within the doubles that are within the bounds.
+Readers parse digits alone as an exact integer; with a point or an exponent, as the nearest double.
+So the latter spellings stay within the doubles that are within the bounds.
 """
 
 import math
@@ -26,29 +26,30 @@ NUMBER = (
     r"|[0-9](\.[0-9]{1,30})?[eE]\+?(289|29[0-9]|30[0-7])"
     r"|1(\.[0-6][0-9]{0,29}|\.7976931348623157)?[eE]\+?308)"
 )
-"""Any number. Its digits are bounded, so that it is a finite double, and so that a model which
-repeats a digit comes to an end; an integer of 256 bits has 78."""
+"""Any number. The digits are bounded, so that it is a finite double, and so that a model which
+repeats a digit comes to an end; an integer of 256 bits has 78 digits."""
 
 _EXACT = 15
-"""Decimals of so many digits keep their order when they become doubles."""
+"""Decimals of up to this many digits keep their order as doubles."""
 _DIGITS = 21
-"""As many as Python writes of a double, zeros in front included. A longer decimal may become the
-bound itself, which is no harm unless that is excluded; and none but zero becomes zero."""
+"""The maximum that Python writes of a double, leading zeros included. A longer decimal may round to
+the bound itself, which only matters if that is excluded; and only zero rounds to zero."""
 _LONGEST = 80
-"""Digits of an integer, at most."""
+"""The maximum number of digits of an integer."""
 _LONGEST_LIMIT = 40
-"""Beside a bound of more digits, no number of as many is written in digits alone."""
+"""If a bound has more digits, numbers of that length are not written as digits alone."""
 _SMALLEST, _LARGEST = 1e-12, 1e40
-"""Other bounds than these are excluded by few digits, not by the next double: it has too many."""
+"""Outside this range, a bound is excluded by a few digits instead of the next double, which has too
+many."""
 _LEAST, _GREATEST = -300, 307
-"""Exponents of doubles that are finite, and not so small that they have fewer digits."""
+"""Exponents of doubles that are finite and have full precision."""
 _SOME_ZEROS = rf"\.0{{1,{_EXACT}}}"
 _ZEROS = f"({_SOME_ZEROS})?"
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound of numbers; `strict`: it is excluded itself."""
+    """A bound of numbers; `strict`: the bound itself is excluded."""
 
     value: Decimal
     strict: bool = False
@@ -61,41 +62,41 @@ class Limit:
 
     @property
     def whole(self) -> int:
-        """How many integer digits it has."""
+        """The number of integer digits."""
         return len(self.digits[0])
 
     @property
     def exponent(self) -> int:
-        """That of its scientific spelling."""
+        """The exponent of its scientific spelling."""
         return self.value.adjusted()
 
 
 @dataclass(frozen=True)
 class _Range:
-    """The numbers between two limits; None: no limit on that side."""
+    """The numbers between two limits; None: unlimited on that side."""
 
     low: Limit | None = None
     high: Limit | None = None
 
     @property
     def limits(self) -> tuple[Limit | None, Limit | None]:
-        """Both."""
+        """The lower and the upper limit."""
         return self.low, self.high
 
     @property
     def rounded(self) -> "_Range":
-        """The same of integers."""
+        """The range with limits for integers."""
         low = None if self.low is None else _round(self.low, is_lower=True)
         return _Range(low, None if self.high is None else _round(self.high, is_lower=False))
 
     @property
     def written_out(self) -> "_Range":
-        """The same, given by doubles to the last digit."""
+        """The range with the exact decimals of its doubles as limits."""
         low = None if self.low is None else _write_out(self.low)
         return _Range(low, None if self.high is None else _write_out(self.high))
 
     def cut(self, limit: Limit, is_lower: bool) -> "_Range":
-        """Those of the numbers that are within a limit, too."""
+        """The part of the range that is also within this limit."""
         if is_lower:
             lows = [limit] if self.low is None else [self.low, limit]
             return replace(self, low=max(lows, key=lambda one: (one.value, one.strict)))
@@ -109,8 +110,8 @@ class _Kind:
 
     Args:
         integer: a fraction consists of zeros.
-        digits: at most so many of a decimal.
-        exponents: the least and the greatest.
+        digits: the maximum number of digits of a decimal.
+        exponents: the minimum and the maximum exponent.
     """
 
     integer: bool
@@ -119,19 +120,19 @@ class _Kind:
 
 
 _WHOLE = _Kind(integer=True, digits=_EXACT, exponents=(0, _EXACT))
-"""Integers. One with a point or an exponent is one of which each double is its own."""
+"""Integers. With a point or an exponent, only those that doubles distinguish."""
 _LARGEST_EXACT = 2**53
-"""Up to it, each integer is a double of its own."""
+"""Up to this value, each integer is a distinct double."""
 _LARGE = _Kind(integer=False, digits=17, exponents=(_EXACT + 1, _GREATEST))
 """Doubles that are integers, as encoders write the large ones (`1.5e+16`)."""
 
 
 def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
-    """A regex for the numbers within bounds; None if none can be written.
+    """Returns a regex for the numbers within bounds; None: there are none.
 
     Args:
-        bounds: `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`, any of them.
-        integer: only integers; one may have a fraction of zeros.
+        bounds: any of `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`.
+        integer: only integers; a fraction of zeros is allowed.
     """
     return _express(tuple(bounds.items()), integer)
 
@@ -174,7 +175,7 @@ _Write: TypeAlias = "Callable[[_Kind, Limit, Limit | None], list[str]]"
 
 
 def _with_signs(write: _Write, kind: _Kind, within: "_Range") -> list[str]:
-    """What is written of the numbers without a sign and of those with one."""
+    """Writes the numbers with and those without a sign."""
     low, high = within.limits
     options = _positive(write, kind, _or_zero(low), high)
     negative = _positive(write, kind, _or_zero(_negate(high)), _negate(low))
@@ -184,7 +185,7 @@ def _with_signs(write: _Write, kind: _Kind, within: "_Range") -> list[str]:
 
 
 def _find_double(limit: Limit, is_lower: bool) -> Limit:
-    """The limit that says the same of doubles, where it is an integer that may be none."""
+    """An equivalent limit for doubles, if the limit is an integer that may be no double."""
     if not _EXACT <= limit.value.adjusted() <= _GREATEST:
         return limit
     nearest = float(limit.value)
@@ -196,20 +197,20 @@ def _find_double(limit: Limit, is_lower: bool) -> Limit:
 
 
 def _write_out(limit: Limit) -> Limit:
-    """The limit to the last digit, if it is a double with more digits than it is spelled with."""
+    """The exact decimal of the limit, if it is a double with more digits than its spelling has."""
     if not _LARGEST_EXACT < abs(limit.value) < 10**_GREATEST:
         return limit
     return replace(limit, value=Decimal(float(limit.value)))
 
 
 def _read(bound: float) -> Decimal:
-    """A bound, to the last digit; without a sign where it is zero."""
+    """The exact decimal of a bound; zero without a sign."""
     return Decimal(repr(bound)) if bound else Decimal(0)
 
 
 def _step_over(limit: Limit, is_lower: bool) -> Limit:
-    """The next double behind an excluded bound, in its place: whatever is written from there on is
-    read as a double that is not the bound. An extreme bound stays as it is."""
+    """Replaces an excluded bound by the next double: whatever is written from there on is read as a
+    double other than the bound. An extreme bound stays as it is."""
     if not Decimal(_SMALLEST) <= abs(limit.value) <= Decimal(_LARGEST):
         return limit
     beyond = math.inf if is_lower else -math.inf
@@ -217,7 +218,7 @@ def _step_over(limit: Limit, is_lower: bool) -> Limit:
 
 
 def _round(limit: Limit, is_lower: bool) -> Limit:
-    """The integer limit that says the same of integers."""
+    """The equivalent integer limit for integers."""
     nearest = limit.value.to_integral_value(ROUND_CEILING if is_lower else ROUND_FLOOR)
     if limit.strict and nearest == limit.value:
         nearest = Decimal(int(nearest) + (1 if is_lower else -1))
@@ -236,14 +237,14 @@ def _or_zero(low: Limit | None) -> Limit:
 
 
 def _positive(write: _Write, kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    """Expressions for numbers without a sign."""
+    """Writes the numbers without a sign."""
     if high is not None and (high.value < low.value or high.value < 0):
         return []
     return write(kind, low, high)
 
 
 def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    """Decimals: those with as many integer digits as a limit, then those with more or fewer."""
+    """Writes decimals: those with as many integer digits as a limit, then the other lengths."""
     first = low.whole
     last = _LONGEST if high is None else min(high.whole, _LONGEST)
     if kind.digits == _EXACT and not kind.integer:
@@ -262,8 +263,8 @@ def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
 
 
 def _pointed(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    """Integers with a point that have a digit more than `kind` says: those of which each is a
-    double of its own. They are all up to 2^53, and the even ones from the next ten on."""
+    """Writes integers with a point and one digit more than `kind` allows, as far as each is a
+    distinct double: all up to 2^53, then the even ones up to the next multiple of ten."""
     length = kind.digits + 1
     least, greatest = int(low.value), 10**length - 1
     if high is not None:
@@ -276,7 +277,7 @@ def _pointed(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
 
 
 def _find_between(length: int, least: int, greatest: int, *, tail: str) -> str | None:
-    """The integers of so many digits from one to the other; None if there are none."""
+    """Writes the integers of this length from one to the other; None: there are none."""
     if least > greatest:
         return None
     low, high = Limit(Decimal(least)), Limit(Decimal(greatest))
@@ -284,26 +285,27 @@ def _find_between(length: int, least: int, greatest: int, *, tail: str) -> str |
 
 
 def _find_limit(limit: Limit | None, length: int) -> Limit | None:
-    """The limit, if it is one of numbers of so many integer digits."""
+    """The limit, if it has this number of integer digits."""
     return limit if limit is not None and limit.whole == length else None
 
 
 def _tail(kind: _Kind, length: int) -> int | str:
-    """What may stand behind so many digits: so many of a fraction, or this."""
+    """What may follow this number of integer digits: the maximum number of fraction digits, or a
+    regex."""
     if kind.integer:
         return _ZEROS if length <= kind.digits else ""
     return max(0, kind.digits - length)
 
 
 def _group(lengths: list[int], tail: str) -> list[str]:
-    """All numbers of so many integer digits."""
+    """Writes all numbers with these numbers of integer digits."""
     if not lengths:
         return []
     return [f"[1-9][0-9]{{{lengths[0] - 1},{lengths[-1] - 1}}}{tail}"]
 
 
 def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    """Numbers with an exponent: those with the exponent of a limit, then those between."""
+    """Writes numbers with an exponent: those with the exponent of a limit, then those between."""
     if high is not None and high.value == 0:
         return []
     first, last = kind.exponents
@@ -339,13 +341,13 @@ def _scale(kind: _Kind, limit: Limit, *, is_lower: bool) -> Limit:
 
 
 def _is_between(low: Limit | None, high: Limit | None) -> bool:
-    """Is there a mantissa between the limits, which may have been rounded?"""
+    """True if a mantissa exists between the limits, which may have been rounded."""
     return low is None or (low.whole == 1 and (high is None or low.value <= high.value))
 
 
 @dataclass(frozen=True)
 class _Rest:
-    """The digits of a limit that are still to come, those of the fraction last."""
+    """The remaining digits of a limit, those of the fraction last."""
 
     digits: str
     strict: bool
@@ -356,7 +358,7 @@ class _Rest:
 
     @property
     def is_below_all(self) -> bool:
-        """As a lower limit: is there nothing left to hold?"""
+        """For a lower limit: true if any further digits are allowed."""
         return self.is_zero and not self.strict
 
     @property
@@ -376,13 +378,13 @@ _GoOn: TypeAlias = Callable[[_Rest | None, _Rest | None], str | None]
 
 
 def _join(options: Iterable[str | None]) -> str | None:
-    """Any of the regexes that there are; None if there are none."""
+    """The union of the regexes that are not None; None: there are none."""
     found = dict.fromkeys(option for option in options if option is not None)
     return "|".join(found) if found else None
 
 
 def _up_to(max_digits: int, before: str) -> str:
-    """Up to `max_digits` digits, behind a text that stands only before some."""
+    """Writes up to `max_digits` digits; `before` comes only before one or more."""
     if max_digits <= 0:
         return ""
     return f"({before}[0-9]{{1,{max_digits}}})?"
@@ -396,8 +398,9 @@ def _express_fixed(
     tail: int | str,
     zero: bool = True,
 ) -> str | None:
-    """Numbers of so many integer digits within limits of as many; `tail`: so many digits of a
-    fraction, or this behind integer limits; `zero`: a single integer digit may be zero."""
+    """Writes numbers whose integer length equals that of the limits; `tail`: the maximum number of
+    fraction digits, or a regex that follows integers; `zero`: a single integer digit may be
+    zero."""
     least = 0 if length == 1 and zero else 1
     return _integer(length, _Rest.of(low), _Rest.of(high), tail=tail, least=least)
 
@@ -405,7 +408,7 @@ def _express_fixed(
 def _integer(
     length: int, low: _Rest | None, high: _Rest | None, *, tail: int | str, least: int = 0
 ) -> str | None:
-    """The digits in front of the point, and what follows them."""
+    """Writes the digits before the point, and what follows them."""
     if not length:
         if isinstance(tail, str):
             return tail
@@ -423,7 +426,7 @@ def _integer(
 
 
 def _fraction(low: _Rest | None, high: _Rest | None, max_digits: int) -> str | None:
-    """A point and digits, or nothing where the number may end."""
+    """Writes a point and digits, or nothing if the number may end."""
     digits = _digits(low, high, max_digits, is_open=False)
     if digits is not None:
         digits = rf"\.({digits})"
@@ -431,14 +434,14 @@ def _fraction(low: _Rest | None, high: _Rest | None, max_digits: int) -> str | N
 
 
 def _or_end(regex: str | None, *, may_end: bool) -> str | None:
-    """The regex, if there is one; or nothing, where the number may end."""
+    """The regex, if there is one; optional if the number may end."""
     if not may_end:
         return regex
     return "" if regex is None else f"({regex})?"
 
 
 def _may_end(low: _Rest | None, high: _Rest | None) -> bool:
-    """May nothing, which is as much as zeros, come now?"""
+    """True if the number may end here, as if zeros followed."""
     is_below = high is None or not high.is_zero or not high.strict
     return is_below and (low is None or low.is_below_all)
 
@@ -446,7 +449,7 @@ def _may_end(low: _Rest | None, high: _Rest | None) -> bool:
 def _digits(
     low: _Rest | None, high: _Rest | None, max_digits: int, *, is_open: bool = True
 ) -> str | None:
-    """One digit of a fraction or more; `is_open`: or none, where the number may end."""
+    """Writes one or more fraction digits; `is_open`: or none, if the number may end."""
     may_end = is_open and _may_end(low, high)
     if max_digits == 0:
         return _or_end(None, may_end=may_end)
@@ -465,7 +468,7 @@ def _digits(
 def _branch(
     low: _Rest | None, high: _Rest | None, go_on: _GoOn, *, least: int = 0
 ) -> list[str | None]:
-    """A digit and what follows it: as in one of the limits, or free between them."""
+    """Writes a digit and what follows it: as in one of the limits, or free between them."""
     if low is not None and low.is_below_all:
         low = None
     if low is not None and high is not None and low.first == high.first:
@@ -484,7 +487,7 @@ def _branch(
 
 
 def _follow(first: int, last: int, rest: str | None) -> str | None:
-    """A digit from one to the other, and the rest behind it."""
+    """Writes a digit of a range, and the rest after it."""
     if rest is None:
         return None
     digit = str(first) if first == last else f"[{first}-{last}]"
@@ -492,7 +495,7 @@ def _follow(first: int, last: int, rest: str | None) -> str | None:
 
 
 def _express_exponents(first: int, last: int) -> str:
-    """The numbers from one to the other, as exponents: with a sign or zeros in front."""
+    """Writes the integers of a range as exponents, with an optional sign and leading zeros."""
     options: list[str | None] = []
     if last >= 0:
         options.append(rf"\+?({_express_numbers(max(first, 0), last)})")
@@ -502,7 +505,7 @@ def _express_exponents(first: int, last: int) -> str:
 
 
 def _express_numbers(first: int, last: int) -> str | None:
-    """Natural numbers from one to the other; a single digit may have one zero in front."""
+    """Writes the natural numbers of a range; a single digit may have one leading zero."""
     options: list[str | None] = []
     low, high = Limit(Decimal(first)), Limit(Decimal(last))
     for length in range(low.whole, high.whole + 1):

@@ -1,7 +1,7 @@
-"""Reads regular expressions in Rust syntax, as the grammars are written with.
+"""Reads regular expressions in Rust syntax.
 
-Only what `ecma`, `ranges`, `string_formats` and `grammars.build` produce: no anchors, look-around
-or classes that depend on flags.
+Reads only what `ecma`, `ranges`, `string_formats` and `grammars.build` write: no anchors,
+look-around, or classes that depend on flags.
 """
 
 import re
@@ -37,18 +37,18 @@ _SPACE = Characters.collect(
         (0x3000, 0x3000),
     )
 )
-"""Unicode's White_Space, which is what Rust takes `\\s` for."""
+"""Unicode's White_Space, the meaning of `\\s` in Rust."""
 
 
 class UnreadableError(ValueError):
-    """The expression uses what this reader does not know."""
+    """The expression has syntax that this reader does not know."""
 
 
 def read(regex: str) -> Expression:
-    """The expression that is written so.
+    """Reads an expression.
 
     Raises:
-        UnreadableError: it uses what this reader does not know.
+        UnreadableError: it has syntax that this reader does not know.
     """
     reader = _RegexReader(regex)
     expression = reader.options()
@@ -86,7 +86,7 @@ class _RegexReader:
     def __init__(self, text: str):
         self.text = text
         self.at = 0
-        self.any = _LINE  # what the dot means, by the flag `s`
+        self.any = _LINE  # the set of the dot; the flag `s` changes it
 
     def options(self) -> Expression:
         branches = [self.sequence()]
@@ -101,7 +101,7 @@ class _RegexReader:
         return chain(*parts)
 
     def times(self, body: Expression) -> Expression:
-        """The atom, as often as what stands behind it says; lazy or not is the same here."""
+        """Repeats the atom as the quantifier after it says; greedy and lazy are the same here."""
         while self.at < len(self.text):
             if match := _TIMES.match(self.text, self.at):
                 self.at = match.end()

@@ -1,5 +1,5 @@
-"""A regex over characters as a regex over how a string literal spells them: in general, and in JSON
-(RFC 8259, section 7)."""
+"""Rewrites a regex over characters as a regex over their spellings in a string literal: in general,
+and in JSON (RFC 8259, section 7)."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,23 +16,23 @@ _PLAIN = Characters.collect([*_CONTROLS.ranges, *Characters.of('"\\').ranges]).i
 _NUMBERED = Characters.collect(
     [*_CONTROLS.ranges, *Characters.of("\"&'+<>`").ranges, (0x7F, 0x10FFFF)]
 )
-"""What encoders write by its number: control characters, what HTML could misread (Go, C#, jinja),
-and all beyond ASCII (Python). Nobody writes letters and digits so."""
+"""Characters that encoders write as `\\u` escapes: control characters, those that HTML could
+misread (Go, C#, jinja), and all beyond ASCII (Python). Nobody escapes letters and digits."""
 _ASCII = Characters(((0, 0x7F),))
 _ASTRAL = 0x10000
 _MAX_RANGES = 2_000
-"""Of characters in a pattern whose numbers are written out: three times those of all letters."""
+"""The maximum number of escaped ranges of a pattern: three times those of all letters."""
 
 
 def spell_expression(expression: Expression, spell_one: Callable[[Characters], str]) -> str:
-    """The expression over spellings.
+    """Rewrites the expression over spellings.
 
     Args:
-        expression: made of sets of characters, one behind the other, side by side or repeated.
+        expression: sets of characters, their concatenations, unions and repetitions.
         spell_one: writes the spellings of one character of a set.
 
     Raises:
-        UnreadableError: it is made of something else.
+        UnreadableError: the expression has other parts.
     """
     match expression:
         case Blank():
@@ -51,10 +51,10 @@ def spell_expression(expression: Expression, spell_one: Callable[[Characters], s
 
 
 def write_spellings(raw: Characters, escapes: list[str]) -> str:
-    """One character: one of these as it is, or a backslash and one of these expressions.
+    """Writes one character: one of `raw` itself, or a backslash and one of `escapes`.
 
     Raises:
-        UnreadableError: there is none.
+        UnreadableError: there is no such character.
     """
     options: list[str] = []
     if raw.ranges:
@@ -67,7 +67,7 @@ def write_spellings(raw: Characters, escapes: list[str]) -> str:
 
 
 def write_code(code: int) -> str:
-    """The character with that code point, in an expression."""
+    """Writes the character with that code point, for use in an expression."""
     return rf"\x{{{code:x}}}"
 
 
@@ -79,8 +79,9 @@ def _write_range(codes: tuple[int, int]) -> str:
 
 
 def spell_pattern(pattern: str) -> str | None:
-    """A regex for the JSON strings, quotes included, whose characters match; None where the pattern
-    cannot be read. Of one with many sets of characters, those beyond ASCII stand for themselves."""
+    """Returns a regex for the JSON strings, quotes included, whose characters match; None: the
+    pattern cannot be read. If it has many sets of characters, those beyond ASCII are not
+    escaped."""
     try:
         expression = read(pattern)
         if _is_small(expression):
@@ -92,7 +93,7 @@ def spell_pattern(pattern: str) -> str | None:
 
 @keep_results("regexes", MIB)
 def is_fully_spelled(pattern: str) -> bool:
-    """True if the JSON strings of a pattern are spelled in each way in which encoders do."""
+    """True if the JSON strings of a pattern have every spelling that encoders use."""
     try:
         return _is_small(read(pattern))
     except (UnreadableError, RecursionError):
@@ -105,10 +106,10 @@ def _is_small(expression: Expression) -> bool:
 
 
 def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
-    """The JSON strings, quotes included, that are these keys but none of the declared ones.
+    """Returns the JSON strings, quotes included, of these keys without the declared ones.
 
     Raises:
-        UnreadableError: an expression that cannot be spelled.
+        UnreadableError: an expression cannot be spelled.
     """
     parts = (ANY, *keys.parts)
     without = [_spell_string(read(part)) for part in keys.without]
@@ -122,7 +123,7 @@ def _spell_string(expression: Expression) -> str:
 
 
 def _spell_word(text: str) -> str:
-    """One JSON string in all its spellings, quotes included."""
+    """Writes one JSON string in all its spellings, quotes included."""
     return f'"{"".join(map(_spell_character, text))}"'
 
 
@@ -133,7 +134,7 @@ def _spell_character(character: str) -> str:
 
 @keep_results("regexes", 4 * MIB)
 def _spell_set(characters: Characters, numbered: Characters = _NUMBERED) -> str:
-    """One character of a set, as it is (if it is plain) or escaped."""
+    """Writes one character of a set: itself (if it is plain) or escaped."""
     escapes = [write_code(ord(letter)) for c, letter in _LETTERS.items() if c in characters]
     escapes += spell_numbers(characters.both(numbered))
     return write_spellings(characters.both(_PLAIN), escapes)
@@ -144,8 +145,8 @@ def _spell_briefly(characters: Characters) -> str:
 
 
 def spell_numbers(characters: Characters) -> Iterator[str]:
-    """What stands behind the backslash where a character of the set is given by its number in
-    UTF-16: `u00e9`, `ud83d\\ude00`."""
+    """Yields what follows the backslash of `\\u` escapes (UTF-16) for a set: `u00e9`,
+    `ud83d\\ude00`."""
     units = write_numbers([pair for pair in characters.ranges if pair[0] < _ASTRAL], 4)
     if units:
         yield f"u{units}"
@@ -157,13 +158,13 @@ def spell_numbers(characters: Characters) -> Iterator[str]:
 
 
 def _spell_pairs(first: int, last: int) -> Iterator[str]:
-    """The surrogate pairs of the characters from one to the other, counted from U+10000."""
+    """Yields the surrogate pairs of a range of characters, counted from U+10000."""
     high, highest = first >> 10, last >> 10
     while high <= highest:
         low = first & 0x3FF if high == first >> 10 else 0
         top = last & 0x3FF if high == highest else 0x3FF
         upto = high
-        if (low, top) == (0, 0x3FF):  # all pairs of these high surrogates
+        if (low, top) == (0, 0x3FF):  # all pairs with these high surrogates
             upto = highest if last & 0x3FF == 0x3FF else highest - 1
         highs = write_numbers([(0xD800 + high, 0xD800 + upto)], 4)
         lows = write_numbers([(0xDC00 + low, 0xDC00 + top)], 4)
@@ -172,16 +173,16 @@ def _spell_pairs(first: int, last: int) -> Iterator[str]:
 
 
 def write_numbers(ranges: Sequence[tuple[int, int]], width: int) -> str:
-    """The numbers in these ranges in so many hexadecimal digits; empty if there are none.
+    """Writes the numbers of these ranges in hexadecimal; "" if there are none.
 
     Args:
-        ranges: sorted, and apart from each other.
-        width: how many digits; what needs more of them is left out.
+        ranges: sorted and disjoint.
+        width: the number of digits; numbers that need more are left out.
     """
     if not ranges or width == 0:
         return ""
     step = 16 ** (width - 1)
-    digits: dict[str, list[str]] = {}  # by what stands behind them
+    digits: dict[str, list[str]] = {}  # by what follows them
     for digit in range(16):
         inside: list[tuple[int, int]] = []
         for first, last in ranges:
@@ -198,6 +199,6 @@ def write_numbers(ranges: Sequence[tuple[int, int]], width: int) -> str:
 
 
 def _write_digits(digits: list[str]) -> str:
-    """One of these hexadecimal digits, in either case."""
+    """Writes one of these hexadecimal digits, in either case."""
     both_cases = dict.fromkeys("".join(digits) + "".join(digits).upper())
     return f"[{''.join(both_cases)}]"

@@ -15,7 +15,7 @@ _FRACTION = r"(\.[0-9]{1,18})?"
 
 
 def _spell_leap_seconds() -> str:
-    """Times whose second is 60: those that are 23:59:60 in UTC."""
+    """Writes times with second 60 that are 23:59:60 in UTC."""
     options = [f"23:59:60{_FRACTION}[Zz]"]
     for sign in "+-":
         for offset in range(0, 24 * 60, 30):
@@ -33,14 +33,14 @@ _DURATION_TIME = "T([0-9]+H([0-9]+M([0-9]+S)?)?|[0-9]+M([0-9]+S)?|[0-9]+S)"
 _DURATION_DATE = "([0-9]+Y([0-9]+M([0-9]+D)?)?|[0-9]+M([0-9]+D)?|[0-9]+D)"
 
 _BEYOND = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd"
-"""Characters of IRIs that URIs do not have."""
+"""Characters of IRIs that are not allowed in URIs."""
 _IN_ATOM = r"A-Za-z0-9!#$%'*+/=?^_`{|}~\-"
 _LETTERS = "à-öø-ÿα-ωа-я\u4e00-\u9fa5가-힣"
 
 
 def _spell_addresses(atom: str, letters: str = "") -> str:
-    """E-mail addresses, at most 64 characters in front of the @; `letters` are more for the host,
-    whose labels are then shorter, as Punycode makes them longer."""
+    """Writes e-mail addresses, at most 64 characters before the @. `letters` are further characters
+    of the host, whose labels are then shorter, since Punycode makes them longer."""
     local = rf"([{atom}]{{1,64}}|[{atom}]{{1,15}}(\.[{atom}]{{1,15}}){{1,3}})"
     inner = rf"[A-Za-z0-9{letters}]"
     max_length, labels = (8, 3) if letters else (20, 5)
@@ -49,8 +49,8 @@ def _spell_addresses(atom: str, letters: str = "") -> str:
 
 
 def _spell_hosts(max_length: int, labels: int) -> str:
-    """Names of so many labels, of so many characters at most; no label has hyphens for its third
-    and fourth character, which would make it Punycode."""
+    """Writes host names with up to `labels` labels and `max_length` characters; no label has
+    hyphens as its third and fourth character, which would make it Punycode."""
     a, x = "[A-Za-z0-9]", r"[A-Za-z0-9\-]"
     rest = f"({a}{x}{{0,{max_length - 4}}}{a}|-{a}({x}{{0,{max_length - 5}}}{a})?)"
     label = f"{a}(({x})?{a}|{x}{rest})?"
@@ -63,7 +63,7 @@ _GROUP = "[0-9a-fA-F]{1,4}"
 
 
 def _spell_ipv6() -> str:
-    """Eight groups, or fewer around a `::`; an IPv4 address may stand for the last two."""
+    """Writes eight groups, or fewer around a `::`; an IPv4 address may replace the last two."""
     options: list[str] = []
     for tail, width in ((_GROUP, 1), (_IPV4, 2)):
         options.append(f"({_GROUP}:){{{8 - width}}}{tail}")
@@ -82,7 +82,7 @@ _ESCAPED = "%[0-9A-Fa-f]{2}"
 
 
 def _spell_references(more: str) -> tuple[str, str]:
-    """URIs, and URIs or relative references; `more` are further characters that may stand there."""
+    """Writes URIs, and URIs or relative references; `more` are further allowed characters."""
     plain = rf"A-Za-z0-9._~!$'()*+,;=\-{more}"
     path = rf"([{plain}:@/&]|{_ESCAPED})*"
     host = rf"(\[({_IPV6})\]|([{plain}&]|{_ESCAPED})*)"
@@ -121,7 +121,7 @@ FORMATS = {
     "json-pointer": _POINTER,
     "relative-json-pointer": f"(0|[1-9][0-9]{{0,8}})(#|{_POINTER})",
 }
-"""By name, in the syntax of Rust."""
+"""By name, in Rust syntax."""
 
 _LEAP_SECONDS = "leap seconds only where the offset is of whole or half hours"
 NARROWED = {
@@ -136,7 +136,7 @@ NARROWED = {
     "uri-reference": "no address of a future version in brackets",
     "uri-template": "no percent-encoded names of variables, no apostrophe",
 }
-"""What the expressions above refuse of formats, although it belongs to them."""
+"""By format, what its expression refuses although the format allows it."""
 
 ASSERTED = frozenset(["idn-hostname", "regex"])
-"""Formats that the mask does not hold, but the validator checks; all others are annotations."""
+"""Formats that the mask does not enforce, but the validator checks; all others are annotations."""

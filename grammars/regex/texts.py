@@ -7,47 +7,48 @@ from grammars.regex.automaton import Automaton, compile_regexes
 
 ANY = "(?s:.*)"
 SPACES = r"\x09-\x0d \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-"""White space, inside brackets, for Rust and Python alike."""
+"""White space, for use inside brackets, in Rust and Python."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """What all of `parts` match and none of `without` (Rust syntax); every text by default."""
+    """The texts that all of `parts` match and none of `without` (Rust syntax); every text by
+    default."""
 
     parts: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
     @property
     def is_free(self) -> bool:
-        """Is it every text?"""
+        """True if it is every text."""
         return not self.parts and not self.without
 
     @property
     def automaton(self) -> Automaton | None:
-        """The same as an automaton; None where an expression cannot be read."""
+        """The automaton of these texts; None: an expression cannot be read."""
         return compile_regexes(self.parts or (ANY,), self.without)
 
     def accepts(self, text: str) -> bool:
-        """Is the text one of them? Yes where that cannot be told."""
+        """True if the text is one of them, or if this is not known."""
         return self.is_free or self.automaton is None or self.automaton.accepts(text)
 
     def is_empty(self) -> bool:
-        """Is it plain that there is none?"""
+        """True if it is known that there is no text."""
         return self.automaton is not None and self.automaton.is_empty()
 
     def extend(self, text: str) -> str | None:
-        """The shortest end of a text that begins so; None if none is known."""
+        """Finds the shortest text that completes this one; None: none is known."""
         return self.automaton.extend(text) if self.automaton else None
 
     def both(self, other: "Texts") -> "Texts":
-        """The texts in both sets."""
+        """The intersection of the sets."""
         return Texts(
             tuple(dict.fromkeys(self.parts + other.parts)),
             tuple(dict.fromkeys(self.without + other.without)),
         )
 
     def wrap(self, before: str, after: str) -> "Texts":
-        """The texts between these two."""
+        """Adds a text before and after each text."""
 
         def wrap_regex(regex: str) -> str:
             return f"{_escape(before)}({regex}){_escape(after)}"
@@ -62,7 +63,7 @@ FREE = Texts()
 
 
 def match_words(words: Sequence[str]) -> tuple[str, ...]:
-    """A regex for just these words; none for none."""
+    """Returns regexes for just these words; () if there are none."""
     if not words:
         return ()
     return (f"({'|'.join(map(_escape, words))})",)

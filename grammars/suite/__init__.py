@@ -1,4 +1,4 @@
-"""A test suite for parsers of tool calls, also for those of others (extra `suite`).
+"""A test suite for any parser of tool calls (extra `suite`).
 
 Needs Hypothesis. Start with `run`.
 """

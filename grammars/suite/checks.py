@@ -1,4 +1,4 @@
-"""The checks of the suite: what is true of every parser of tool calls."""
+"""The checks of the suite: properties of every parser of tool calls."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -57,12 +57,12 @@ _REMARKS = (
 
 
 def reads_back(subject: CheckedParser, data: DataObject) -> None:
-    """What a model writes is read as what it means, its arguments typed."""
+    """A written turn is read back with the same meaning and with typed arguments."""
     _read_back(subject, data.draw(_wire_texts(subject, tags=False)), check="reads_back")
 
 
 def reads_tags_in_values(subject: CheckedParser, data: DataObject) -> None:
-    """Arguments may have the tags of the format in them: they are text there."""
+    """Arguments may contain the tags of the format, as text."""
     _read_back(subject, data.draw(_wire_texts(subject)), check="reads_tags_in_values")
 
 
@@ -77,7 +77,7 @@ def _read_back(subject: CheckedParser, written: Written, *, check: str) -> None:
 
 
 def streams_the_same(subject: CheckedParser, data: DataObject) -> None:
-    """A text that arrives in pieces is read as the whole text is, where these are two ways."""
+    """Reading a text in pieces gives the same as reading it whole, if the parser has both ways."""
     if not isinstance(subject.factory(()), WholeParser):
         return
     check = "streams_the_same"
@@ -89,7 +89,7 @@ def streams_the_same(subject: CheckedParser, data: DataObject) -> None:
 
 
 def same_in_every_cut(subject: CheckedParser, data: DataObject) -> None:
-    """The chunks in which a text arrives do not matter, whatever text it is."""
+    """The result does not depend on how a text is cut into chunks, whatever the text."""
     if not is_push(subject.factory):
         return
     check = "same_in_every_cut"
@@ -120,7 +120,7 @@ def _compare_pieces(
 
 
 def survives_the_end(subject: CheckedParser, data: DataObject) -> None:
-    """A text that ends too soon gives the calls that are complete, and loses nothing."""
+    """A text that is cut short gives its complete calls, and nothing is lost."""
     check = "survives_the_end"
     written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
     text = data.draw(truncations(written.text))
@@ -140,7 +140,7 @@ def survives_the_end(subject: CheckedParser, data: DataObject) -> None:
 
 
 def survives_edits(subject: CheckedParser, data: DataObject) -> None:
-    """A text that is damaged is read, nothing of it is lost, and nothing told twice."""
+    """A damaged text is read; nothing is lost, and nothing is reported twice."""
     check = "survives_edits"
     written = data.draw(_wire_texts(subject, tags=subject.claims.damage))
     text = data.draw(mutations(written.text, subject.format.texts))
@@ -154,8 +154,8 @@ def survives_edits(subject: CheckedParser, data: DataObject) -> None:
 def _read_damaged(
     subject: CheckedParser, tools: Sequence[Tool], text: str, *, check: str
 ) -> Reading | None:
-    """What is read of a damaged text; None where the parser refuses it, as it may if it claims
-    nothing of damage."""
+    """Reads a damaged text; None: the parser refuses it, which is allowed if it does not claim
+    `damage`."""
     try:
         return read_whole(subject.factory, tools, text, check=check)
     except ParserFailure as e:
@@ -165,7 +165,7 @@ def _read_damaged(
 
 
 def invents_nothing(subject: CheckedParser, data: DataObject) -> None:
-    """Text without the tags of the format is content, all of it, and no call."""
+    """Text without tags of the format is content, all of it, and gives no call."""
     check = "invents_nothing"
     offered = data.draw(tools())
     remarks = st.sampled_from(_REMARKS) | TEXTS
@@ -180,7 +180,7 @@ def invents_nothing(subject: CheckedParser, data: DataObject) -> None:
 
 
 def streams_append(subject: CheckedParser, data: DataObject) -> None:
-    """What is told while the text arrives adds up to what is read, each call once, in order."""
+    """The events of a stream add up to what is read; each call comes once, in order."""
     if not is_push(subject.factory):
         return
     check = "streams_append"
@@ -217,13 +217,14 @@ def _wire_texts(subject: CheckedParser, *, tags: bool = True) -> SearchStrategy[
 
 
 def _find_tags(format: Format) -> set[str]:
-    """The texts that are structure: the tags, but no words or punctuation, which may be content."""
+    """The texts that are structure: tags, but no words or punctuation, which may occur in
+    content."""
     texts = map(str.strip, format.structure)
     return {text for text in texts if len(text) >= SHORTEST_TAG}
 
 
 def _find_fault(events: Sequence[Event], got: Reading) -> str | None:
-    """The fault of the events of a turn; None if they add up to what was read."""
+    """Describes an error in the events of a turn; None: they add up to what was read."""
     content = reasoning = ""
     opened: list[int] = []
     read: list[int] = []

@@ -1,4 +1,4 @@
-"""The reading of a parser, whoever wrote it; readings compared with each other and with a text."""
+"""The result of any parser, and how results are compared with each other and with a text."""
 
 import json
 import re
@@ -27,11 +27,11 @@ from grammars.turn import (
 from grammars.wire.format import Format
 
 WORDS = ("zorn", "yquil", "woxam", "kvelp", "jinqa")
-"""Words that no format writes itself: what goes into a text has to come out of the parser. None
-begins with a letter that a backslash in front of it could turn into an escape of JSON."""
+"""Words that no format writes itself: if they are in a text, they have to be in the result. None
+begins with a letter that a backslash before it could turn into a JSON escape."""
 
 KEYS = ("city", "days", "unit", "note", "lines", "options")
-"""The keys of all objects in the suite's calls."""
+"""The keys of all objects in calls of the suite."""
 
 _EVENTS = (ReasoningDelta, ContentDelta, CallOpened, ArgumentsDelta, CallRead, CallCut)
 
@@ -42,8 +42,8 @@ class Reading:
 
     Args:
         content, reasoning: the text of each.
-        calls: the name and the arguments of each call; what could not be read as JSON is a text.
-        unfinished: the text of a call that was cut short, if it is told apart from content.
+        calls: the name and the arguments of each call; arguments that are not valid JSON are text.
+        unfinished: the text of a call that was cut short, if the parser separates it from content.
     """
 
     content: str = ""
@@ -53,7 +53,7 @@ class Reading:
 
     @property
     def texts(self) -> Iterable[str]:
-        """All text in it."""
+        """All texts in it."""
         yield from (self.content, self.reasoning, self.unfinished)
         for name, arguments in self.calls:
             yield name
@@ -62,14 +62,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Claims:
-    """What a parser says that it does. What it does not claim is not held against it.
+    """What a parser claims to do. The suite does not check what it does not claim.
 
     Args:
-        reasoning: it takes blocks of reasoning apart from content.
-        types: it reads the arguments by the types of the schema; without, 5 and "5" are the same.
-        space: content comes without the white space that a format writes around it.
-        damage: of text that is damaged or cut short, it loses nothing.
-        exact: it tells 1.0 from 1; and where raw text may be of two types, which one is meant.
+        reasoning: it separates reasoning blocks from content.
+        types: it reads arguments by the types of the schema; without this, 5 and "5" are the same.
+        space: it removes the white space that a format writes around content.
+        damage: it loses nothing of text that is damaged or cut short.
+        exact: it distinguishes 1.0 from 1; and it knows which type raw text has if two are
+            possible.
     """
 
     reasoning: bool = True
@@ -84,7 +85,7 @@ ALL_CLAIMS = Claims()
 
 @dataclass(frozen=True)
 class Streamed:
-    """What a parser has told in pieces, where all of it is handed over at the end.
+    """What a parser has reported in pieces, if it returns all of it at the end.
 
     Args:
         reading: what the pieces add up to.
@@ -96,16 +97,16 @@ class Streamed:
 
 
 class ParserRefusal(Exception):  # noqa: N818  an answer of a parser, and no error of ours
-    """A parser says that it cannot read a text."""
+    """The parser refuses a text: it says that it cannot read it."""
 
 
 class BrokenParser(Exception):  # noqa: N818  as above
-    """A parser does not answer at all, or with what is no answer."""
+    """The parser gives no answer, or an invalid one."""
 
 
 @runtime_checkable
 class PushParser(Protocol):
-    """A parser that is fed. What it returns is described at `Factory`."""
+    """A parser that gets its text in pieces. `Factory` describes what it returns."""
 
     def feed(self, text: str, /) -> object: ...
 
@@ -114,16 +115,16 @@ class PushParser(Protocol):
 
 @runtime_checkable
 class WholeParser(PushParser, Protocol):
-    """A parser that reads a whole text in a way of its own, as servers do that also stream."""
+    """A push parser that reads whole texts in another way, as servers do."""
 
     def read(self, text: str, /) -> object: ...
 
 
 Factory: TypeAlias = Callable[[Sequence[Tool]], PushParser | Callable[[str], object]]
-"""Makes a parser for the tools on offer (`tool.name`, `tool.schema.source`): a function of the
-whole text, or an object with `feed` and `close`, and `read` if it reads whole texts in another way.
-The function, `read` and `close` return a `Reading`, a `Turn` or the rest of the events; `feed`
-returns the events of `grammars.turn`, or nothing. `close` may return all of them, as `Streamed`."""
+"""Makes a parser for the offered tools (`tool.name`, `tool.schema.source`): a function of the whole
+text, or an object with `feed` and `close`, and `read` if it reads whole texts in another way. The
+function, `read` and `close` return a `Reading`, a `Turn` or the remaining events; `feed` returns
+events of `grammars.turn`, or nothing. `close` may return everything at once, as `Streamed`."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,8 @@ class CheckedParser:
 
     Args:
         factory: makes the parser.
-        format: what it reads.
-        claims: what it says that it does.
+        format: the wire format that it reads.
+        claims: what it claims to do.
     """
 
     factory: Factory
@@ -142,16 +143,16 @@ class CheckedParser:
 
 
 class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
-    """A parser did what none should.
+    """A parser fails a check.
 
     Args:
         check: the name of the check.
         what: what is wrong.
-        pieces: what the parser was fed, the smallest text that was found.
-        tools: the tools on offer.
-        in_pieces: the parser was fed, whether in one piece or in several.
-        is_refusal: the parser said so itself, that it cannot read the text.
-        wanted, got: what it should have read, and what it did.
+        pieces: the pieces of the smallest failing text.
+        tools: the offered tools.
+        in_pieces: the text was fed to the parser, in one piece or in several.
+        is_refusal: the parser itself reported that it cannot read the text.
+        wanted, got: the expected and the actual result.
     """
 
     def __init__(
@@ -180,17 +181,17 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
 
     @property
     def text(self) -> str:
-        """All that the parser was fed."""
+        """The whole text that was given to the parser."""
         return "".join(self.pieces)
 
 
 def listen(
     factory: Factory, tools: Sequence[Tool], pieces: Sequence[str], *, check: str
 ) -> tuple[Reading, list[Event]]:
-    """Returns what a parser reads of a text in pieces, and the events on the way.
+    """Feeds a text in pieces; returns what the parser reads, and its events.
 
     Raises:
-        ParserFailure: it raised something.
+        ParserFailure: the parser raised an exception.
     """
     events: list[Event] = []
     with _failures(check, tools, pieces, in_pieces=True):
@@ -205,10 +206,10 @@ def listen(
 
 
 def read_whole(factory: Factory, tools: Sequence[Tool], text: str, *, check: str) -> Reading:
-    """Returns what a parser reads of a text as a whole.
+    """Returns what a parser reads from a whole text.
 
     Raises:
-        ParserFailure: it raised something.
+        ParserFailure: the parser raised an exception.
     """
     with _failures(check, tools, [text], in_pieces=False):
         parser = factory(tools)
@@ -225,9 +226,9 @@ def _failures(
 ) -> Generator[None]:
     try:
         yield
-    except HypothesisException:  # an example that is left out
+    except HypothesisException:  # Hypothesis discards this example
         raise
-    except Exception as e:  # the parser is not ours: whatever it raises is its failure
+    except Exception as e:  # the parser is not ours: any exception is its failure
         message = f"raised {type(e).__name__}: {str(e)[:200]}"
         if isinstance(e, ParserRefusal | BrokenParser):
             message = str(e)
@@ -238,12 +239,12 @@ def _failures(
 
 
 def is_push(factory: Factory) -> bool:
-    """True if the parser is fed in pieces."""
+    """True if the parser takes text in pieces."""
     return isinstance(factory(()), PushParser)
 
 
 def as_reading(value: object, events: list[Event]) -> Reading:
-    """Returns what a parser has returned at the end as a reading; events are added to `events`."""
+    """Converts the final value of a parser to a reading; adds its events to `events`."""
     if isinstance(value, Reading):
         calls = [(name, decode_arguments(arguments)) for name, arguments in value.calls]
         return replace(value, calls=calls)
@@ -270,8 +271,8 @@ def _as_events(value: object) -> list[Event] | None:
 
 
 def is_same(a: Reading, b: Reading, claims: Claims = ALL_CLAIMS) -> bool:
-    """True if both say the same, as far as a parser claims. To JSON, 1, 1.0 and true are not the
-    same."""
+    """True if two readings are equal as far as the parser's claims go. In JSON, 1, 1.0 and true are
+    different."""
     if not claims.space:
         a = replace(a, content=a.content.strip(), reasoning=a.reasoning.strip())
         b = replace(b, content=b.content.strip(), reasoning=b.reasoning.strip())
@@ -283,7 +284,7 @@ def is_same(a: Reading, b: Reading, claims: Claims = ALL_CLAIMS) -> bool:
 def are_same_calls(
     a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]], claims: Claims = ALL_CLAIMS
 ) -> bool:
-    """True if both say the same; the order of members does not matter."""
+    """True if the calls are the same; the order of members does not matter."""
     if not claims.exact:
         a, b = _without_spellings(a), _without_spellings(b)
     if not claims.types:
@@ -309,7 +310,7 @@ def _without_spelling(value: Json) -> Json:
 
 
 def _without_types(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Calls whose arguments are text, each of them."""
+    """The calls with all arguments as text."""
     untyped: list[tuple[str, Any]] = []
     for name, arguments in calls:
         if isinstance(arguments, dict):
@@ -329,23 +330,23 @@ def _spell(calls: Sequence[tuple[str, Any]]) -> str:
 
 def _count_words(texts: Iterable[str]) -> Counter[str]:
     """Counts the `WORDS` in texts."""
-    # Words have no white space, so none is made of the end of a text and the start of the next.
+    # Words have no white space, so the end of one text and the start of the next form no word.
     return Counter(re.findall("|".join(WORDS), "\n".join(texts)))
 
 
 def find_lost(
     text: str, reading: Reading, *, damaged: bool = False, tags: Sequence[str] = ()
 ) -> str | None:
-    """Finds a word of the text that does not come out as often as it went in.
+    """Finds a word that the reading has less or more often than the text.
 
     Args:
         text: what was read.
-        reading: what came out.
-        damaged: calls may hold an argument twice, of which one is read; these are let off.
-        tags: what the format writes; what stands on both sides of a tag may become a word.
+        reading: the result.
+        damaged: calls may have an argument twice, of which one is read; these are excused.
+        tags: the tags of the format; the text on both sides of a tag may become a word.
 
     Returns:
-        The word and its counts in words; None if all words come out.
+        The word and its counts in words; None: no word is lost.
     """
     before, after = _count_words([text]), _count_words(reading.texts)
     longest_first = sorted(tags, key=len, reverse=True)
@@ -361,7 +362,7 @@ def find_lost(
 
 
 def _may_repeat(text: str, reading: Reading) -> bool:
-    """True if a call that was read may have had a member twice."""
+    """True if a call in the text may have had a member twice."""
     members = max(text.count('"arguments"'), text.count('"parameters"'))
     if 0 < len(reading.calls) < members:
         return True

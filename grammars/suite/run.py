@@ -1,7 +1,7 @@
-"""A test suite for parsers of tool calls, also for those of others.
+"""A test suite for any parser of tool calls.
 
-Strategies of Hypothesis draw tools, calls and turns, write the turns as a model does in a wire
-format, and cut and damage the texts; `assert_parser` checks what holds for every parser.
+Hypothesis draws tools, calls and turns, writes the turns in a wire format as a model does, and cuts
+and damages the texts; `assert_parser` checks what has to be true of every parser.
 
     from grammars.formats import HERMES
     from grammars.suite.run import Reading, assert_parser
@@ -81,14 +81,14 @@ _IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter
 
 @dataclass(frozen=True)
 class Failure:
-    """A check that fails.
+    """A failed check.
 
     Args:
         check: its name.
-        about: what it is about.
-        text: the smallest text that was found.
-        report: on it.
-        cause: the same in parts.
+        about: what it checks.
+        text: the smallest failing text.
+        report: a description of the failure.
+        cause: the failure as an exception.
     """
 
     check: str
@@ -107,14 +107,14 @@ def assert_parser(
 ) -> None:
     """Checks a parser of texts in this format.
 
-    It reads turns back as they were meant, the same for every chunking; it never raises; it loses
-    no text of cut and damaged turns; it invents no call and tells none twice; what it streams adds
-    up to what it reads. What a parser does not do (be fed, stream) is not checked.
+    The parser reads turns back as they were meant, for every chunking; it never raises; it loses no
+    text of cut and damaged turns; it invents no call and reports none twice; its stream adds up to
+    its result. Abilities that the parser does not have (feeding, streams) are not checked.
 
     Args:
         factory: makes the parser, see `Factory`.
         format: the wire format.
-        claims: what the parser says that it does; by default, all of it.
+        claims: what the parser claims to do; by default, all of it.
         settings: of Hypothesis, for each check; 100 examples by default.
 
     Raises:
@@ -134,9 +134,9 @@ def find_failures(
     seed: int | None = None,
     checks: Sequence[Check] = CHECKS,
 ) -> list[Failure]:
-    """Returns what each check finds; an empty list where the parser passes. The arguments are those
-    of `assert_parser`; a seed makes Hypothesis draw the same examples again, and `checks` are those
-    to make."""
+    """Returns the failures of all checks; []: the parser passes. The arguments are those of
+    `assert_parser`; with a seed, Hypothesis draws the same examples again; `checks` selects
+    checks."""
     subject = CheckedParser(factory, format, claims)
     failures: list[Failure] = []
     for check in checks:
@@ -151,7 +151,7 @@ def find_failures(
 def _run(
     check: Check, subject: CheckedParser, *, chosen: settings, number: int | None = None
 ) -> None:
-    """Runs a check; the failure that it raises is about the smallest text that was found."""
+    """Runs a check; its failure is about the smallest failing text."""
 
     @settings(
         chosen,
@@ -171,10 +171,10 @@ def _run(
     try:
         examples()
     except ParserFailure as e:
-        # Hypothesis notes how the text was drawn, which says nothing about the parser.
+        # Hypothesis notes how the text was drawn, which does not help to find the error.
         e.__notes__ = []
         raise
-    except Unsatisfiable:  # the format writes nothing that this check is about
+    except Unsatisfiable:  # the format writes nothing that this check applies to
         pass
     except Flaky as e:
         raise ParserFailure(check.__name__, f"not the same each time: {e}", []) from e

@@ -1,4 +1,4 @@
-"""Strategies of Hypothesis for tools, calls, turns, and for what happens to the text of a turn."""
+"""Hypothesis strategies for tools, calls and turns, and for damage to the text of a turn."""
 
 import json
 import math
@@ -31,7 +31,7 @@ _NUMBERS = _INTEGERS | st.integers(-800, 800).map(lambda n: n / 8)
 TEXTS: SearchStrategy[str] = st.lists(
     st.sampled_from(WORDS) | st.sampled_from(_PIECES), max_size=8
 ).map("".join)
-"""Text with words that no format writes, and characters that are easily got wrong."""
+"""Text with words that no format writes, and characters that are easily misread."""
 
 _PLAIN = TEXTS.map(str.strip).filter(bool)
 _PROPERTIES: tuple[dict[str, Any], ...] = (
@@ -54,7 +54,7 @@ def _make_tool(name: str, schema: str) -> Tool:
 
 
 def _has_text_and_more(schema: dict[str, Any]) -> bool:
-    """Whether a value is text or something else."""
+    """True if a value may be text or something else."""
     return isinstance(schema.get("type"), list) or "anyOf" in schema
 
 
@@ -63,10 +63,10 @@ _UNMIXED = tuple(schema for schema in _PROPERTIES if not _has_text_and_more(sche
 
 @st.composite
 def tools(draw: DrawFn, *, mixed: bool = True) -> tuple[Tool, ...]:
-    """One to three tools with a few arguments of ordinary types; text most of all.
+    """Draws one to three tools with a few arguments of common types, mostly text.
 
     Args:
-        mixed: a value may be text or something else, which raw text does not always tell.
+        mixed: a value may be text or something else, which raw text cannot always distinguish.
     """
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     schemas = _tool_schemas(_PROPERTIES if mixed else _UNMIXED)
@@ -89,8 +89,8 @@ def _tool_schemas(draw: DrawFn, kinds: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def values(schema: Any, texts: SearchStrategy[str] = TEXTS) -> SearchStrategy[Any]:
-    """Values of a schema of plain types, `enum`, `const` and `anyOf`. Other keywords are not read:
-    filter by `Schema.admits` where there are some."""
+    """Draws values of a schema of plain types, `enum`, `const` and `anyOf`. Other keywords are
+    ignored: filter by `Schema.admits` if there are any."""
     if not isinstance(schema, dict) or not schema:
         return texts | _INTEGERS
     members = cast(dict[str, Any], schema)
@@ -136,7 +136,7 @@ def _objects(schema: dict[str, Any], texts: SearchStrategy[str]) -> SearchStrate
 
 
 def calls(tools: Sequence[Tool], texts: SearchStrategy[str] = TEXTS) -> SearchStrategy[ToolCall]:
-    """A call of one of these tools, with arguments that fit; strings are drawn from `texts`."""
+    """Draws a valid call of one of these tools; its strings come from `texts`."""
     return st.one_of([_calls_of(tool, texts) for tool in tools])
 
 
@@ -156,13 +156,13 @@ def turns(
     tags: bool = True,
     reasoning: bool = True,
 ) -> Turn:
-    """A turn of up to three calls; no white space around its content and its reasoning.
+    """Draws a turn of up to three calls, without white space around content and reasoning.
 
     Args:
-        format: what it will be written in.
-        tools: those that it calls.
-        tags: values of arguments may have the tags of the format in them.
-        reasoning: it may have a block of reasoning.
+        format: the format that it will be written in.
+        tools: the tools that it calls.
+        tags: values of arguments may contain the tags of the format.
+        reasoning: it may have a reasoning block.
     """
     called: list[ToolCall] = []
     if tools:
@@ -186,7 +186,7 @@ def turns(
 
 
 def _ids(format: Format) -> SearchStrategy[str | None]:
-    """Ids, where the format writes such as the model makes up; else None."""
+    """Draws ids, if the model makes them up in this format; otherwise None."""
     for node in format.call:
         id = node.id if isinstance(node, JsonCall) else node
         if isinstance(id, CallId):
@@ -196,7 +196,7 @@ def _ids(format: Format) -> SearchStrategy[str | None]:
 
 @dataclass(frozen=True)
 class Written:
-    """A turn, and how a model writes it."""
+    """A turn, and its text as a model writes it."""
 
     turn: Turn
     text: str
@@ -213,13 +213,13 @@ def wire_texts(
     reasoning: bool = True,
     mixed: bool = True,
 ) -> Written:
-    """A turn in this format, with calls of `tools`, or of such as the suite draws itself; the
-    other arguments are those of `turns` and of the strategy `tools`."""
+    """Draws a turn in this format with its text. Its calls are of `tools`, or of tools that the
+    suite draws; the other arguments are those of `turns` and of the strategy `tools`."""
     offered = tuple(draw(_tools(mixed=mixed)) if tools is None else tools)
     turn = draw(turns(format, offered, tags=tags, reasoning=reasoning))
     try:
         return Written(turn, text=render(turn, format, offered), tools=offered)
-    except RenderError:  # what the format cannot write without being misunderstood
+    except RenderError:  # the format cannot write this turn without ambiguity
         reject()
 
 
@@ -227,7 +227,7 @@ _tools = tools
 
 
 def chunkings(text: str) -> SearchStrategy[list[str]]:
-    """The text in pieces, some of them empty; or character by character."""
+    """Cuts the text into pieces, some of them empty, or into single characters."""
     offsets = st.lists(st.integers(0, len(text)), max_size=6).map(sorted)
     return st.just(list(text)) | offsets.map(partial(_cut, text))
 
@@ -237,17 +237,17 @@ def _cut(text: str, offsets: list[int]) -> list[str]:
 
 
 def truncations(text: str) -> SearchStrategy[str]:
-    """The text up to some offset."""
-    # Counted from the end, so that what stands in front of the cut can be made smaller.
+    """Cuts the text off at some offset."""
+    # Counted from the end, so that Hypothesis can shrink the part before the cut.
     return st.integers(0, len(text)).map(lambda count: text[: len(text) - count])
 
 
 @st.composite
 def mutations(draw: DrawFn, text: str, pieces: Sequence[str] = ()) -> str:
-    """The text after one to three edits: something is left out, written twice or put in.
+    """Makes one to three edits of the text: leaves out, repeats or inserts a part.
 
     Args:
-        pieces: what may be put in; without any, characters of the usual syntax.
+        pieces: what may be inserted; by default, characters of common syntax.
     """
     added = [*pieces, *' \n"\\{}[]<>/=,:0a', "</", "<|", "null"]
     for _ in range(draw(st.integers(1, 3))):

@@ -346,8 +346,8 @@ class Format:
 
     @property
     def inner_ends(self) -> tuple[str, ...]:
-        """The texts that end a turn, but also stand inside one (Solar's `<|end|>` behind the
-        reasoning): as a token such a text is part of the grammar, which cannot leave it to the end
+        """The texts that end a turn, but also occur inside one (Solar's `<|end|>` after the
+        reasoning): as a token, such a text is part of the grammar, which cannot leave it to the end
         of generation."""
         ends: list[str] = []
         for end in self.ends:
@@ -358,7 +358,7 @@ class Format:
 
     @property
     def atoms(self) -> tuple[str, ...]:
-        """The tags that the markers consist of, where a vocabulary has tokens for such."""
+        """The tags within the markers, if a vocabulary has tokens for them."""
         tags: list[str] = []
         for marker in self.markers:
             tags += _TAG.findall(marker)
@@ -368,8 +368,8 @@ class Format:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that the format spells out itself; where the vocabulary has tokens for parts of it,
-        those are written."""
+        """All fixed texts of the format; if the vocabulary has tokens for parts of these, they are
+        used."""
         hole = self.hole
         nodes = (*self.opening, *self.call, *self.closing)
         texts = [node.text for node in nodes if isinstance(node, Fixed)]
@@ -393,7 +393,8 @@ class Format:
 
     @property
     def structure(self) -> tuple[str, ...]:
-        """All that a parser may take for structure: the `texts`, and what models write instead."""
+        """All texts that a parser may take for structure: the `texts`, and what models write
+        instead."""
         texts = [*self.texts, *self.recovered, *self.inner_ends, *self.strays]
         if self.headers is not None:
             texts += self.headers.marks
@@ -401,8 +402,8 @@ class Format:
 
 
 def _ends_arguments(call: Sequence[Node], hole: KeywordArguments) -> bool:
-    """Does a sign that no key begins with stand behind the arguments? None has to where each value
-    tells its own end, and a text of its own what stands between two."""
+    """True if a character that begins no key follows the arguments. It is not needed if each value
+    marks its own end, and a fixed text separates two of them."""
     behind = takewhile(lambda node: isinstance(node, Fixed), reversed(call))
     text = hole.last + "".join(reversed([_text_of(node) for node in behind]))
     is_told = not hole.quote and hole.item != "\n"
@@ -414,12 +415,12 @@ def _text_of(node: Node) -> str:
 
 
 def _unique(values: Iterable[T]) -> tuple[T, ...]:
-    """The values in their order, each once."""
+    """The distinct values, in order."""
     return tuple(dict.fromkeys(values))
 
 
 def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
-    """The nodes behind a text with which they begin; None where they begin with another one.
+    """Returns the nodes after a text that they begin with; None: they begin with another text.
 
     Args:
         nodes: of a call, from its opener on.
@@ -430,7 +431,7 @@ def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
             return tuple(nodes[i:]) if not lead else None
         if node.text.startswith(lead):
             rest = node.text.removeprefix(lead)
-            # What is left of a marker is no marker: no token stands for half of one.
+            # The rest of a marker is no marker: no token stands for half of one.
             return (Literal(rest), *nodes[i + 1 :]) if rest else tuple(nodes[i + 1 :])
         if not lead.startswith(node.text):
             return None
@@ -439,7 +440,7 @@ def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
 
 
 def is_taggable(name: str) -> bool:
-    """True if a name between tags is read back as it is."""
+    """True if a name between tags is parsed back unchanged."""
     has_breaks = not {"<", ">", "\n"}.isdisjoint(name)
     return 0 < len(name) <= LONGEST_NAME and not has_breaks and name == name.strip()
 
@@ -475,7 +476,7 @@ def name_types(value: object) -> tuple[str, ...]:
 def count_common(a: Sequence[object], b: Sequence[object]) -> int:
     """The length of the common prefix of two texts, or two sequences of one type."""
     low, high = 0, min(len(a), len(b))
-    # By bisection: slices are compared at the speed of C.
+    # Binary search: slices are compared at the speed of C.
     while low < high:
         middle = (low + high + 1) // 2
         if a[low:middle] == b[low:middle]:

@@ -1,4 +1,4 @@
-"""The nodes of a call: text that stands as it is, and typed holes."""
+"""The nodes of a call: fixed text and typed holes."""
 
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -6,16 +6,16 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Literal:
-    """Text that is always written as it stands."""
+    """Text that is always written as it is."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Marker:
-    """A structural tag: tokens of its own where the vocabulary has such, ordinary text if not.
+    """A structural tag: special tokens if the vocabulary has them, otherwise ordinary text.
 
-    It may hold several such tokens with words between them, as `<|open|>think<|sep|>` does.
+    It may have several such tokens with words between them, as in `<|open|>think<|sep|>`.
     """
 
     text: str
@@ -23,12 +23,12 @@ class Marker:
 
 @dataclass(frozen=True)
 class Name:
-    """A hole: the tool's name, written as it is."""
+    """A hole: the name of the tool, as it is."""
 
 
 @dataclass(frozen=True)
 class CallId:
-    """A hole: an id that the model makes up, in these characters and of this length."""
+    """A hole: an id that the model makes up, of these characters and of this length."""
 
     pattern: str = "[a-zA-Z0-9]{9}"
 
@@ -38,9 +38,9 @@ class CallIndex:
     """A hole: the number of the call.
 
     Args:
-        first: that of the first call.
-        id: the call's id, with `{name}` and `{index}` in it; "" where the index is no part of it.
-        anew: each turn counts from the first again; else the count goes on over the conversation.
+        first: the number of the first call.
+        id: the pattern of the call's id, with `{name}` and `{index}`; "" if the id has no index.
+        anew: each turn starts at `first`; otherwise the count continues over the conversation.
     """
 
     first: int = 0
@@ -64,14 +64,15 @@ class JsonStyle:
     """The spelling of values in a template. Jinja's `tojson` writes `", "` and `": "`.
 
     Args:
-        item, key: what stands between two items, and behind a key.
-        ascii: other characters are escaped.
-        indent: spaces by which each level is indented, every item on a line of its own; 0: none.
-        level: the level on which the value stands.
-        quotes: what stands around a string, the template's own first; Python writes both kinds.
+        item, key: the text between two items, and after a key.
+        ascii: non-ASCII characters are escaped.
+        indent: spaces per level, with each item on a line of its own; 0: no indentation.
+        level: the level of the value.
+        quotes: the accepted quotes of strings, the template's own first; Python writes both
+            kinds.
         escapes: backslashes escape; if not, a string is raw text up to its quote.
         bare_keys: keys have no quotes.
-        sorted_keys: keys stand in the order of jinja's `dictsort` (of their lower case).
+        sorted_keys: keys are in the order of jinja's `dictsort` (by lower case).
         true, false, null: the accepted spellings, the template's own first.
     """
 
@@ -91,12 +92,12 @@ class JsonStyle:
 
 @dataclass(frozen=True)
 class JsonCall:
-    """A hole: one JSON object that carries the name and the arguments.
+    """A hole: one JSON object with the name and the arguments.
 
     Args:
         name_key, arguments_key: their keys.
-        id: the id of the call, if it is a member, too; it stands last, or first.
-        id_key: its key.
+        id: the id of the call, if it is a member, too; it is last, or first.
+        id_key: the key of the id.
     """
 
     name_key: str = "name"
@@ -121,11 +122,11 @@ class JsonArguments:
 
 @dataclass(frozen=True)
 class TextWrapper:
-    """A string is written `opener TEXT closer` where it holds one of these texts; XML has
-    `<![CDATA[TEXT]]>` for that. Nothing is escaped in there.
+    """Strings that contain one of these texts are written `opener TEXT closer`, as in XML's
+    `<![CDATA[TEXT]]>`. Nothing is escaped inside.
 
     Args:
-        triggers: the texts; ("",): every string is.
+        triggers: the texts; ("",): every string is wrapped.
     """
 
     opener: str
@@ -133,30 +134,30 @@ class TextWrapper:
     triggers: tuple[str, ...]
 
     def wraps(self, text: str) -> bool:
-        """Is this string written in the wrapper?"""
+        """True if this string is written in the wrapper."""
         return any(trigger in text for trigger in self.triggers)
 
 
 @dataclass(frozen=True)
 class TaggedArguments:
-    """A hole: every argument between tags of its own; strings raw, the rest JSON.
+    """A hole: each argument is between tags of its own; strings are raw, other values JSON.
 
     An argument is written `open KEY after_key VALUE close`, or `open KEY after_key KIND after_kind
-    VALUE close` where its type is named; `end` stands after the last one. No such format escapes
-    anything, so a value ends only at `close` followed by `open` or `end`; one in a wrapper, at the
-    closer of that followed by these.
+    VALUE close` if the format names its type; `end` follows the last one. Nothing is escaped, so a
+    value ends only at `close` followed by `open` or `end`; a wrapped string, at the wrapper's
+    closer followed by these.
 
     Args:
-        close_key: what stands behind the key where `close` is followed by it (`</city>`). Then only
-            keys that the schema declares can be written: no grammar without context could compare
-            the two. None: no key stands there.
+        close_key: the text after the key, if the key follows `close` (`</city>`). Then only
+            declared keys can be written, since a context-free grammar cannot compare the two. None:
+            no key follows.
         true, false, null: the accepted spellings, the template's own first.
-        empty: what stands in place of `end` where there are no arguments; None: `end`.
-        kinds: types of JSON Schema, each with the name that is written for it, `""` for all others;
-            () where none is.
-        after_kind: what stands behind that name.
-        wrapper: what stands around some strings; None: they are written as they are.
-        sorted_keys: arguments stand in the order of jinja's `dictsort`.
+        empty: the text instead of `end` if there are no arguments; None: `end`.
+        kinds: JSON Schema types with the names that are written for them, `""` for all others; ():
+            no types are written.
+        after_kind: the text after the name of the type.
+        wrapper: the text around some strings; None: all are written as they are.
+        sorted_keys: arguments are in the order of jinja's `dictsort`.
     """
 
     open: str
@@ -175,15 +176,15 @@ class TaggedArguments:
     sorted_keys: bool = False
 
     def of(self, key: str) -> "TaggedArguments":
-        """The tags of one argument: what closes it is a fixed text."""
+        """The tags of one argument, with the key in the closing text."""
         if self.close_key is None:
             return self
         return replace(self, close=self.close + key + self.close_key, close_key=None)
 
     @property
     def rest_of_end(self) -> str:
-        """What tells the end from another argument, where it begins as one does (`<` of `</call>`);
-        "" where it does not."""
+        """The rest of `end` that distinguishes it from another argument, if it begins like one (`<`
+        of `</call>`); otherwise ""."""
         return self.end.removeprefix(self.open) if self.end.startswith(self.open) else ""
 
 
@@ -193,27 +194,27 @@ PYTHON = JsonStyle(
     false=("False", "false"),
     null=("None", "null"),
 )
-"""Values as Python's `repr` writes them; those of JSON are accepted, too."""
+"""Values as Python's `repr` writes them; JSON's spellings are accepted, too."""
 
 
 @dataclass(frozen=True)
 class KeywordArguments:
-    """A hole: arguments by keyword, `KEY after_key VALUE`, with `item` between two: `first ARGUMENT
-    (item ARGUMENT)* last`, or `empty` where there are none. So are those of a call in Python, lines
-    such as `key: value`, and any other list in which each value tells its own end.
+    """A hole: arguments by keyword, `KEY after_key VALUE`, separated by `item`: `first ARGUMENT
+    (item ARGUMENT)* last`, or `empty` if there are none. Examples: a Python call, lines such as
+    `key: value`, and any other list in which each value marks its own end.
 
-    A string among them is raw text between quotes of one kind, or one of Python between those of
-    the other kind; only strings are quoted. Raw text may hold its own quote: it ends where what
-    follows the quote can follow the string.
+    Strings are raw text between quotes of one kind, or Python strings between quotes of the other
+    kind; only strings are quoted. Raw text may contain its own quote: it ends where the text after
+    the quote can follow the string.
 
     Args:
-        style: how values inside a list are spelled, and all others but strings and objects.
-        objects: how an object is spelled.
-        strings: how a string with escapes is spelled; None: as `style` has it.
-        quote: what stands around raw text; "" where every string has escapes.
-        first, last: what stands in front of the first argument, and behind the last one.
-        empty: what stands there where there are no arguments.
-        sorted_keys: arguments stand in the order of jinja's `dictsort`.
+        style: the spelling of values inside lists, and of all values except strings and objects.
+        objects: the spelling of objects.
+        strings: the spelling of strings with escapes; None: as in `style`.
+        quote: the quote around raw text; "": every string has escapes.
+        first, last: the text before the first argument, and the text after the last one.
+        empty: the text if there are no arguments.
+        sorted_keys: arguments are in the order of jinja's `dictsort`.
     """
 
     item: str = ", "
@@ -243,15 +244,15 @@ class KeywordArguments:
 
 @dataclass(frozen=True)
 class NestedArguments:
-    """A hole: every argument between tags of its own, and so are the members of objects and the
-    items of lists.
+    """A hole: each argument is between tags of its own, and so are members of objects and items of
+    lists.
 
-    A value is written `mark<KEY> VALUE mark</KEY>`: a string is raw text that cannot contain the
-    mark, an object the tags of its members, a list tags called `item`, all else JSON. What is
-    empty is written as nothing.
+    A value is written `mark<KEY> VALUE mark</KEY>`: strings as raw text that cannot contain the
+    mark, objects as the tags of their members, lists as tags called `item`, other values as JSON.
+    Empty values are written as nothing.
 
     Args:
-        mark: what stands in front of every tag.
+        mark: the text before every tag.
         item: the name of an item's tags.
     """
 
@@ -264,11 +265,11 @@ class NestedArguments:
             raise TypeError("nothing tells tags from text")
 
     def open(self, key: str) -> str:
-        """The text in front of a value."""
+        """The text before a value."""
         return f"{self.mark}<{key}>"
 
     def close(self, key: str) -> str:
-        """The text behind a value."""
+        """The text after a value."""
         return f"{self.mark}</{key}>"
 
 

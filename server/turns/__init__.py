@@ -1,8 +1,8 @@
-"""From a dialect's request to the events of its turns, whatever the dialect.
+"""From a dialect's request to the events of its turns, for all dialects.
 
 A dialect decodes its JSON to a `turn_request`; `request_completion` adds what the server decides;
-`compiled_request` makes prompt and grammar of it; `active_request` starts its turns and gives their
-events; `call_stream` gives those of calls their ids. `fields` has the fields that dialects share.
-Needs `constrained`, and knows nothing of HTTP but its errors. Start with `turn_request`, then
+`compiled_request` makes the prompt and the grammar; `active_request` starts the turns and yields
+their events; `call_stream` adds ids to the events of calls. `fields` has the fields that dialects
+share. Needs `constrained`, and of HTTP only its errors. Start with `turn_request`, then
 `active_request`.
 """

@@ -1,4 +1,4 @@
-"""The calls of a turn, with their ids, as a stream shows them: started, arguments, finished."""
+"""The calls of a turn with their ids, as stream events: started, arguments, finished."""
 
 import json
 from collections.abc import Iterator
@@ -52,15 +52,15 @@ CallEvent: TypeAlias = CallStarted | CallArguments | CallInput | CallFinished
 
 
 class CallStream:
-    """The calls of one turn. Ids depend on the prompt and the number of the choice alone.
+    """The calls of one turn. Ids depend only on the prompt and the number of the choice.
 
     A call that begins only when the tokens have run out is not the model's own: it is left out,
-    unless a call has to be there and there is no other.
+    unless a call is required and there is no other.
 
     Args:
-        turn: what is generated.
+        turn: the turn that is generated.
         call_ids: notes the ids that the model itself writes.
-        choice: the number of the reply, of several.
+        choice: the number of the choice.
         tools: how the client knows the tools.
     """
 
@@ -87,7 +87,8 @@ class CallStream:
         return len(self._ids)
 
     def take(self, event: TurnEvent) -> Iterator[CallEvent]:
-        """The events of calls that an event of the turn brings; none for other events."""
+        """Yields the call events that follow from an event of the turn; nothing for other
+        events."""
         match event:
             case Exhausted():
                 self._exhausted = True
@@ -126,23 +127,23 @@ class CallStream:
 
 
 class _InputText:
-    """The text of a custom tool, read off the arguments of its function while they are written."""
+    """The text of a custom tool, read from its function's arguments while they are generated."""
 
     def __init__(self) -> None:
         self._arguments = ""
         self._sent = ""
 
     def add(self, arguments: str) -> str:
-        """Takes more of the JSON; returns what is new of the text."""
+        """Takes more of the JSON; returns the new part of the text."""
         self._arguments += arguments
         try:
             read = from_json(self._arguments, allow_partial="trailing-strings")
-        except ValueError:  # it ends inside of an escape
+        except ValueError:  # it ends inside an escape
             return ""
         return self._send(read)
 
     def finish(self, arguments: Any) -> str:
-        """What is left of the text, of whole arguments."""
+        """Returns the rest of the text, from the complete arguments."""
         return self._send(arguments)
 
     def _send(self, arguments: Any) -> str:

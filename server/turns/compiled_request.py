@@ -1,4 +1,4 @@
-"""Compiles a request to prompt and grammar; and what headers and notes of the reply say of it."""
+"""Compiles a request to prompt and grammar; writes the headers and notes of its reply."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from server.turns.turn_request import TurnRequest
 LOG = logging.getLogger("constrained.server")
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
-MAX_NAME_LENGTH = 1_000  # characters of a name that a client has made up, in notes and in the log
+MAX_NAME_LENGTH = 1_000  # characters of a client's name for something, in notes and in the log
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class CompiledRequest:
         return {"constrained": {**self.notes.get("constrained", {}), **further}}
 
     def _show_confidence(self, reply: Reply) -> dict[str, Any]:
-        """How likely the reply was, and the other turns that were generated for it."""
+        """Returns how likely the reply was, and the other turns that were generated for it."""
         shown: dict[str, Any] = {}
         if reply.call_probability is not None:
             shown["call_probability"] = reply.call_probability
@@ -185,7 +185,7 @@ async def compile_request(
         request: as `complete_request` returns it.
 
     Raises:
-        Error: as in `Model.compile`; of a tool, with its place in the request.
+        Error: as in `Model.compile`; an error of a tool has its place in the request.
     """
     if request.tools.skipped:
         types = ", ".join(map(_name_type, request.tools.skipped))
@@ -226,12 +226,13 @@ def _hash_text(text: str) -> str:
 
 
 def _as_header(text: str) -> str:
-    """The text as a header value: printable ASCII, no space at its ends, limited in length."""
+    """Converts the text to a header value: printable ASCII, no space at its ends, limited
+    length."""
     return json.dumps(text)[1:-1].replace("\x7f", "\\u007f")[:MAX_HEADER].strip()
 
 
 def _describe_weakened(turn: CompiledTurn) -> dict[str, Any]:
-    """For each tool, the keywords of its schema that the mask does not enforce as they stand."""
+    """Returns the keywords that the mask does not enforce exactly, for each tool."""
     weakened: dict[str, Any] = {}
     for tool in turn.tools:
         report = tool.schema.report

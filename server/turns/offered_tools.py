@@ -24,7 +24,7 @@ Json = dict[str, Any]
 INPUT = "input"
 """The argument with the text of a custom tool."""
 MAX_FOUND_TOOLS = 5
-"""How many tools a search of this server finds, at most."""
+"""The maximum number of tools that a search of this server finds."""
 JOINT = "__"  # between a namespace and the name of a tool
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
 _FORCING = ("auto", "none", "any", "required")
@@ -95,16 +95,16 @@ class OfferedTools:
         return self.runs_here or any(form.server is not None for form in self.forms.values())
 
     def take_out(self, deferred: Collection[str], name: str, top: int) -> "OfferedTools":
-        """The same, but a search that this server carries out finds some of the tools, and the
-        prompt has only the search.
+        """Returns the tools without those that a search of this server can find; the prompt has the
+        search instead.
 
         Args:
-            deferred: their names.
+            deferred: the names of the tools to find.
             name: of the function that searches.
-            top: so many tools are found at most.
+            top: the maximum number of tools that a search finds.
 
         Raises:
-            Error: one is no tool, or has the name of another one.
+            Error: a tool is invalid, or two have the same name.
         """
         shown: list[tuple[Any, str]] = []
         searched: list[tuple[Any, str]] = []
@@ -124,7 +124,7 @@ class OfferedTools:
         )
 
     def defer(self, deferred: Collection[str], found: Collection[str]) -> "OfferedTools":
-        """The same, but some tools are not in the prompt.
+        """Returns the tools with some of them left out of the prompt.
 
         Args:
             deferred: their names.
@@ -147,14 +147,14 @@ class OfferedTools:
         )
 
     def find_form(self, name: str) -> ToolForm:
-        """How the client knows the function of this name."""
+        """Returns how the client knows the function with this name."""
         return self.forms.get(name, ToolForm(name))
 
     def translate_choice(self, choice: Any) -> Any:
-        """The `tool_choice` with the names of functions in it.
+        """Returns the `tool_choice` with the names of functions.
 
         Raises:
-            HttpError: it asks for a tool that nobody runs here.
+            HttpError: it names a tool that nobody executes here.
         """
         match choice:
             case {"type": "allowed_tools", "allowed_tools": {"tools": list(tools)} as body}:
@@ -181,7 +181,7 @@ class OfferedTools:
                 return choice
 
     def _choose_of_server(self, label: str, name: Any) -> Json:
-        """The choice of a tool of an MCP server, or of any of its tools."""
+        """Returns the choice of a tool of an MCP server, or of any of its tools."""
         found: list[Json] = []
         for function, form in self.forms.items():
             if form.server == label and name in (None, form.name):
@@ -208,7 +208,7 @@ class OfferedTools:
         return allowed
 
     def _find_name(self, name: str, namespace: Any) -> str:
-        """The function that the client calls so; the name itself, where there is none."""
+        """Returns the function with this name for the client; the name itself, if there is none."""
         found: list[str] = []
         for function, form in self.forms.items():
             if form.name == name and namespace in (None, form.namespace):
@@ -217,7 +217,7 @@ class OfferedTools:
 
     @contextmanager
     def locating_errors(self) -> Iterator[None]:
-        """Errors that are raised inside point to the tools of the request."""
+        """Makes errors that are raised inside point to the tools of the request."""
         try:
             yield
         except Error as error:
@@ -225,7 +225,8 @@ class OfferedTools:
             raise
 
     def locate(self, where: str | None) -> str | None:
-        """The place in the request of what is wrong with a function; others stay as they are."""
+        """Returns the place in the request of an error in a function; other places stay as they
+        are."""
         _, _, pointer = (where or "").partition("/")
         list_name, _, rest = pointer.partition("/")
         lists = {
@@ -238,20 +239,20 @@ class OfferedTools:
         if not number.isdecimal() or int(number) >= len(places):
             return where
         place = places[int(number)]
-        if place.endswith("/format"):  # of a custom tool: the function is not the client's
+        if place.endswith("/format"):  # of a custom tool: the client does not know the function
             return place
         return f"{place}{slash}{below}"
 
 
 def list_shown(offered: OfferedTools) -> list[Any]:
-    """The tools of the prompt: the functions, and the search that this server carries out."""
+    """Lists the tools of the prompt: the functions, and the search that this server executes."""
     if offered.search is None:
         return list(offered.functions)
     return [*offered.functions, offered.search.tool]
 
 
 def list_hidden(offered: OfferedTools, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The tools that may be called beside those of the prompt: a search has found them.
+    """Lists the tools that may be called besides those of the prompt: a search has found them.
 
     Args:
         offered: the tools of the request.
@@ -263,7 +264,7 @@ def list_hidden(offered: OfferedTools, messages: Sequence[Mapping[str, Any]]) ->
 
 
 def find_function_name(function: Any) -> str | None:
-    """The name of a function, in whichever form; None: it has none."""
+    """Returns the name of a function, in any tool shape; None: it has none."""
     if isinstance(function, FunctionTool):
         return function.name
     body = function.get("function", function) if isinstance(function, Mapping) else None
@@ -272,12 +273,12 @@ def find_function_name(function: Any) -> str | None:
 
 
 def join_name(namespace: str | None, name: str) -> str:
-    """The name of a function that stands in a namespace."""
+    """Returns the name of a function in a namespace."""
     return f"{namespace}{JOINT}{name}" if namespace else name
 
 
 def pack_input(text: str) -> Json:
-    """The arguments of a custom tool's function."""
+    """Returns the arguments of a custom tool's function."""
     return {INPUT: text}
 
 
@@ -294,10 +295,10 @@ def read_offered_tools(
         tools: as the client sends them.
         settings: have the limits.
         where: JSON pointer to the list.
-        elsewhere: types of tools that the dialect reads by itself.
+        elsewhere: types of tools that the dialect itself reads.
 
     Raises:
-        HttpError: one of them cannot be; has the pointer.
+        HttpError: a tool is invalid; has the pointer.
     """
     reader = _ToolReader(settings, elsewhere)
     for number, tool in enumerate(tools):
@@ -309,7 +310,7 @@ def read_offered_tools(
 
 
 def check_tool_count(count: int, max_tools: int, *, where: str) -> None:
-    """Refuses more tools than the server takes.
+    """Refuses more tools than the server allows.
 
     Raises:
         HttpError: there are more; has `where`.
@@ -320,8 +321,8 @@ def check_tool_count(count: int, max_tools: int, *, where: str) -> None:
 
 
 def enforce_strictly(tool: Any, settings: Settings) -> Any:
-    """The tool without `strict: false`, which many clients send by default: a call that fits its
-    schema fits a lenient client, too. `--lenient-tools` leaves it."""
+    """Removes `strict: false`, which many clients send by default: a call that fits its schema is
+    valid for a lenient client, too. `--lenient-tools` keeps it."""
     if settings.lenient_tools or not isinstance(tool, Mapping):
         return tool
     body = tool.get("function")
@@ -335,7 +336,7 @@ def _drop_strict(body: Mapping[str, Any]) -> Json:
 
 
 class _ToolReader:
-    """Gathers the tools of a request."""
+    """Collects the tools of a request."""
 
     def __init__(self, settings: Settings, elsewhere: Collection[str]):
         self._settings = settings
@@ -372,11 +373,11 @@ class _ToolReader:
         self.places.append(where)
 
     def _rename(self, tool: Mapping[str, Any], namespace: str) -> Any:
-        """A function of a namespace with its name as a function of all."""
+        """Renames a function of a namespace, so that its name is unique in the request."""
         body = tool.get("function", tool)
         name = body.get("name") if isinstance(body, Mapping) else None
         if not isinstance(name, str) or not name:
-            return tool  # the reader of functions says what is wrong with it
+            return tool  # the reader of functions reports the error
         joint = join_name(namespace, name)
         self.forms[joint] = ToolForm(name, namespace)
         renamed = {**body, "name": joint}
@@ -410,17 +411,17 @@ class _ToolReader:
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:
-    """A tool of a type of its own that is described as functions are."""
+    """True for a tool with a type of its own that is described like a function."""
     if isinstance(tool.get("function"), Mapping):
         return True
     return any(isinstance(tool.get(key), Mapping) for key in _SCHEMAS)
 
 
 def _read_format(given: Any, where: str) -> tuple[Json, str]:
-    """The schema of a custom tool's text, and what the model is told of it.
+    """Returns the schema of a custom tool's text, and a description for the model.
 
     Raises:
-        HttpError: there is no such format, or no JSON string can be held to it.
+        HttpError: the format is unknown, or cannot be enforced in a JSON string.
     """
     body = given
     if isinstance(given, Mapping) and isinstance(given.get("grammar"), Mapping):

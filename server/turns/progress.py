@@ -1,4 +1,5 @@
-"""How far the turns of a request are, as llama-server tells it: `prompt_progress` and `timings`."""
+"""The progress of the turns of a request, in llama-server's form: `prompt_progress` and
+`timings`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ProgressWishes:
-    """The wishes of a request.
+    """The progress that a request wants to know.
 
     Args:
-        prompt: chunks say how much of the prompt is read.
+        prompt: chunks report how much of the prompt has been read.
         timings: every chunk has the timings so far.
         tokens: chunks have counts and ids of tokens.
     """
@@ -28,7 +29,7 @@ class ProgressWishes:
 
     @property
     def any(self) -> bool:
-        """True if the progress has to be known."""
+        """True if any progress is wanted."""
         return self.prompt or self.timings or self.tokens
 
 
@@ -36,9 +37,9 @@ class ReplyTimings(TypedDict):
     """llama-server's `timings`: counts of tokens, and milliseconds."""
 
     cache_n: int
-    """Tokens of the prompt that were not computed again."""
+    """Prompt tokens that were not computed again."""
     prompt_n: int
-    """Tokens of the prompt that were computed."""
+    """Prompt tokens that were computed."""
     prompt_ms: float
     prompt_per_token_ms: float
     prompt_per_second: float
@@ -52,7 +53,7 @@ NO_WISHES = ProgressWishes()
 
 
 class ChoiceProgress:
-    """The progress of one choice, as far as a request wishes to know it."""
+    """The progress of one choice, as far as the request wants it."""
 
     def __init__(self, wishes: ProgressWishes):
         self._wishes = wishes
@@ -60,7 +61,8 @@ class ChoiceProgress:
         self._timings: ReplyTimings | None = None
 
     def take(self, made: ProgressMade) -> Json | None:
-        """The fields of a chunk of its own, if there is to be one."""
+        """Takes progress; returns the fields of a separate chunk, or None if there is no such
+        chunk."""
         self._timings = show_timings(
             prompt=made.prompt_tokens,
             cached=made.cached_tokens,
@@ -81,19 +83,19 @@ class ChoiceProgress:
         return {"prompt_progress": progress}
 
     def finish(self, reply: Reply) -> None:
-        """The choice is over."""
+        """Notes that the choice is complete."""
         self._timings = show_reply_timings(reply)
 
     @property
     def fields(self) -> Json:
-        """What each chunk has."""
+        """Returns the fields of each chunk."""
         if self._wishes.timings and self._timings:
             return {"timings": self._timings}
         return {}
 
 
 def show_reply_timings(reply: Reply) -> ReplyTimings:
-    """llama-server's `timings` of a whole reply."""
+    """Returns llama-server's `timings` of a whole reply."""
     return show_timings(
         prompt=reply.usage.prompt_tokens,
         cached=reply.usage.cached_tokens,
@@ -103,13 +105,13 @@ def show_reply_timings(reply: Reply) -> ReplyTimings:
 
 
 def show_timings(*, prompt: int, cached: int, completion: int, timings: Timings) -> ReplyTimings:
-    """llama-server's `timings`, in milliseconds.
+    """Returns llama-server's `timings`, in milliseconds.
 
     Args:
-        prompt: its tokens.
-        cached: those of them that were not computed.
-        completion: the tokens that were generated.
-        timings: how long that took.
+        prompt: the number of prompt tokens.
+        cached: how many of them were not computed.
+        completion: the number of generated tokens.
+        timings: the measured times.
     """
     computed = prompt - cached
     prompt_ms = timings.prompt_seconds * 1e3

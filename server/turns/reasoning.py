@@ -1,4 +1,4 @@
-"""Reasoning: what a request says of it, and what becomes of that with the model that is served.
+"""Reasoning: what a request asks for, and what the served model does.
 
 Three layers: the effort becomes reasoning on or off, and a budget; the template gets the variables
 that it reads; the engine enforces the budget by counting tokens.
@@ -15,7 +15,7 @@ from grammars.turn import Think
 
 
 class Effort(StrEnum):
-    """The effort to think, in the words of all dialects."""
+    """The effort of reasoning, in the words of all dialects."""
 
     NONE = "none"
     MINIMAL = "minimal"
@@ -31,8 +31,8 @@ def _read_effort(given: Any) -> Any:
 
 
 EffortField = Annotated[Effort | None, BeforeValidator(_read_effort)]
-"""The effort in a request. Clients send "default" (Groq's word), or an empty text, where their user
-has chosen none."""
+"""The effort in a request. Clients send "default" (Groq's word) or "" if their user has chosen
+none."""
 BUDGETS: dict[Effort, int | None] = {
     Effort.NONE: 0,
     Effort.MINIMAL: 256,
@@ -42,22 +42,23 @@ BUDGETS: dict[Effort, int | None] = {
     Effort.XHIGH: 32_768,
     Effort.MAX: None,
 }
-"""Tokens of reasoning; None: as many as the model likes."""
+"""Reasoning tokens; None: no limit."""
 SWITCHES = ("enable_thinking", "thinking")
-"""Variables of templates that turn reasoning on or off: Qwen's, GLM's and many others';
-DeepSeek's and Granite's."""
-EFFORTS = "reasoning_effort"  # of gpt-oss, which knows three
+"""Variables of templates that turn reasoning on or off: that of Qwen, GLM and many others; that of
+DeepSeek and Granite."""
+EFFORTS = "reasoning_effort"  # of gpt-oss, which has three levels
 BUDGET = "thinking_budget"  # of Seed-OSS
 
 
 @dataclass(frozen=True)
 class ReasoningRequest:
-    """The wishes of a request for reasoning.
+    """The reasoning that a request asks for.
 
     Args:
-        effort: how hard to think; None: as the template has it.
-        budget: tokens of reasoning at most, in place of what the effort says; None: not given.
-        must: the turn reasons, however short.
+        effort: the effort; None: the template's default.
+        budget: the maximum number of reasoning tokens, which overrides the effort's; None: not
+            given.
+        must: the turn has to reason, however briefly.
     """
 
     effort: Effort | None = None
@@ -66,17 +67,17 @@ class ReasoningRequest:
 
     @property
     def is_given(self) -> bool:
-        """True if the request says anything of reasoning."""
+        """True if the request asks for or against reasoning."""
         return self.effort is not None or self.budget is not None or self.must
 
     @property
     def is_off(self) -> bool:
-        """True if there is to be no reasoning."""
+        """True if the request turns reasoning off."""
         return self.effort is Effort.NONE or (self.effort is None and self.budget == 0)
 
     @property
     def tokens(self) -> int | None:
-        """At most so many tokens; None: as many as the model likes."""
+        """The maximum number of reasoning tokens; None: no limit."""
         if self.budget is not None:
             return self.budget
         if self.effort is None:
@@ -86,13 +87,13 @@ class ReasoningRequest:
 
 @dataclass(frozen=True)
 class ReasoningPlan:
-    """The reasoning of a turn of the model that is served.
+    """The reasoning of a turn of the served model.
 
     Args:
-        think: whether the turn reasons first.
-        budget: tokens of reasoning at most; None: as many as the model likes.
-        variables: those of the chat template that control reasoning.
-        ignored: the model or its template has no reasoning, and the request asked for some.
+        think: whether the turn begins with reasoning.
+        budget: the maximum number of reasoning tokens; None: no limit.
+        variables: of the chat template, which control reasoning.
+        ignored: the request asks for reasoning, but the model or its template has none.
     """
 
     think: Think = Think.OPTIONAL
@@ -101,7 +102,7 @@ class ReasoningPlan:
     ignored: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as replies show it, in their field `constrained`."""
+        """Returns the plan for the field `constrained` of replies."""
         if self.ignored:
             return {"ignored": True}
         shown: dict[str, Any] = {"think": self.think.value}
@@ -117,13 +118,13 @@ def plan_reasoning(
     variables: Collection[str],
     refuses: Callable[[str, bool | str], bool],
 ) -> ReasoningPlan:
-    """The plan for a request for reasoning with one model.
+    """Plans the reasoning of a request for one model.
 
     Args:
-        request: what the request says.
+        request: what the request asks for.
         has_block: whether the format of the model's turns has a reasoning block.
-        variables: what the chat template reads.
-        refuses: whether the template fails where a variable has a value.
+        variables: those that the chat template reads.
+        refuses: whether the template fails if a variable has a value.
     """
     if not request.is_given:
         return ReasoningPlan()
@@ -141,8 +142,8 @@ def _fill_variables(
     variables: Collection[str],
     refuses: Callable[[str, bool | str], bool],
 ) -> dict[str, Any]:
-    """The variables for the template, without values that it refuses: the grammar and the budget
-    hold without them."""
+    """Returns the variables for the template, without values that it refuses: the grammar and the
+    budget are enforced without them."""
     values: dict[str, Any] = {}
     for name in SWITCHES:
         if name in variables and not refuses(name, not request.is_off):
@@ -158,18 +159,18 @@ def _fill_variables(
 
 
 def _list_words(effort: Effort) -> Iterator[str]:
-    """The words for an effort, the best one first: that of the three which most templates know,
-    then the nearest ones, of two as near the higher one."""
+    """Yields the words for an effort, the best one first: that of the three words which most
+    templates know, then the nearest ones; of two equally near ones, the higher first."""
     yield _round_effort(effort)
     grades = list(Effort)
-    highest_first = reversed(grades[1:])  # without none: reasoning is turned off otherwise
+    highest_first = reversed(grades[1:])  # without "none": reasoning is turned off in another way
     yield from sorted(
         highest_first, key=lambda grade: abs(grades.index(grade) - grades.index(effort))
     )
 
 
 def _round_effort(effort: Effort) -> str:
-    """The effort in the three words that most templates know."""
+    """Rounds the effort to one of the three words that most templates know."""
     match effort:
         case Effort.NONE | Effort.MINIMAL | Effort.LOW:
             return "low"

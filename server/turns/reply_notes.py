@@ -1,4 +1,5 @@
-"""The field `constrained` of replies, which no dialect knows: what was not done as it was asked."""
+"""The field `constrained` of replies, our extension of all dialects: where the reply differs from
+the request."""
 
 from typing import Any, NotRequired
 
@@ -17,7 +18,7 @@ class RefusedTool(TypedDict):
 
 
 class LeftOutTool(TypedDict):
-    """A tool that nobody runs here."""
+    """A tool that nobody executes here."""
 
     type: str
     where: str
@@ -25,17 +26,17 @@ class LeftOutTool(TypedDict):
 
 
 class ReasoningNote(TypedDict):
-    """What became of the wish for reasoning."""
+    """How the reasoning differs from the request."""
 
     think: NotRequired[str]
     budget: NotRequired[int]
-    """Tokens, at most."""
+    """The maximum number of tokens."""
     ignored: NotRequired[bool]
-    """The model knows no reasoning."""
+    """The model has no reasoning."""
 
 
 class RepeatedCall(TypedDict):
-    """A call that the conversation has again and again."""
+    """A call that the conversation repeats."""
 
     name: str
     count: int
@@ -47,21 +48,21 @@ class EndedValueNote(TypedDict):
     where: str
     """JSON pointer into the reply."""
     tokens: int
-    """Of the turn, before the end."""
+    """Tokens of the turn before the end of the value."""
     choice: NotRequired[int]
-    """Of several choices, which one."""
+    """The number of the choice, if there are several."""
 
 
 class RemoteEngineNote(TypedDict):
-    """The engine on another machine that has drawn the tokens."""
+    """The remote engine that has drawn the tokens."""
 
     engine: str
     lacks: list[str]
-    """What it cannot do, and was not done."""
+    """What it cannot do, and therefore was not done."""
 
 
 class CallConfidenceNote(TypedDict):
-    """How sure the model was of a call, from 0 to 1: the lowest probability of a choice, among what
+    """The model's confidence in a call, from 0 to 1: the lowest probability of a choice, among what
     the mask allowed. null: nothing was chosen there."""
 
     lowest: float | None
@@ -73,7 +74,7 @@ class CallConfidenceNote(TypedDict):
 
 
 class MeasuredCall(TypedDict):
-    """A call with how sure the model was of it."""
+    """A call with the model's confidence."""
 
     name: str
     arguments: dict[str, Any]
@@ -89,7 +90,7 @@ class CandidateNote(TypedDict):
 
 
 class ReplyNotes(TypedDict):
-    """What was not done as it was asked, and with `--show-grammar` what the mask held."""
+    """Where the reply differs from the request; with `--show-grammar`, also the grammar."""
 
     refused_tools: NotRequired[list[RefusedTool]]
     skipped_tools: NotRequired[list[LeftOutTool]]
@@ -98,12 +99,13 @@ class ReplyNotes(TypedDict):
     repeated_calls: NotRequired[list[RepeatedCall]]
     ended_values: NotRequired[list[EndedValueNote]]
     call_probability: NotRequired[float]
-    """How likely a call was, from 0 to 1, at the place of the first one, or else where the output
-    begins; where `min_confidence`, `best_of` or `trace` asks for it, and a call could be."""
+    """The probability of a call, from 0 to 1, at the place of the first call, or else at the
+    beginning of the output; present if `min_confidence`, `best_of` or `trace` asks for it and a
+    call is possible."""
     confidence: NotRequired[list[MeasuredCall]]
-    """The calls of the reply; where `min_confidence`, `best_of` or `trace` asks for it."""
+    """The calls of the reply; present if `min_confidence`, `best_of` or `trace` asks for it."""
     unsure_calls: NotRequired[list[MeasuredCall]]
-    """Calls that the model was not sure of, in whose place the reply was written (`unsure`)."""
+    """Calls that the model was unsure of, which this reply replaces (`unsure`)."""
     candidates: NotRequired[list[CandidateNote]]
     """The turns that `best_of` chose among, the reply first."""
     remote: NotRequired[RemoteEngineNote]
@@ -111,7 +113,7 @@ class ReplyNotes(TypedDict):
     format: NotRequired[str]
     """The format of calls."""
     start: NotRequired[str]
-    """Where the prompt leaves the turn: plain, inside a reasoning block, or behind one."""
+    """Where the prompt leaves the turn: plain, inside a reasoning block, or after one."""
     weakened: NotRequired[dict[str, Any]]
-    """By tool, the keywords of its schema that the mask does not hold as they stand."""
+    """By tool, the keywords of its schema that the mask does not enforce exactly."""
     grammar: NotRequired[str]

@@ -7,7 +7,7 @@ from grammars.turn import ToolCall
 from server.observe.request_record import Durations, RequestRecord
 from server.turns.compiled_request import CompiledRequest
 
-MOSTLY = 0.9  # of a prompt that was in the cache: nothing worth a warning was lost
+MOSTLY = 0.9  # the cached part of a prompt from which on no warning is needed
 
 
 def make_record(
@@ -18,7 +18,7 @@ def make_record(
     elapsed_seconds: float,
     request_id: str = "",
 ) -> RequestRecord:
-    """The record of a reply.
+    """Makes the record of a reply.
 
     Args:
         compiled: the request.
@@ -31,7 +31,7 @@ def make_record(
     decoding = timings.prompt_seconds + timings.generation_seconds
     lost = compiled.request.lost_prefix
     if usage.cached_tokens > MOSTLY * usage.prompt_tokens:
-        lost = None  # what has changed is not in the prompt, or at its end
+        lost = None  # the change is not in the prompt, or only at its end
     return RequestRecord(
         model=compiled.service.name,
         format=turn.format.name,
@@ -61,7 +61,7 @@ def make_record(
 
 
 def _judge_calls(calls: Sequence[ToolCall]) -> tuple[tuple[str, str], ...]:
-    """For each call its tool, and whether it is valid, unfit or truncated."""
+    """Returns for each call its tool, and whether it is valid, unfit or truncated."""
     judged = list[tuple[str, str]]()
     for call in calls:
         outcome = "valid"

@@ -1,5 +1,4 @@
-"""Checks that all dialects share, before anything is compiled: content is text, schemas are not too
-large."""
+"""Checks of all dialects before compilation: content is text, schemas are not too large."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,10 +14,10 @@ UNREADABLE = "cannot be read by this server: it serves text models. Leave it out
 
 
 def read_text_parts(content: Any, where: str) -> Any:
-    """Content in OpenAI's form with all parts as `{"type": "text", "text": ...}`.
+    """Converts content to OpenAI's form with all parts as `{"type": "text", "text": ...}`.
 
     Raises:
-        HttpError: a part is no text; names its kind, and the pointer to it.
+        HttpError: a part is not text; names its type, and its pointer.
     """
     if content is None or isinstance(content, str):
         return content
@@ -34,7 +33,7 @@ def read_text_parts(content: Any, where: str) -> Any:
 
 
 def list_texts(content: str | Sequence[Mapping[str, str]]) -> list[str]:
-    """The texts of content that `read_text_parts` has read."""
+    """Lists the texts of content that `read_text_parts` has read."""
     if isinstance(content, str):
         return [content]
     return [part["text"] for part in content]
@@ -56,11 +55,11 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
 
 @contextmanager
 def renaming_place(known: str, given: str) -> Iterator[None]:
-    """Errors that are raised inside say where in the client's own request they belong.
+    """Makes errors that are raised inside point to the client's own request.
 
     Args:
-        known: the pointer that the library has.
-        given: that of the dialect.
+        known: the pointer that the library uses.
+        given: the pointer in the dialect.
     """
     try:
         yield
@@ -70,10 +69,10 @@ def renaming_place(known: str, given: str) -> Iterator[None]:
 
 
 def check_size(schema: Any, settings: Settings, where: str) -> None:
-    """Refuses a schema, or what else says what an answer is, that is too large.
+    """Refuses a schema, or another constraint of an answer, that is too large.
 
     Raises:
-        HttpError: it is; has the pointer.
+        HttpError: it is too large; has the pointer.
     """
     size = measure(schema, where)
     if size > settings.max_schema:
@@ -82,10 +81,10 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
 
 
 def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
-    """Refuses values that only come back as they are, and are too long for that.
+    """Refuses values that the reply only repeats, if they are too long.
 
     Raises:
-        HttpError: one is; has the pointer.
+        HttpError: a value is too long; has the pointer.
     """
     for name, value in fields.items():
         size = 0 if value is None else measure(value, f"/{name}")
@@ -96,7 +95,7 @@ def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
 
 
 def measure(value: Any, where: str) -> int:
-    """The bytes of a value as JSON, in ASCII.
+    """Returns the size of a value as ASCII JSON, in bytes.
 
     Raises:
         HttpError: it is nested too deeply; has the pointer.

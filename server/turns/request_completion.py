@@ -1,4 +1,4 @@
-"""Completes a request that a dialect has read, with what the server decides."""
+"""Completes the request that a dialect has read with what the server decides."""
 
 from dataclasses import replace
 
@@ -9,13 +9,13 @@ from server.turns.reasoning import Effort, ReasoningRequest, plan_reasoning
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
-REPEATED = 3  # times the same call in one conversation
+REPEATED = 3  # from this number of identical calls on, a conversation is noted as repeating
 
 
 def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
     """Fills in what the server decides: reasoning, date, ids of calls, limits, cache scope.
 
-    It takes long where the conversation is long or has many tools: not for the event loop.
+    Takes long for long conversations or many tools: do not call it on the event loop.
 
     Args:
         service: the model that the request is for.
@@ -37,7 +37,7 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         messages=service.call_ids.restore(job.messages),
         think=plan.think,
         reasoning_budget=plan.budget,
-        # Variables that the client itself gives win over those that its effort stands for.
+        # Variables that the client itself gives override those of its effort.
         template_kwargs={**settings.template_kwargs, **plan.variables, **job.template_kwargs},
         date=service.dates.find(job.messages, salt),
     )
@@ -59,7 +59,7 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
 
 
 def _choose_reasoning(request: ReasoningRequest, settings: Settings) -> ReasoningRequest:
-    """The reasoning that the request asks for, or else that of the server's settings."""
+    """Returns the reasoning that the request asks for, or else that of the server's settings."""
     if request.is_given:
         if request.budget is None and not request.is_off:
             return replace(request, budget=settings.reasoning_budget)

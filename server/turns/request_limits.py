@@ -1,5 +1,5 @@
-"""How much a request may have of each thing, checked before its fields are validated: what checks
-the items of a list one by one would take long, and remember each mistake."""
+"""Limits of sizes and counts in a request, checked before its fields are validated: validation of
+long lists item by item would take long, and remember each error."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +12,8 @@ from server.turns.request_checks import measure
 
 Json = Mapping[str, Any]
 MAX_FIELDS = 200
-"""Of a request: the reply names those that the server does not know."""
+"""The maximum number of fields of a request, since the reply names those that the server does not
+know."""
 CONVERSATIONS = ("messages", "input")
 STOPS = ("stop", "stop_sequences")
 KWARGS = "chat_template_kwargs"
@@ -20,19 +21,20 @@ TEXTS = frozenset(
     "prompt input instructions system grammar regex content suffix template text "
     "input_prefix input_suffix".split()
 )
-"""Fields of a request whose texts are as long as the body."""
+"""Fields of a request whose texts may be as long as the body."""
 MAX_NAME_LENGTH = 16_384
-"""Characters of any other text of a request, and of what messages, parts and tools are called."""
+"""The maximum number of characters of any other text of a request, and of names of messages, parts
+and tools."""
 NAMES = ("role", "type", "name", "id", "tool_call_id", "tool_use_id", "call_id", "tool_name")
 MAX_TOOL_CHOICE_LENGTH = 1 << 20
-"""Characters of a tool choice, which may list the tools."""
+"""The maximum number of characters of a tool choice, which may list the tools."""
 PARTS = ("content", "tool_calls", "summary", "output")
-"""Lists in messages, in items of Responses, and in parts of these."""
+"""Lists in messages, in items of Responses, and in their parts."""
 
 
 def check_lengths(body: Json, settings: Settings) -> None:
-    """Refuses a request that has more of something than the server takes. The fields are those of
-    all dialects; what is of the wrong type is left to its validation.
+    """Refuses a request that exceeds a limit of the server. The fields are those of all dialects;
+    values of a wrong type are left to validation.
 
     Raises:
         HttpError: names the field, the limit, and the option that raises it.
@@ -57,7 +59,7 @@ def check_lengths(body: Json, settings: Settings) -> None:
 
 
 def _check_names(body: Json) -> None:
-    """Refuses what is called by a long text: errors, notes and the log quote it."""
+    """Refuses long names: errors, notes and the log quote them."""
     for name, value in body.items():
         if len(name) > MAX_NAME_LENGTH:
             raise _refuse(f"a field is called by {len(name):,} characters", "")
@@ -101,7 +103,7 @@ def _check_list(body: Json, name: str, what: str, *, limit: int, hint: str) -> N
 
 
 def _check_parts(body: Json, limit: int) -> None:
-    """Refuses content of too many parts, those of all messages together."""
+    """Refuses content with too many parts in all messages together."""
     count = 0
     for where, parts in _list_parts(body):
         count += len(parts)
@@ -131,7 +133,7 @@ def _list_parts_of(message: Any, where: str) -> Iterator[tuple[str, list[Any]]]:
         if not isinstance(parts, list):
             continue
         yield f"{where}/{name}", parts
-        for number, part in enumerate(parts):  # of a result of a tool
+        for number, part in enumerate(parts):  # of a tool result
             inner = part.get("content") if isinstance(part, dict) else None
             if isinstance(inner, list):
                 yield f"{where}/{name}/{number}/content", inner

@@ -1,4 +1,4 @@
-"""A served model, with what the server keeps between requests."""
+"""A served model, with the data that the server keeps between requests."""
 
 from dataclasses import dataclass, field
 

@@ -1,9 +1,9 @@
-"""Text that changes from request to request although the conversation does not: it would make each
-prompt new to the prefix cache from its first tokens on, so it is kept constant.
+"""Keeps text constant that changes from request to request although the conversation does not:
+otherwise each prompt would differ from the cached prefix at its first tokens.
 
 Coding agents put two such texts into the system prompt: a line `x-anthropic-billing-header: ...;
-cch=<5 digits>;`, and the path of a file `claude-settings-<uuid>.json`. The third is the date, which
-many chat templates write: it stays that of the day on which a conversation began.
+cch=<5 digits>;`, and the path of a file `claude-settings-<uuid>.json`. The third text is the date,
+which many chat templates write: it stays that of the day on which a conversation began.
 """
 
 import re
@@ -28,7 +28,7 @@ _CONSTANTS = ((_BILLING, "00000"), (_SETTINGS, "00000000-0000-0000-0000-00000000
 
 
 def normalise_text(text: str) -> tuple[str, int]:
-    """The text with constants in the places of what changes, and how many places changed."""
+    """Replaces the changing parts by constants; returns the text and the number of replacements."""
     changed = 0
     for pattern, constant in _CONSTANTS:
         changed += sum(found[2] != constant for found in pattern.finditer(text))
@@ -39,12 +39,12 @@ def normalise_text(text: str) -> tuple[str, int]:
 def normalise_messages(
     messages: Sequence[Mapping[str, Any]], *, keep: bool = False
 ) -> tuple[list[dict[str, Any]], int]:
-    """Messages in OpenAI's form, those of the system with `normalise_text`, and how many places
-    changed.
+    """Applies `normalise_text` to the system messages; returns all messages and the number of
+    replacements.
 
     Args:
-        messages: their content is text, or a list of parts.
-        keep: leave all of it as it is.
+        messages: in OpenAI's form; their content is text, or a list of parts.
+        keep: change nothing.
     """
     normalised = list[dict[str, Any]]()
     changed = 0
@@ -78,24 +78,24 @@ class SharedDates(Protocol):
     """Dates that several processes share."""
 
     def find(self, key: bytes) -> datetime | None:
-        """When the conversation of this name began; None: that is not known."""
+        """Returns when the conversation with this key began; None: not known."""
         ...
 
     def keep(self, key: bytes, moment: datetime) -> None:
-        """A conversation of this name begins."""
+        """Notes when the conversation with this key began."""
         ...
 
 
 class ConversationDates:
-    """When conversations began. For several threads.
+    """Remembers when conversations began. Thread-safe.
 
-    A conversation is known by its system messages and the first message behind them; where nothing
-    stands behind these, it has just begun.
+    A conversation is identified by its system messages and the message after them; if there is
+    none, it has just begun.
 
     Args:
-        fixed: the date of all of them; None: that of their first request.
-        max_dates: how many.
-        shared: where those are, too, that this process may not have seen begin; None: nowhere.
+        fixed: the date of all conversations; None: that of their first request.
+        max_dates: the maximum number of dates.
+        shared: dates of conversations that other processes have seen begin; None: there are none.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ConversationDates:
         self._lock = threading.Lock()
 
     def find(self, messages: Sequence[Mapping[str, Any]], salt: str | None = None) -> datetime:
-        """When the conversation began: now, if it is not known under this salt of the caches."""
+        """Returns when the conversation began: now, if it is not known under this cache salt."""
         if self._fixed is not None:
             return self._fixed
         length = 0

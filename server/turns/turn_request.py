@@ -31,7 +31,7 @@ class ReplyChoice:
 
     @property
     def measures(self) -> bool:
-        """True if the reply tells how likely it was."""
+        """True if the reply reports how likely it was."""
         return self.best_of > 1 or self.doubt.min_confidence is not None
 
 
@@ -63,7 +63,7 @@ class GenerationOptions:
 
     @property
     def measures(self) -> bool:
-        """True if the reply tells how likely it was."""
+        """True if the reply reports how likely it was."""
         return self.trace or self.choice.measures
 
 

@@ -8,7 +8,7 @@ from constrained.engine.options import read_options
 from constrained.errors import RequestError
 from constrained.terminal.output import print_notes
 
-SEQUENCES = 4  # requests that are decoded together
+SEQUENCES = 4  # requests that are decoded at the same time
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser, *, approve: bool = True) -> Non
 
     Args:
         parser: of the command.
-        approve: the user is asked about calls, and may allow all of them at once.
+        approve: add an option to allow all calls without questions.
     """
     add = parser.add_argument_group("MCP servers").add_argument
     help = "an MCP server, a command line or an address; may be given several times"
@@ -42,10 +42,10 @@ def has_servers(options: argparse.Namespace) -> bool:
 def connect(
     options: argparse.Namespace, elicit: "Elicit | None" = None
 ) -> "AbstractContextManager[McpServers | None]":
-    """The servers that the options name, to be entered; None where they name none.
+    """Returns the servers that the options name, as a context manager; None: there are none.
 
     Raises:
-        RequestError: one is none, or the package `mcp` is not installed.
+        RequestError: a source is invalid, or the package `mcp` is not installed.
     """
     if not has_servers(options):
         return nullcontext()
@@ -56,10 +56,10 @@ def connect(
 
 
 def read_servers(options: argparse.Namespace) -> "Sequence[McpServer]":
-    """How the servers are reached that the options name.
+    """Returns the commands or addresses of the servers that the options name.
 
     Raises:
-        RequestError: one is none, or the package `mcp` is not installed.
+        RequestError: a source is invalid, or the package `mcp` is not installed.
     """
     try:
         from constrained.mcp.sources import read_sources

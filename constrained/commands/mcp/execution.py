@@ -1,5 +1,5 @@
-"""Calls carried out for a user at a terminal: what changes something is asked about first, and
-questions of servers are asked, all in the thread that reads the terminal."""
+"""Executes calls for a user at a terminal: asks before calls that change something, and asks the
+questions of servers, all in the thread that reads the terminal."""
 
 import json
 import queue
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from constrained.mcp.elicitation import Elicitation
 
 Read: TypeAlias = Callable[[str], str]
-"""Shows a prompt, and returns the line that is typed."""
+"""Shows a prompt, and returns the typed line."""
 YES = ("y", "yes")
 NO = ("", "n", "no")
 
@@ -49,7 +49,8 @@ class CallExecutor:
         self._read = read
         self._approve_all = approve_all
         self._lock = threading.Lock()
-        self._questions: queue.SimpleQueue[_Question | None] | None = None  # of a call under way
+        self._questions: queue.SimpleQueue[_Question | None] | None = None  # of the current call
+        """Returns the result of a call, also if it is declined; Ctrl-C cancels it."""
 
     def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
         """The result of a call, or that it is declined; Ctrl-C cancels it."""
@@ -76,7 +77,7 @@ class CallExecutor:
         return False if line.lower() in NO else line
 
     def _answer_until(self, running: BegunCall[CallResult]) -> None:
-        """Asks the user what servers ask, until a call is done."""
+        """Asks the user the questions of servers, until a call is complete."""
         self._questions = questions = queue.SimpleQueue[_Question | None]()
         running.call_back(lambda: questions.put(None))
         try:
@@ -89,7 +90,7 @@ class CallExecutor:
         finally:
             with self._lock:
                 self._questions = None
-            while not questions.empty():  # nobody answers these any more
+            while not questions.empty():  # these will not be answered any more
                 if (question := questions.get()) is not None:
                     question.answer.set_result(None)
 
@@ -133,7 +134,7 @@ class CallExecutor:
 
 
 def _describe(schema: Mapping[str, Any]) -> str:
-    """What may be typed, in a few words."""
+    """Describes the allowed values, in a few words."""
     text = ""
     if (choices := schema.get("enum")) is not None:
         text += ": " + ", ".join(map(str, choices))
@@ -145,7 +146,7 @@ def _describe(schema: Mapping[str, Any]) -> str:
 
 
 def _read_value(line: str, schema: Mapping[str, Any]) -> Any:
-    """A typed line as a value."""
+    """Converts a typed line to a value."""
     match schema.get("type"):
         case "boolean" if line.lower() in (*YES, *NO):
             return line.lower() in YES
@@ -155,6 +156,6 @@ def _read_value(line: str, schema: Mapping[str, Any]) -> Any:
             try:
                 return json.loads(line)
             except ValueError:
-                return line  # which does not fit, and the user is told so
+                return line  # it does not fit the schema, which is reported to the user
         case _:
             return line

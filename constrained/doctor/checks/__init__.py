@@ -1,4 +1,4 @@
-"""The checks of the doctor: a module each, with a function that gives the verdicts on a subject.
+"""The checks of the doctor: one module each, with a function that yields verdicts on a subject.
 
 Needs the rest of `doctor`; `constrained/doctor/examine` lists them.
 """

@@ -1,4 +1,4 @@
-"""Does the KV cache stay valid from request to request, and if not, which clause is to blame?"""
+"""Checks whether the KV cache stays valid between requests, and which clause invalidates it."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from constrained.template.tracing import TracedTemplate
 from grammars.errors import Error
 from grammars.wire.format import count_common
 
-_ALL = 0.999  # what is kept of this part is kept
+_ALL = 0.999  # the fraction of tokens from which on all count as kept
 _MOMENT = datetime(2026, 3, 4, 10, 30)
 _LATER = {
     "minute": _MOMENT + timedelta(minutes=1),
@@ -35,14 +35,14 @@ _CONTRACTS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A shape with thinking as it is by default, on or off.
+    """A shape with reasoning on, off, or at its default.
 
     Args:
         mode: "", "on" or "off".
-        walk: turn by turn.
-        kept: the part of the tokens that this project takes over; 1 where nothing breaks.
+        walk: the result of checking it turn by turn.
+        kept: the fraction of the tokens that this project reuses; 1 if nothing breaks.
         cures: variables of the template with which no prompt changes; None: there are none.
-        keeps_by_recall: `recall: keep` makes this project take over all.
+        keeps_by_recall: with `recall: keep`, this project reuses all tokens.
     """
 
     mode: str
@@ -53,12 +53,12 @@ class Case:
 
     @property
     def is_harmless(self) -> bool:
-        """True if no prompt changes: at most a conversation without generation prompt does."""
+        """True if no prompt changes, except that of a conversation without generation prompt."""
         return all(found.contract is Contract.HISTORY for found in self.walk.breaks)
 
 
 def check_cache(subject: Subject) -> Iterator[Verdict]:
-    """Five shapes of conversations, thinking on and off; then the date."""
+    """Checks five shapes of conversations with reasoning on and off, then the date."""
     if subject.template is None:
         return
     for case in list_cases(subject):
@@ -67,7 +67,7 @@ def check_cache(subject: Subject) -> Iterator[Verdict]:
 
 
 def list_cases(subject: Subject) -> Iterator[Case]:
-    """All shapes and modes whose prompts differ from those of a case before."""
+    """Lists the shapes and modes whose prompts differ from those of all cases before."""
     vocabulary = None
     if isinstance(subject.header, Header):
         vocabulary = subject.header.vocabulary
@@ -99,12 +99,12 @@ def _find_remedies(case: Case, walker: Walker, switches: Switches) -> Case:
 def _measure_kept(walk: Walk, walker: Walker, recall: Recall) -> float:
     try:
         return walker.measure_kept(walk, recall)
-    except Error:  # a prompt that cannot be composed takes nothing over
+    except Error:  # a prompt that cannot be composed reuses nothing
         return 0.0
 
 
 def _find_cure(walk: Walk, walker: Walker, switches: Switches) -> dict[str, Any] | None:
-    """A variable of the template with which all prompts begin with the last one."""
+    """Finds a variable of the template with which all prompts begin with the last one."""
     for setting in switches.settings:
         if setting.changes_prompt or not setting.changes_history:
             continue
@@ -114,7 +114,7 @@ def _find_cure(walk: Walk, walker: Walker, switches: Switches) -> dict[str, Any]
 
 
 def tell_case(case: Case) -> Verdict:
-    """The verdict on a case."""
+    """Returns the verdict on a case."""
     walk = case.walk
     name = walk.shape.name
     if case.mode:
@@ -192,7 +192,7 @@ def _show_clause(clause: Clause) -> dict[str, Any]:
 
 
 def _check_date(template: ChatTemplate) -> Iterator[Verdict]:
-    """Whether the prompt has the date or the time of day in it."""
+    """Checks whether the prompt has the date or the time of day."""
     for unit, later in _LATER.items():
         found = _compare_moments(template, SHAPES[1], later)
         if found is None:
@@ -212,7 +212,8 @@ def _check_date(template: ChatTemplate) -> Iterator[Verdict]:
 def _compare_moments(
     template: ChatTemplate, shape: Shape, later: datetime
 ) -> tuple[int, Clause | None] | None:
-    """The first byte that another moment changes, and the clause; None if it changes nothing."""
+    """Returns the first byte that differs at another time, and its clause; None: nothing
+    differs."""
     with freeze(_MOMENT):
         before = _render(template, shape)
     with freeze(later):

@@ -30,7 +30,7 @@ _MAX_SHOWN = 6
 
 
 def check_calls(subject: Subject) -> Iterator[Verdict]:
-    """Which format, where it is known from, and the values that it loses."""
+    """Checks the format, how it is known, and which values it loses."""
     if subject.template is None:
         return
     found = subject.selected
@@ -69,7 +69,7 @@ def _judge_lossy(subject: Subject, format: Format) -> Iterator[Verdict]:
 
 
 def find_lossy(subject: Subject, format: Format) -> dict[str, str]:
-    """The kinds of values that the template writes so that they read otherwise, and why."""
+    """Finds the kinds of values that are read back as something else, with the reasons."""
     template = subject.template
     if template is None:
         raise TemplateError("there is no usable chat template")
@@ -95,11 +95,11 @@ def find_lossy(subject: Subject, format: Format) -> dict[str, str]:
 def _read_back(
     chat: ProbedTemplate, turn: Turn, format: Format, tools: tuple[Tool, ...]
 ) -> Turn | None:
-    """What the parser reads of a turn in the history; None if the template refuses it."""
+    """Parses a turn of the history; None: the template refuses it."""
     answer, opened, closed = chat.answer(turn), chat.ask(opening=True), chat.ask()
     if answer is None or opened is None or closed is None:
         return None
-    if answer.startswith(opened):  # as the model would have written it
+    if answer.startswith(opened):  # so that it is the text that the model would write
         state = find_state(opened, closed, format, calls=0)
         return parse(answer.removeprefix(opened), format, tools, state)
     return parse(chat.strip(chat.body(turn) or ""), format, tools)

@@ -1,4 +1,4 @@
-"""Is a GGUF file whole, and do its metadata agree with each other?"""
+"""Checks whether a GGUF file is complete and its metadata are consistent."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,9 @@ _CONVERT = "Convert the model again, with the tokenizer of its own repository"
 _LAYER = re.compile(r"blk\.(\d+)\.")
 _ANNOUNCED = "split.tensors.count"
 _SPECIAL = ("bos", "eos", "eot", "eom", "unknown", "padding")
-# Families whose vocabulary and architecture are their own: pre-tokenizers, architectures (how their
-# names begin). Any other pair is common: many vocabularies come on the architecture of Llama.
+# Families with their own vocabulary and architecture: pre-tokenizers, and prefixes of
+# architectures. All other pairs are common: many vocabularies are used with the architecture of
+# Llama.
 _FAMILIES = {
     "Qwen": (("qwen2", "qwen35"), ("qwen",)),
     "Llama 3": (("llama-bpe", "llama3", "llama-v3", "llama4"), ("llama",)),
@@ -29,7 +30,7 @@ _SHARED = {"gpt-oss": "phi"}  # Phi 4 has that vocabulary, too
 
 
 def check_file(subject: Subject) -> Iterator[Verdict]:
-    """Whether it can be loaded, nothing is missing, and its parts belong together."""
+    """Checks whether it can be loaded, nothing is missing, and its parts belong together."""
     contents = subject.contents
     if contents is None:
         return
@@ -55,7 +56,8 @@ def check_file(subject: Subject) -> Iterator[Verdict]:
 
 
 def _find_missing_parts(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
-    """Of a split file: whether its first part is named, and all others are beside it."""
+    """Checks for a split file whether the first part was given, and all other parts are beside
+    it."""
     [name, *_], [first, *_] = [*parts], [*parts.values()]
     count = first.number("split.count") or 1
     number = first.number("split.no") or 0
@@ -153,7 +155,7 @@ def _check_layers(contents: GgufContents) -> Iterator[Verdict]:
 
 
 def _check_family(contents: GgufContents) -> Iterator[Verdict]:
-    """A vocabulary of one family on the architecture of another."""
+    """Checks for a vocabulary of one family with the architecture of another."""
     pre, architecture = contents.text("tokenizer.ggml.pre"), contents.architecture
     of_tokens = _find_family(pre, 0)
     of_model = _find_family(architecture, 1)

@@ -1,7 +1,7 @@
-"""What does the model need, and how fast can it be on this machine?
+"""Checks what the model needs, and how fast it can be on this machine.
 
-A token takes one pass over the weights that are in use, so memory bandwidth bounds the speed: bytes
-a second, by bytes of weights. The bandwidth is measured by copying, which reads and writes.
+Each token reads all active weights once, so the memory bandwidth limits the speed: bytes per
+second, divided by bytes of weights. The bandwidth is measured by copying, which reads and writes.
 """
 
 import time
@@ -18,14 +18,14 @@ from constrained.gguf.contents import TYPES, GgufContents, count_bytes
 
 _BUFFER = 64 << 20  # bytes: more than the caches of a CPU
 _COPIES = 4
-_FEW_BITS = 3.5  # of a weight: below, calls of small models suffer
-_FEW_TOKENS = 4096  # of a context: agents begin with more
+_FEW_BITS = 3.5  # per weight: below this, calls of small models get worse
+_FEW_TOKENS = 4096  # of a context: agents need more at the start
 _VALUE = 2  # bytes of a number in the KV cache
-_SPARE = 300_000_000  # bytes for computing
+_SPARE = 300_000_000  # bytes for computation
 
 
 def check_machine(subject: Subject) -> Iterator[Verdict]:
-    """Context, quantisation, memory, and a bound of the speed."""
+    """Checks context, quantisation, memory, and the limit of the speed."""
     contents = subject.contents
     if contents is None or contents.damage or not contents.tensors:
         return
@@ -67,8 +67,8 @@ def _judge_quantisation(contents: GgufContents) -> Iterator[Verdict]:
 
 
 def measure_cell(contents: GgufContents) -> int | None:
-    """Bytes that a token takes in the KV cache, in f16; None where the file has other numbers for
-    each layer, or does not say."""
+    """Returns the bytes of the KV cache for each token, in f16; None: the file has different
+    numbers for each layer, or none."""
     layers, heads = contents.own("block_count"), contents.own("attention.head_count")
     width = contents.own("embedding_length")
     if not layers or not heads or not width:
@@ -107,8 +107,8 @@ def _judge_memory(contents: GgufContents) -> Iterator[Verdict]:
 
 
 def measure_read(contents: GgufContents) -> int:
-    """Bytes of weights that a token takes: of experts those in use, of the embedding a row, where
-    it is not the output matrix as well."""
+    """Returns the bytes of weights that each token reads: of experts, the active ones; of the
+    embedding, one row, unless it is also the output matrix."""
     names = {tensor.name for tensor in contents.tensors}
     count, used = contents.own("expert_count"), contents.own("expert_used_count")
     total = 0.0
@@ -123,7 +123,7 @@ def measure_read(contents: GgufContents) -> int:
 
 
 def measure_bandwidth() -> float:
-    """Bytes a second that this machine copies, the best of some tries."""
+    """Measures how many bytes per second this machine copies: the best of several tries."""
     source = np.ones(_BUFFER, dtype=np.uint8)
     target = np.empty_like(source)
     fastest = float("inf")

@@ -1,4 +1,4 @@
-"""How does the model reason, and what switches it?"""
+"""Checks how the model reasons, and which variables control it."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from constrained.template.clauses import shorten
 from grammars.turn import Start
 
 EFFORTS = "reasoning_effort"
-"""The variable that the server gives the effort of a request to."""
+"""The variable that gets the effort of a request."""
 _STARTS = {
     Start.PLAIN: "at its beginning: the model decides whether it reasons",
     Start.OPEN: "inside a reasoning block: it always reasons",
@@ -19,7 +19,8 @@ _STARTS = {
 
 
 def check_reasoning(subject: Subject) -> Iterator[Verdict]:
-    """The markers, where a turn begins, which variables change the prompt, and the effort."""
+    """Checks the markers, the start of a turn, the variables that change the prompt, and the
+    effort."""
     if subject.template is None:
         return
     format = subject.selected.format
@@ -51,7 +52,7 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
 
 
 def _group(settings: Iterable[Setting]) -> dict[tuple[Any, ...], tuple[Setting, list[Any]]]:
-    """The first setting of each effect, and all values that have it."""
+    """Returns the first setting of each effect, and all values with the same effect."""
     groups: dict[tuple[Any, ...], tuple[Setting, list[Any]]] = {}
     for setting in settings:
         effect = setting.name, setting.prompt, setting.start, setting.changes_history
@@ -68,7 +69,7 @@ def _name_change(setting: Setting) -> str:
 
 
 def _check_control(subject: Subject) -> Iterator[Verdict]:
-    """Whether reasoning can be turned off, and whether an effort does anything."""
+    """Checks whether reasoning can be turned off, and whether an effort has an effect."""
     switches = subject.switches
     starts = {switches.default.start, *(setting.start for setting in switches.settings)}
     if starts == {Start.OPEN}:

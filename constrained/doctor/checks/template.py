@@ -1,4 +1,4 @@
-"""Does the chat template write what it is given?"""
+"""Checks whether the chat template writes everything that it gets."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -29,16 +29,16 @@ _NAMES = re.compile(r"__\w+__|\bmro\b|\bfunc_globals\b|\bgi_frame\b|\bf_globals\
 
 @dataclass(frozen=True)
 class _DropProbe:
-    """A conversation, and the texts of it that have to be in the prompt.
+    """A conversation, and the texts from it that the prompt must contain.
 
     Args:
-        what: is in the conversation, in words.
+        what: the content of the conversation, in words.
         messages: of the conversation.
-        texts: that have to be there.
-        tools: on offer.
-        level: how bad it is if one is missing.
+        texts: the required texts.
+        tools: the offered tools.
+        level: the severity if one is missing.
         remedy: what to do then.
-        needs: what has to be written for this to matter; "": nothing.
+        needs: a text that the prompt must contain for the probe to apply; "": none.
     """
 
     what: str
@@ -115,7 +115,8 @@ _PROBES = (
 
 
 def check_template(subject: Subject) -> Iterator[Verdict]:
-    """Is it there, does it run, and does everything of a conversation reach the prompt?"""
+    """Checks whether there is a template, it runs, and everything of a conversation is in the
+    prompt."""
     parsed = subject.parsed
     if parsed is None:
         yield Verdict(
@@ -152,7 +153,7 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
 
 
 def _judge_plain(text: str | TemplateError | None) -> Verdict | None:
-    """The failure of a template that does not write a question; None if it does."""
+    """Returns the failure of a template that does not write a question; None: it does."""
     if isinstance(text, str) and QUESTION in text:
         return None
     if not isinstance(text, TemplateError):
@@ -192,7 +193,7 @@ def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:
 
 
 def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
-    """What a template looks at that belongs to Python, not to a conversation."""
+    """Finds what a template reads that belongs to Python, not to a conversation."""
     found: dict[str, int] = {}
     for node in template.tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Const, nodes.Filter)):
         text = _read_reach(node)

@@ -1,4 +1,4 @@
-"""Does the vocabulary know the markers and the ends that the template writes?"""
+"""Checks whether the vocabulary has tokens for the markers and ends that the template writes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,13 +12,13 @@ from constrained.prompt.turn_boundaries import find_text_ends
 from constrained.vocabulary.vocabulary import Vocabulary
 
 _TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]")
-_SPECIAL = re.compile(r"<[|｜].*[|｜]>")  # how names of special tokens look, and no text
+_SPECIAL = re.compile(r"<[|｜].*[|｜]>")  # names that only special tokens have
 _NORMAL = 1  # a token type of GGUF
 _FIX = "Convert the model again, with the tokenizer_config.json of its repository"
 
 
 def check_tokens(subject: Subject) -> Iterator[Verdict]:
-    """Markers, ends of turns, the beginning of a text, and the types of added tokens."""
+    """Checks markers, ends of turns, the beginning of a text, and the types of added tokens."""
     if subject.template is None:
         return
     if isinstance(subject.header, Header):
@@ -36,7 +36,7 @@ def _check_vocabulary(subject: Subject, header: Header) -> Iterator[Verdict]:
 
 
 def list_turn_tags(subject: Subject) -> list[str]:
-    """The tags that the template writes around the turns of a plain conversation."""
+    """Lists the tags that the template writes around the turns of a plain conversation."""
     if subject.template is None:
         return []
     try:
@@ -47,7 +47,7 @@ def list_turn_tags(subject: Subject) -> list[str]:
 
 
 def _check_turns(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
-    """Whether the tags around turns are tokens: if none is, the template is that of another
+    """Checks whether the tags around turns are tokens: if none is, the template is that of another
     model."""
     tags = [tag for tag in list_turn_tags(subject) if _SPECIAL.fullmatch(tag)]
     unknown = [tag for tag in tags if vocabulary.marker(tag) is None]
@@ -66,7 +66,7 @@ def _check_turns(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
 
 
 def _list_mistyped(subject: Subject, texts: list[str]) -> list[str]:
-    """Those of the texts that are tokens of the file, of the type of ordinary text."""
+    """Lists those of the texts that are tokens with the type of ordinary text."""
     contents = subject.contents
     if contents is None or len(contents.token_types) != len(contents.tokens):
         return []
@@ -78,7 +78,7 @@ def _list_mistyped(subject: Subject, texts: list[str]) -> list[str]:
 
 
 def _check_markers(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
-    """Whether the markers of calls and reasoning are one token each."""
+    """Checks whether the markers of calls and reasoning are one token each."""
     format = subject.selected.format
     markers = list(dict.fromkeys(format.markers))
     single = [text for text in markers if vocabulary.marker(text) is not None]
@@ -127,7 +127,7 @@ def _check_end(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
 
 
 def _check_beginning(subject: Subject, header: Header) -> Iterator[Verdict]:
-    """A BOS that the tokenizer puts in front, and the template as well."""
+    """Checks for a BOS that both the tokenizer and the template add."""
     if subject.template is None or header.vocabulary.bos is None or not header.bos_text:
         return
     try:
@@ -147,7 +147,7 @@ def _check_beginning(subject: Subject, header: Header) -> Iterator[Verdict]:
 
 
 def _check_added(subject: Subject, added: Mapping[str, bool]) -> Iterator[Verdict]:
-    """The added tokens of a tokenizer_config.json against what the template writes."""
+    """Compares the added tokens of a tokenizer_config.json with what the template writes."""
     tags = [tag for tag in list_turn_tags(subject) if _SPECIAL.fullmatch(tag)]
     tokens = (subject.bos_text, subject.eos_text)
     unknown = [tag for tag in tags if tag not in added and tag not in tokens]

@@ -1,4 +1,4 @@
-"""The engines that are spoken to over HTTP, a module each: what they are asked, what they answer.
+"""The clients of engines over HTTP, one module for each engine: requests and replies.
 
-Start with `http_sampler`, which they have in common. Answers are read strictly (`answers`).
+Start with `http_sampler`, which they share. Replies are read strictly (`answers`).
 """

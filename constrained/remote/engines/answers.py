@@ -1,4 +1,4 @@
-"""What engines answer, read strictly: a field of another type is no answer of such an engine."""
+"""Reads replies of engines strictly: a field with a wrong type is an error."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ LONGEST_SHOWN = 200  # characters of an event in an error
 
 
 def refuse(engine: str, event: Any, problem: str) -> RemoteError:
-    """The error of an event that is none."""
+    """Makes the error for an invalid event."""
     shown = json.dumps(event)
     if len(shown) > LONGEST_SHOWN:
         shown = shown[:LONGEST_SHOWN] + " ..."
@@ -17,7 +17,7 @@ def refuse(engine: str, event: Any, problem: str) -> RemoteError:
 
 
 def read_ids(engine: str, event: dict[str, Any], name: str) -> list[int]:
-    """The token ids in a field, which may be absent; raises RemoteError."""
+    """Reads the token ids in an optional field; raises RemoteError."""
     ids = event.get(name) or []
     if not isinstance(ids, list) or any(type(token) is not int for token in ids):
         raise refuse(engine, event, f"{name} is no list of token ids")
@@ -25,7 +25,7 @@ def read_ids(engine: str, event: dict[str, Any], name: str) -> list[int]:
 
 
 def read_count(engine: str, event: dict[str, Any], name: str) -> int:
-    """The number in a field that has to be there; raises RemoteError."""
+    """Reads the number in a required field; raises RemoteError."""
     count = event.get(name)
     if type(count) is not int or count < 0:
         raise refuse(engine, event, f"{name} is no number of tokens")
@@ -33,14 +33,14 @@ def read_count(engine: str, event: dict[str, Any], name: str) -> int:
 
 
 def check_prompt(engine: str, event: dict[str, Any], name: str, size: int) -> None:
-    """Raises RemoteError if the engine says that it has read another number of tokens than the
-    prompt has: it may shorten what is too long for it without a word."""
+    """Raises RemoteError if the engine has read another number of tokens than the prompt has: some
+    engines silently truncate long prompts."""
     if name in event and read_count(engine, event, name) != size:
         raise refuse(engine, event, f"it has read another prompt, ours has {size} tokens")
 
 
 def read_logprob(engine: str, event: dict[str, Any], value: Any) -> float:
-    """The logarithm of a probability; raises RemoteError."""
+    """Reads the logarithm of a probability; raises RemoteError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value <= 1e-3:
         raise refuse(engine, event, f"{value!r} is no logarithm of a probability")
     return float(value)

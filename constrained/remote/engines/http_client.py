@@ -1,4 +1,4 @@
-"""HTTP to an engine: JSON and server-sent events, every answer bounded, every failure an error."""
+"""An HTTP client for engines: JSON and server-sent events, bounded replies, failures as errors."""
 
 import asyncio
 import json
@@ -16,14 +16,16 @@ from constrained.remote.address import Address
 Json: TypeAlias = dict[str, Any]
 CONNECT_SECONDS = 5.0
 STALL_SECONDS = 300.0
-"""Without an event. A CPU may read a long prompt for minutes before the first token."""
+"""Maximum time without an event. A CPU may read a long prompt for minutes before the first
+token."""
 BUSY = (429, 503)
 FIELDS = (b"", b"event", b"id", b"retry")
-"""Of lines that tell nothing; without a name it is a comment, which keeps the connection."""
+"""Names of lines that are ignored; a line without a name is a comment, which keeps the connection
+open."""
 MAX_LINE = 4 << 20  # bytes of an event
-MAX_BODY = 64 << 20  # bytes of an answer that is no stream
-MAX_FAULT = 64 << 10  # bytes that are read of an error
-LONGEST_SHOWN = 300  # characters of what an engine says of an error
+MAX_BODY = 64 << 20  # bytes of a reply that is not a stream
+MAX_FAULT = 64 << 10  # bytes that are read of an error reply
+LONGEST_SHOWN = 300  # characters of an engine's error message
 DONE = b"[DONE]"
 HINTS = {
     401: "Give the engine's API key (api_key, --backend-key)",
@@ -35,12 +37,12 @@ HINTS = {
 
 
 class HttpClient:
-    """Speaks to one engine, from one event loop.
+    """A client of one engine, for one event loop.
 
     Args:
         address: of the engine.
-        api_key: that it asks for; None: it asks for none.
-        stall_seconds: so long may it be silent; comments of a stream do not count.
+        api_key: of the engine; None: it needs none.
+        stall_seconds: the maximum time without an event; comments in a stream do not count.
     """
 
     def __init__(
@@ -48,11 +50,11 @@ class HttpClient:
     ):
         self.address = address
         self._stall_seconds = stall_seconds
-        headers = {"Accept-Encoding": "identity"}  # a small body may unpack to any size
+        headers = {"Accept-Encoding": "identity"}  # a small compressed body may unpack to any size
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        # Proxies of the environment are for the Internet; an engine is asked directly. Redirects
-        # are not followed: they would take the prompt and the key elsewhere.
+        # Proxies of the environment are for the Internet; engines are reached directly. Redirects
+        # are not followed: they would send the prompt and the key to another server.
         self._client = httpx.AsyncClient(
             base_url=address.url,
             headers=headers,
@@ -64,11 +66,11 @@ class HttpClient:
         )
 
     async def get(self, path: str, *, former: str | None = None) -> Json:
-        """The object at a path.
+        """Gets the JSON object at a path.
 
         Args:
-            path: of the engine of today.
-            former: the path that it had in former versions; None: the same.
+            path: of the current version of the engine.
+            former: the path in former versions; None: the same.
 
         Raises:
             RemoteError: there is no such object, or the engine cannot be reached.
@@ -81,7 +83,7 @@ class HttpClient:
         return await self._exchange("GET", former, None)
 
     async def get_text(self, path: str) -> str | None:
-        """The text at a path; None: there is none. Raises RemoteError."""
+        """Gets the text at a path; None: there is none. Raises RemoteError."""
         try:
             async with self._send("GET", path, None) as response:
                 body = await self._read(response, MAX_BODY)
@@ -92,7 +94,7 @@ class HttpClient:
         return body.decode("utf-8", "replace")
 
     async def post(self, path: str, body: Json) -> Json:
-        """The object that answers one; raises RemoteError."""
+        """Posts an object; returns the object of the reply. Raises RemoteError."""
         return await self._exchange("POST", path, body)
 
     async def _exchange(self, method: str, path: str, body: Json | None) -> Json:
@@ -104,11 +106,11 @@ class HttpClient:
                 raise self._fail_stalled() from error
 
     async def stream(self, path: str, body: Json) -> AsyncGenerator[Json, None]:
-        """The events that answer an object, as objects. Closing it closes the connection, which is
-        how engines notice that nobody waits.
+        """Posts an object; yields the events of the reply as objects. Closing the generator closes
+        the connection, which tells the engine to stop.
 
         Raises:
-            RemoteError: there is no such answer, or it ends in the middle of an event.
+            RemoteError: the reply is invalid, or it ends in the middle of an event.
         """
         async with self._send("POST", path, body) as response:
             kind = response.headers.get("content-type", "")
@@ -167,7 +169,7 @@ class HttpClient:
         )
 
     def _describe_event(self, fault: Any, *, has_begun: bool) -> RemoteError:
-        """The error of one that comes as an event of a stream, behind status 200."""
+        """Makes the error for an error event in a stream with status 200."""
         message = f"it says: {_describe_fault(fault)}"
         status = fault.get("code") if isinstance(fault, dict) else None
         if type(status) is not int:
@@ -175,12 +177,12 @@ class HttpClient:
         return self.refuse(status, message, has_begun=has_begun)
 
     def refuse(self, status: int, message: str, *, has_begun: bool) -> RemoteError:
-        """The error of a status that stands in an event of a stream.
+        """Makes the error for a status that an event of a stream has.
 
         Args:
             status: of HTTP.
-            message: what the engine says.
-            has_begun: it had written before: then it is not asked again.
+            message: of the engine.
+            has_begun: the engine had sent tokens before; then the request is not repeated.
         """
         is_busy = status in BUSY and not has_begun
         return self._refuse(status, message, retry_after=0.0 if is_busy else None)
@@ -214,7 +216,7 @@ class HttpClient:
         return bytes(body[:max_bytes])
 
     async def _read_data(self, response: httpx.Response) -> AsyncIterator[bytes]:
-        """What stands behind `data:` in each event; of other lines only errors count."""
+        """Yields the data of each event; of other lines, only errors count."""
         rest = bytearray()
         heard = time.monotonic()
         async for part in response.aiter_bytes():
@@ -222,7 +224,7 @@ class HttpClient:
                 raise self._fail_stalled()
             rest += part
             lines = list[bytearray]()
-            if b"\n" in part:  # else a long line in small parts would be split again and again
+            if b"\n" in part:  # otherwise a long line in small parts would be split again and again
                 *lines, rest = rest.split(b"\n")
             if len(rest) > MAX_LINE:
                 raise self._fail(f"a line of its stream has more than {MAX_LINE} bytes")
@@ -261,12 +263,12 @@ class HttpClient:
         return RemoteError(message, hint=hint, is_outage=True, is_away=is_away)
 
     async def close(self) -> None:
-        """Closes all connections; a second time does nothing."""
+        """Closes all connections; further calls do nothing."""
         await self._client.aclose()
 
 
 def _read_seconds(text: str) -> float:
-    """What a Retry-After says, in seconds or as a date; 0: nothing."""
+    """Reads a Retry-After header, which has seconds or a date; 0: it is neither."""
     if text.strip().isdecimal():
         return float(text)
     try:

@@ -1,4 +1,4 @@
-"""What the samplers of all engines have in common: a client, the local vocabulary, limits."""
+"""The common base of samplers over HTTP: a client, the local vocabulary, limits."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping
@@ -11,16 +11,17 @@ from constrained.remote.sampler import SampleRequest, SamplerLimits
 from constrained.vocabulary.vocabulary import Vocabulary
 
 WRITTEN = re.compile(r"<\[(\d+)\]>")
-"""A token that a grammar writes. In a text it may stand, too, which bans a token less."""
+"""A token in a grammar's text. A quoted text may look like one, too; then one token less is
+banned."""
 
 
 class HttpSampler:
-    """A `TokenSampler` at an HTTP server, but for `open`.
+    """Base of a `TokenSampler` at an HTTP server; a subclass adds `open`.
 
     Args:
-        client: speaks to it.
-        vocabulary: that it has, too.
-        limits: what it can do.
+        client: the client of the server.
+        vocabulary: the local vocabulary, which the engine shares.
+        limits: the engine's limits.
     """
 
     emitter = LARK
@@ -32,23 +33,23 @@ class HttpSampler:
         self.limits = limits
 
     def check(self, request: SampleRequest) -> None:
-        """Raises RequestError for an option that it would have to ignore."""
+        """Raises RequestError for an option that the engine would ignore."""
 
     async def close(self) -> None:
-        """Lets go of connections; a second time does nothing."""
+        """Closes the connections; further calls do nothing."""
         await self._client.close()
 
 
 def list_unwritten(vocabulary: Vocabulary, grammar: str) -> list[int]:
-    """The tokens with a name that a grammar does not write. To an engine they may be text like any
-    other, so its mask would let them into strings; the mask here does not."""
+    """Lists the special tokens that a grammar does not write. For an engine they may be ordinary
+    text, so its mask would allow them in strings; the local mask does not."""
     written = set(map(int, WRITTEN.findall(grammar)))
     own = vocabulary.control.union(vocabulary.end, written)
     return [token for token in vocabulary.named if token not in own]
 
 
 async def refuse_more(engine: str, events: AsyncGenerator[Json, None]) -> None:
-    """Raises RemoteError if a stream goes on behind its end."""
+    """Raises RemoteError if a stream continues after its end."""
     async for event in events:
         raise refuse(engine, event, "it goes on behind the end")
 
@@ -57,9 +58,9 @@ class HttpTokenizer:
     """The tokenizer of an engine, at `/tokenize` and `/detokenize`.
 
     Args:
-        client: speaks to it.
-        text: what it calls a text that is cut.
-        joined: what it calls the text of tokens.
+        client: the client of the engine.
+        text: the field for the text to tokenize.
+        joined: the field for the text of tokens.
         cutting, joining: further fields of the two requests.
     """
 
@@ -79,12 +80,13 @@ class HttpTokenizer:
         self._joining = joining
 
     async def tokenize(self, text: str) -> list[int]:
-        """The tokens of a text, names of special tokens recognised; raises RemoteError."""
+        """Tokenizes a text, in which names of special tokens are these tokens; raises
+        RemoteError."""
         answer = await self._client.post("/tokenize", {self._text: text, **self._cutting})
         return read_ids(str(self._client.address), answer, "tokens")
 
     async def detokenize(self, tokens: list[int]) -> str:
-        """The text of tokens, special ones by their names; raises RemoteError."""
+        """Returns the text of tokens, special ones by their names; raises RemoteError."""
         answer = await self._client.post("/detokenize", {"tokens": tokens, **self._joining})
         text = answer.get(self._joined)
         if not isinstance(text, str):

@@ -1,7 +1,8 @@
-"""llama-server with llguidance inside: token ids to `/completion`, its own template and limits.
+"""A client of llama-server with llguidance: token ids to `/completion`, its template and limits.
 
-Source: tools/server/README.md of llama.cpp. A grammar that it cannot read, or that fails on the
-way, it drops without a word; what it then writes is refused here, token by token.
+Source: tools/server/README.md of llama.cpp. If it cannot read a grammar, or the grammar fails
+during generation, it silently drops the grammar; the tokens that it then sends are refused here,
+one by one.
 """
 
 import math
@@ -50,7 +51,7 @@ LAST_FIELDS = (
     "timings/cache_n",
     "error",
 )
-"""Of the last event; without this it repeats the prompt and the grammar."""
+"""Fields of the last event; without this choice, it repeats the prompt and the grammar."""
 REPLACED = "\ufffd"
 REASONS = {"eos": EndReason.STOP, "limit": EndReason.LENGTH}
 GRAMMAR_HINT = (
@@ -60,14 +61,14 @@ GRAMMAR_HINT = (
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaServerFacts(EngineFacts):
-    """What a llama-server says of itself.
+    """The properties that a llama-server reports.
 
     Args:
-        context_length: tokens of one slot.
-        slots: how many there are.
-        templates: its chat templates; the default one under "".
+        context_length: of one slot, in tokens.
+        slots: their number.
+        templates: its chat templates; the default one has the key "".
         model: the path of its model, on its machine.
-        weights: their number, size and type, as far as it tells them.
+        weights: their number, size and type, as far as it reports them.
     """
 
     context_length: int
@@ -78,13 +79,13 @@ class LlamaServerFacts(EngineFacts):
 
     @property
     def vocabulary_size(self) -> int | None:
-        """Tokens; None: not told."""
+        """The number of tokens; None: not reported."""
         size = self.weights.get("n_vocab")
         return size if type(size) is int else None
 
 
 async def read_facts(client: HttpClient) -> LlamaServerFacts:
-    """Asks a llama-server what it is; raises RemoteError."""
+    """Asks a llama-server for its properties; raises RemoteError."""
     engine = str(client.address)
     props = await client.get("/props")
     settings = props.get("default_generation_settings")
@@ -106,13 +107,13 @@ async def read_facts(client: HttpClient) -> LlamaServerFacts:
         templates=templates,
         model=Path(str(props.get("model_path", ""))),
         weights=weights,
-        # Each process draws a marker of its own.
+        # Each process draws its own random marker.
         start=f"{props.get('build_info', '')} {props.get('media_marker', '')}",
     )
 
 
 def make_tokenizer(client: HttpClient) -> HttpTokenizer:
-    """The tokenizer of a llama-server."""
+    """Makes the tokenizer of a llama-server."""
     cutting = {"add_special": False, "parse_special": True}
     return HttpTokenizer(client, text="content", joined="content", cutting=cutting, joining={})
 
@@ -120,14 +121,14 @@ def make_tokenizer(client: HttpClient) -> HttpTokenizer:
 class LlamaServerSampler(HttpSampler):
     """A `TokenSampler` at a llama-server.
 
-    Its prompt cache knows no salts. As long as all requests have the same one, they may share it;
-    once there was another one, no request reads from it any more.
+    Its prompt cache does not know salts. While all requests have the same salt, they share the
+    cache; once a request has another one, no request reads from the cache any more.
 
     Args:
-        client: speaks to it.
-        vocabulary: that it has, too.
-        facts: what it says of itself.
-        sequences: how many requests it gets at a time; None: as many as it has slots.
+        client: the client of the server.
+        vocabulary: the local vocabulary, which the engine shares.
+        facts: the properties that it reports.
+        sequences: the maximum number of simultaneous requests; None: the number of its slots.
     """
 
     def __init__(
@@ -201,9 +202,9 @@ class _TokenReader:
 
     Args:
         engine: its name, for errors.
-        prompt: tokens of the prompt.
-        vocabulary: that of the engine.
-        lost: finds the tokens that it does not tell.
+        prompt: the number of prompt tokens.
+        vocabulary: of the engine.
+        lost: finds the tokens whose ids it does not send.
     """
 
     def __init__(self, engine: str, prompt: int, vocabulary: Vocabulary, lost: LostTokens):
@@ -211,12 +212,12 @@ class _TokenReader:
         self._prompt = prompt
         self._vocabulary = vocabulary
         self._lost = lost
-        self._count = 0  # tokens that were drawn so far
-        self._sent = 0  # tokens that were read
+        self._count = 0  # drawn tokens so far
+        self._sent = 0  # tokens read so far
 
     def read(self, event: Json) -> Iterator[Sampled]:
-        """What an event says; raises RemoteError."""
-        if "prompt_progress" in event:  # its token is none
+        """Reads an event; raises RemoteError."""
+        if "prompt_progress" in event:  # such an event has no real token
             yield self._read_start(event)
             return
         tokens = read_ids(self._engine, event, "tokens")
@@ -235,7 +236,8 @@ class _TokenReader:
         if content or tokens:
             found = self._find_missing(event, content, tokens, missing)
             if found is None:
-                # It was no UTF-8. Nobody is told the bytes: the text has marks in their place.
+                # The bytes were not UTF-8. They are not sent: the text has replacement marks
+                # instead.
                 found, tokens = self._vocabulary.encode(content), []
             self._sent += len(found) + len(tokens)
             yield from map(SampledToken, found)
@@ -246,16 +248,16 @@ class _TokenReader:
     def _find_missing(
         self, event: Json, content: str, tokens: list[int], missing: int
     ) -> list[int] | None:
-        """Finds tokens that the event has the text of, but not the ids.
+        """Finds tokens of which the event has the text, but not the ids.
 
         Args:
             event: of the stream.
             content: its text.
-            tokens: those whose ids it has; the missing ones come before them.
-            missing: how many there are.
+            tokens: the tokens that have ids; the missing ones come before them.
+            missing: the number of missing tokens.
 
         Returns:
-            The missing tokens; None if the text does not show which ones they are.
+            The missing tokens; None if the text does not determine them.
         """
         known = b"".join(self._spell(token) for token in tokens)
         if not missing:
@@ -271,7 +273,7 @@ class _TokenReader:
         return found
 
     def _spell(self, token: int) -> bytes:
-        """The bytes that llama-server writes for a token; nothing for special ones."""
+        """The bytes that llama-server writes for a token; empty for special tokens."""
         vocabulary = self._vocabulary
         return b"" if token in vocabulary.control else vocabulary.tokens[token]
 
@@ -318,7 +320,7 @@ class _TokenReader:
 
 
 def _is_alike(content: str, data: bytes) -> bool:
-    """True if the text is that of the bytes. What is no UTF-8 is replaced, by one mark or by
+    """True if the text is that of the bytes. Invalid UTF-8 is replaced by one mark or by
     several."""
     if content.encode("utf-8", "replace") == data:
         return True

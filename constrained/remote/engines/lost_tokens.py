@@ -1,15 +1,15 @@
-"""Tokens that an engine has drawn and not told: found again by the bytes that they spell.
+"""Finds the ids of tokens that an engine has drawn but not sent, by the bytes that they spell.
 
 llama-server streams no event while the text ends inside a UTF-8 character: the ids of all tokens of
-a character but the last are lost. The event that completes it says how many there were, and has
-their text. Which tokens spell the same bytes does not matter for what the reply says.
+a character except the last are lost. The event that completes the character has their number and
+their text. If several tokens spell the same bytes, any of them gives the same reply.
 """
 
 from functools import cached_property
 
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
 
-MAX_BYTES = 256  # of an untold part; a character has 4, a few may come together
+MAX_BYTES = 256  # of a part without ids; a character has up to 4, several may come together
 
 
 class LostTokens:
@@ -31,11 +31,11 @@ class LostTokens:
         return ordinary
 
     def find(self, data: bytes, count: int) -> list[int] | None:
-        """So many tokens that spell these bytes, each ending inside a character; None if there are
-        none."""
+        """Finds `count` tokens that spell these bytes, each ending inside a character; None: there
+        are none."""
         if len(data) > MAX_BYTES or count > len(data):
             return None
-        # For each place: the tokens that lead there, by their number.
+        # For each offset: the tokens that lead to it, by their number.
         paths: list[dict[int, list[int]]] = [{} for _ in range(len(data) + 1)]
         paths[0][0] = []
         for start in range(len(data)):

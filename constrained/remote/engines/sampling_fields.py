@@ -1,4 +1,4 @@
-"""Sampling in the fields that vLLM and SGLang have in common, and what they do otherwise."""
+"""The sampling fields that vLLM and SGLang share, and where they differ from ours."""
 
 import math
 from dataclasses import dataclass
@@ -10,19 +10,20 @@ from constrained.remote.engines.http_sampler import list_unwritten
 from constrained.vocabulary.vocabulary import Vocabulary
 
 MAX_BIAS = 100
-"""Theirs goes from -100 to 100, as OpenAI's; both ends are as good as never and always."""
+"""The limit of their biases: from -100 to 100, as in OpenAI's API; the ends mean never and
+always."""
 
 
-LEAST_REPEAT = 1e-3  # above 0
+LEAST_REPEAT = 1e-3  # it must be above 0
 
 
 @dataclass(frozen=True)
 class SamplingBounds:
-    """What an engine takes at most.
+    """The limits of an engine.
 
     Args:
-        temperature: its highest.
-        repeat_penalty: its highest; the lowest is above 0.
+        temperature: the maximum.
+        repeat_penalty: the maximum; the minimum is above 0.
     """
 
     temperature: float = math.inf
@@ -30,7 +31,7 @@ class SamplingBounds:
 
 
 def check_sampling(sampling: Sampling, engine: str, bounds: SamplingBounds) -> None:
-    """Refuses what they would refuse, or do otherwise than it was asked.
+    """Refuses sampling that the engine would refuse, or do in another way.
 
     Raises:
         RequestError: names the field.
@@ -54,17 +55,17 @@ def check_sampling(sampling: Sampling, engine: str, bounds: SamplingBounds) -> N
 def write_sampling(
     sampling: Sampling, vocabulary: Vocabulary, grammar: str | None
 ) -> dict[str, Any]:
-    """The fields; both take -1 for all tokens at `top_k`.
+    """Writes the fields; for both engines, -1 at `top_k` means all tokens.
 
     Args:
-        sampling: as it was asked for.
+        sampling: the requested sampling.
         vocabulary: of the engine.
         grammar: of the reply; None: there is none.
     """
     fields: dict[str, Any] = {
         "temperature": sampling.temperature,
         "top_k": sampling.top_k or -1,
-        "top_p": sampling.top_p or 1e-6,  # 0 is out of their range
+        "top_p": sampling.top_p or 1e-6,  # 0 is not allowed
         "min_p": sampling.min_p,
         "repetition_penalty": sampling.repeat_penalty,
         "presence_penalty": sampling.presence_penalty,
@@ -79,8 +80,8 @@ def write_sampling(
 
 
 def _list_text(vocabulary: Vocabulary, grammar: str) -> list[int]:
-    """Tokens with a name that their masks would let into strings. Of a tokenizer of Hugging Face,
-    llguidance keeps those in angle brackets out of them, special or not."""
+    """Lists the special tokens that the engines' masks would allow in strings. If the tokenizer is
+    of Hugging Face, llguidance itself excludes those in angle brackets, special or not."""
     listed: list[int] = []
     for token in list_unwritten(vocabulary, grammar):
         name = vocabulary.named[token]

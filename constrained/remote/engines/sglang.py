@@ -1,4 +1,4 @@
-"""SGLang: token ids to `/generate`, with the grammar as its `ebnf`.
+"""A client of SGLang: token ids to `/generate`, with the grammar as its `ebnf`.
 
 Source: docs.sglang.io, "Native API" and "Sampling Parameters", and `srt/entrypoints` and
 `srt/managers` of SGLang 0.5.23. Only its llguidance backend takes Lark.
@@ -45,7 +45,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 REQUESTS = 256
 BACKEND = "llguidance"
 SALTED = (0, 5, 18)
-"""The version that knows `cache_salt`; former ones ignore it."""
+"""The first version with `cache_salt`; older ones ignore it."""
 BOUNDS = SamplingBounds(repeat_penalty=2.0)
 REASONS = {"stop": EndReason.STOP, "length": EndReason.LENGTH}
 GRAMMAR_HINT = f"Start it with --grammar-backend {BACKEND}, and without --reasoning-parser"
@@ -53,14 +53,14 @@ GRAMMAR_HINT = f"Start it with --grammar-backend {BACKEND}, and without --reason
 
 @dataclass(frozen=True, kw_only=True)
 class SglangFacts(EngineFacts):
-    """What an SGLang server says of itself.
+    """The properties that an SGLang server reports.
 
     Args:
-        model: where its weights are from.
-        context_length: tokens of a sequence.
-        room: those of them that its KV cache has room for; it may depend on the free memory.
-        has_salts: it keeps the cached prompts of different salts apart.
-        has_seeds: a request may have its seed.
+        model: the path of its weights.
+        context_length: of a sequence, in tokens.
+        room: how many of these tokens fit into its KV cache; it may depend on the free memory.
+        has_salts: it separates the cached prompts of different salts.
+        has_seeds: a request may have a seed.
     """
 
     model: str
@@ -71,10 +71,10 @@ class SglangFacts(EngineFacts):
 
 
 async def read_facts(client: HttpClient) -> SglangFacts:
-    """Asks an SGLang server what it is.
+    """Asks an SGLang server for its properties.
 
     Raises:
-        RemoteError: it does not say, or its grammars are not those of llguidance.
+        RemoteError: it does not report them, or its grammar backend is not llguidance.
     """
     engine = str(client.address)
     info = await client.get("/server_info", former="/get_server_info")
@@ -89,7 +89,7 @@ async def read_facts(client: HttpClient) -> SglangFacts:
         case _:
             raise refuse(engine, listed, "it names no model")
     room = context
-    if "max_req_input_len" in info:  # it shortens replies without a word that do not fit
+    if "max_req_input_len" in info:  # it silently shortens replies that do not fit
         room = min(context, read_count(engine, info, "max_req_input_len"))
     times = json.dumps(info.get("startup_time"), sort_keys=True)
     return SglangFacts(
@@ -103,12 +103,12 @@ async def read_facts(client: HttpClient) -> SglangFacts:
 
 
 def _read_version(text: Any) -> tuple[int, ...]:
-    """The first three numbers of a version; none if it is not told."""
+    """The first three numbers of a version; () if it is not reported."""
     return tuple(map(int, re.findall(r"\d+", str(text or ""))[:3]))
 
 
 def make_tokenizer(client: HttpClient) -> HttpTokenizer:
-    """The tokenizer of an SGLang server."""
+    """Makes the tokenizer of an SGLang server."""
     return HttpTokenizer(
         client,
         text="prompt",
@@ -122,10 +122,10 @@ class SglangSampler(HttpSampler):
     """A `TokenSampler` at an SGLang server.
 
     Args:
-        client: speaks to it.
-        vocabulary: that it has, too.
-        facts: what it says of itself.
-        sequences: how many requests it gets at a time.
+        client: the client of the server.
+        vocabulary: the local vocabulary, which the engine shares.
+        facts: the properties that it reports.
+        sequences: the maximum number of simultaneous requests.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class SglangSampler(HttpSampler):
         self._facts = facts
 
     async def read_facts(self) -> SglangFacts:
-        """Asks the server again what it is; started again, it may have another room. Raises
+        """Asks the server for its properties again; its room may differ after a restart. Raises
         RemoteError."""
         facts = await read_facts(self._client)
         self.limits = replace(self.limits, context_length=facts.room)
@@ -171,7 +171,7 @@ class SglangSampler(HttpSampler):
         finally:
             await events.aclose()
             if not reader.is_over:
-                with suppress(RemoteError):  # it may be gone altogether
+                with suppress(RemoteError):  # the server may be down
                     await self._client.post("/abort_request", {"rid": request.name})
 
     def _write(self, request: SampleRequest) -> Json:
@@ -183,7 +183,7 @@ class SglangSampler(HttpSampler):
         }
         if request.grammar is not None:
             parameters["ebnf"] = request.grammar
-        if self._facts.has_seeds:  # without one, all of its replies would have the same
+        if self._facts.has_seeds:  # without a seed, all of its replies would use the same one
             seed = request.sampling.seed
             parameters["sampling_seed"] = secrets.randbits(32) if seed is None else seed
         body: Json = {
@@ -193,7 +193,7 @@ class SglangSampler(HttpSampler):
             "stream": True,
         }
         if self._facts.has_salts and request.cache_salt != COMMON:
-            # Nobody else has a random one, so nobody else finds what was computed.
+            # A random salt is unknown to others, so nobody finds what was computed.
             body["cache_salt"] = request.cache_salt or secrets.token_hex(16)
         if request.logprobs is not None:
             body |= {
@@ -205,26 +205,26 @@ class SglangSampler(HttpSampler):
 
 
 class _OutputReader:
-    """Reads the events of one reply. Each has all tokens so far, or, with its option
-    `--incremental-streaming-output`, the new ones; how many are new, their count says.
+    """Reads the events of one reply. Each event has all tokens so far, or, with the engine's option
+    `--incremental-streaming-output`, only the new ones; the count shows how many are new.
 
     Args:
-        client: whose errors it raises.
-        prompt: tokens of the prompt.
+        client: makes the errors.
+        prompt: the number of prompt tokens.
 
     Attributes:
-        is_over: the engine works on it no more.
+        is_over: the engine no longer works on the reply.
     """
 
     def __init__(self, client: HttpClient, prompt: int):
         self._client = client
         self._engine = str(client.address)
         self._prompt = prompt
-        self._count = 0  # tokens so far
+        self._count = 0  # of tokens so far
         self.is_over = False
 
     def read(self, event: Json) -> Iterator[Sampled]:
-        """What an event says; raises RemoteError."""
+        """Reads an event; raises RemoteError."""
         info = event.get("meta_info")
         if not isinstance(info, dict):
             raise refuse(self._engine, event, "it has no meta_info")
@@ -253,7 +253,7 @@ class _OutputReader:
                 raise refuse(self._engine, info, "it ended for no reason that was asked for")
 
     def _check_abort(self, info: Json) -> None:
-        """Raises the error of a reply that the engine has given up, with its own words."""
+        """Raises the error of a reply that the engine has aborted, with the engine's message."""
         match info.get("finish_reason"):
             case {"type": "abort", "message": str(message), "status_code": int(status)}:
                 self.is_over = True

@@ -1,9 +1,9 @@
-"""vLLM: token ids to `/v1/completions`, with the grammar as a structured output.
+"""A client of vLLM: token ids to `/v1/completions`, with the grammar as a structured output.
 
 Source: docs.vllm.ai, "OpenAI-Compatible Server" and "Structured Outputs", `entrypoints/openai` of
-vLLM 0.33, and what vLLM 0.32 answers. Its guidance backend takes Lark; where its matcher fails, it
-ends the turn as if it were over, which is refused here. What its engine refuses comes behind status
-200, in the first event of the stream.
+vLLM 0.33, and replies of vLLM 0.32. Its guidance backend takes Lark; if its matcher fails, it ends
+the turn as if it were complete, which is refused here. Errors of its engine have status 200, and
+come in the first event of the stream.
 """
 
 import re
@@ -41,14 +41,14 @@ from constrained.remote.sampler import (
 from constrained.vocabulary.vocabulary import Vocabulary
 
 REQUESTS = 256
-"""vLLM's own bound of sequences, where nothing else is said; it says its own nowhere."""
+"""vLLM's default limit of sequences; it does not report its own limit."""
 TOKEN = "token_id:"
 MASKED = -9999.0
-"""What it writes for minus infinity: its probabilities are those behind the mask, and where that
-leaves few tokens, the alternatives are filled up with some that could not be drawn."""
+"""What vLLM writes for minus infinity: its probabilities are those after the mask, and if the mask
+leaves few tokens, it fills up the alternatives with some that cannot be drawn."""
 REASONS = {"stop": EndReason.STOP, "length": EndReason.LENGTH}
 STARTED = re.compile(r"^process_start_time_seconds (\S+)$", re.MULTILINE)
-"""A figure of /metrics; several API servers (--api-server-count) have none."""
+"""A figure of /metrics; with several API servers (--api-server-count), it does not exist."""
 BOUNDS = SamplingBounds(temperature=2.0)
 GRAMMAR_HINT = (
     "Start it with --structured-outputs-config.backend guidance, and without --reasoning-parser"
@@ -57,12 +57,12 @@ GRAMMAR_HINT = (
 
 @dataclass(frozen=True, kw_only=True)
 class VllmFacts(EngineFacts):
-    """What a vLLM server says of itself.
+    """The properties that a vLLM server reports.
 
     Args:
         model: the name of its model.
-        path: where its weights are from.
-        context_length: tokens of a sequence.
+        path: the source of its weights.
+        context_length: of a sequence, in tokens.
     """
 
     model: str
@@ -71,7 +71,7 @@ class VllmFacts(EngineFacts):
 
 
 async def read_facts(client: HttpClient) -> VllmFacts:
-    """Asks a vLLM server what it is; raises RemoteError."""
+    """Asks a vLLM server for its properties; raises RemoteError."""
     models = await client.get("/v1/models")
     match models.get("data"):
         case [{"id": str(name)} as model, *_]:
@@ -88,7 +88,7 @@ async def read_facts(client: HttpClient) -> VllmFacts:
 
 
 def make_tokenizer(client: HttpClient, model: str) -> HttpTokenizer:
-    """The tokenizer of a vLLM server."""
+    """Makes the tokenizer of a vLLM server."""
     return HttpTokenizer(
         client,
         text="prompt",
@@ -102,10 +102,10 @@ class VllmSampler(HttpSampler):
     """A `TokenSampler` at a vLLM server.
 
     Args:
-        client: speaks to it.
-        vocabulary: that it has, too.
-        facts: what it says of itself.
-        sequences: how many requests it gets at a time.
+        client: the client of the server.
+        vocabulary: the local vocabulary, which the engine shares.
+        facts: the properties that it reports.
+        sequences: the maximum number of simultaneous requests.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class VllmSampler(HttpSampler):
             **write_sampling(request.sampling, self.vocabulary, request.grammar),
         }
         if request.cache_salt != COMMON:
-            # Nobody else has a random one, so nobody else finds what was computed.
+            # A random salt is unknown to others, so nobody finds what was computed.
             body["cache_salt"] = request.cache_salt or secrets.token_hex(16)
         if request.sampling.seed is not None:
             body["seed"] = request.sampling.seed
@@ -165,10 +165,10 @@ class _ChunkReader:
 
     Args:
         engine: its name, for errors.
-        prompt: token ids, as they were sent.
+        prompt: the token ids that were sent.
 
     Attributes:
-        end: of the reply, once its reason is there; the figures may come later.
+        end: of the reply, once its reason is known; the figures may come later.
     """
 
     def __init__(self, engine: str, prompt: Sequence[int]):
@@ -177,7 +177,7 @@ class _ChunkReader:
         self.end: SampleEnd | None = None
 
     def read(self, event: Json) -> Iterator[SampledToken]:
-        """The tokens of a chunk; raises RemoteError."""
+        """Reads the tokens of a chunk; raises RemoteError."""
         choices = event.get("choices")
         if not isinstance(choices, list):
             raise refuse(self._engine, event, "it has no choices")
@@ -200,7 +200,7 @@ class _ChunkReader:
             self._read_figures(event, self.end)
 
     def _read_figures(self, event: Json, end: SampleEnd) -> None:
-        """What stands in the last event: its choices are over."""
+        """Reads the figures of the last event, which comes after the choices."""
         build = event.get("system_fingerprint")
         if isinstance(build, str):
             self.end = end = replace(end, drawn_by=replace(end.drawn_by, build=build))
@@ -251,7 +251,7 @@ class _ChunkReader:
 
 
 def _read_versions(spans: Any) -> str | None:
-    """The versions of the weights that have drawn a reply, in their order; None: not told."""
+    """The versions of the weights that have drawn a reply, in order; None: not reported."""
     if not isinstance(spans, list):
         return None
     versions = [str(span.get("version")) for span in spans if isinstance(span, dict)]

@@ -1,6 +1,6 @@
-"""Chat Completions in the form of 2023, which clients and their plugins still write: `functions` in
-place of tools, `function_call` in place of `tool_choice` and of the one call of a message, results
-in messages of the role `function`. Here they become tools, calls and results."""
+"""Chat Completions in the form of 2023, which some clients and plugins still write: `functions`
+instead of tools, `function_call` instead of `tool_choice` and of a message's one call, results in
+messages with the role `function`. They are converted to tools, calls and results."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def translate_function_call(choice: str | Json | None) -> str | Json | None:
-    """The `function_call` of a request as its `tool_choice`."""
+    """Converts the `function_call` of a request to a `tool_choice`."""
     match choice:
         case {"name": str(name)}:
             return {"type": "function", "function": {"name": name}}
@@ -20,11 +20,10 @@ def translate_function_call(choice: str | Json | None) -> str | Json | None:
 
 
 def read_function_messages(messages: Sequence[Json]) -> list[Json]:
-    """The messages with tool calls, and results that name them.
+    """Converts messages to the form with tool calls, and results with the ids of their calls.
 
     Raises:
-        HttpError: there is a result, and no call of that function before it; or a call is no
-            object.
+        HttpError: a result has no call of its function before it; or a call is not an object.
     """
     read: list[Json] = []
     called: Json = {}  # the id of the last call of each function
@@ -48,7 +47,7 @@ def read_function_messages(messages: Sequence[Json]) -> list[Json]:
 
 
 def _read_result(message: Json, called: Json, where: str) -> Json:
-    """The result of a function as that of its last call."""
+    """Converts the result of a function to that of its last call."""
     name = message.get("name")
     if not isinstance(name, str) or name not in called:
         text = f"there is no call of the function {name!r} before its result"

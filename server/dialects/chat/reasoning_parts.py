@@ -1,5 +1,5 @@
-"""Reasoning among the parts of a message of the assistant, as Mistral's API has it, and as proxies
-write it that translate from Anthropic's."""
+"""Reasoning as a part of an assistant message's content, as in Mistral's API and in proxies that
+translate from Anthropic's API."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ NO_TEXT = {"type": "text", "text": ""}
 
 
 def separate_reasoning(content: list[Any], where: str) -> tuple[Any, str]:
-    """The parts that are text, as `read_text_parts` gives them, and the reasoning.
+    """Returns the parts of text, as `read_text_parts` reads them, and the reasoning.
 
     Args:
         content: the parts of a message.
@@ -35,7 +35,7 @@ def separate_reasoning(content: list[Any], where: str) -> tuple[Any, str]:
 
 
 def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None:
-    """Puts the reasoning of its parts beside the content of a message.
+    """Moves the reasoning of a message's parts to a field of its own.
 
     Args:
         message: changed.
@@ -43,7 +43,7 @@ def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None
         where: the JSON pointer to it.
 
     Raises:
-        HttpError: there is other reasoning beside the content; says where.
+        HttpError: the message has other reasoning, too; says where.
     """
     for name in REASONING_NAMES:
         beside = message.get(name)
@@ -54,7 +54,7 @@ def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None
 
 
 def _read_reasoning(part: Any, where: str) -> str | None:
-    """The reasoning in a part; "" where it is encrypted, None where the part is another one."""
+    """Returns the reasoning in a part; "": it is encrypted; None: the part has no reasoning."""
     kind = part.get("type") if isinstance(part, Mapping) else None
     match part, kind:
         case {"thinking": str(text)}, "thinking":

@@ -33,7 +33,7 @@ class ChatWriter(ReplyWriter):
 
     Args:
         compiled: the request that is answered.
-        field: where reasoning goes.
+        field: the place of the reasoning.
         shows_usage: the last chunk has the usage; a whole reply always has it.
         has_functions: a call is a `function_call`, as in 2023.
     """
@@ -96,8 +96,8 @@ class ChatWriter(ReplyWriter):
         yield last
 
     def close(self) -> Iterator[Json]:
-        """The chunk with the usage, if it was asked for: other clients do not expect a chunk
-        without a choice."""
+        """Writes the chunk with the usage, if the request asks for it: other clients do not expect
+        a chunk without a choice."""
         if self._shows_usage:
             yield {
                 **self._head,
@@ -120,14 +120,14 @@ class ChatWriter(ReplyWriter):
 
 
 class _ChoiceWriter:
-    """The deltas of one choice."""
+    """Writes the deltas of one choice."""
 
     def __init__(self, compiled: CompiledRequest, field: ReasoningField, number: int):
         self._fields = field.names
         tools = compiled.request.tools
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, number, tools)
         self._opener, self._closer = _find_tags(compiled)
-        self._is_inside = False  # of the tags that stand in the content
+        self._is_inside = False  # of the tags around reasoning in the content
         self._logprobs: list[Json] = []
         self._vocabulary = compiled.service.model.engine.vocabulary
 
@@ -144,12 +144,12 @@ class _ChoiceWriter:
                     yield from self._show_call(call_event)
 
     def close(self) -> Iterator[Json]:
-        """The tag that is still open."""
+        """Closes an open tag."""
         if closer := self._leave():
             yield {"content": closer}
 
     def drain_logprobs(self) -> list[Json]:
-        """Those of the tokens since the last call."""
+        """Returns the log probabilities of the tokens since the last call."""
         logprobs, self._logprobs = self._logprobs, []
         return logprobs
 
@@ -186,7 +186,7 @@ class _ChoiceWriter:
 
 
 def _show_function_call(delta: Json) -> Json:
-    """The delta with its call, of which there is one at most, in the form of 2023."""
+    """Converts a delta with its one call to the form of 2023."""
     match delta:
         case {"tool_calls": [{"function": call}]}:
             return {"function_call": call}
@@ -202,7 +202,7 @@ def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
 
 
 def fold(chunks: Sequence[Json]) -> Json:
-    """The whole reply that chunks add up to."""
+    """Adds chunks up to the whole reply."""
     body: Json = {}
     choices: dict[int, Json] = {}
     for chunk in chunks:
@@ -219,15 +219,15 @@ def fold(chunks: Sequence[Json]) -> Json:
         if has_call and not message.get("content"):
             message["content"] = None
         for call in message.get("tool_calls", ()):
-            del call["index"]  # a field of streams alone
+            del call["index"]  # only streams have this field
     del body["choices"]
     body["object"] = "chat.completion"
     return {**body, "choices": [choices[number] for number in sorted(choices)]}
 
 
 def add_delta(whole: Json, delta: Json) -> None:
-    """Adds a delta as OpenAI's SDKs do: texts and lists grow, objects are merged, and so are calls
-    of the same `index`; all else is replaced."""
+    """Adds a delta as OpenAI's SDKs do: texts and lists are appended, objects are merged, and so
+    are calls with the same `index`; other values are replaced."""
     for key, value in delta.items():
         before = whole.get(key)
         match before, value:
@@ -255,7 +255,7 @@ def _add_call(calls: list[Json], delta: Json) -> None:
 
 
 def count_usage(usages: Sequence[Usage]) -> Json:
-    """The tokens of all choices; their prompt counts once."""
+    """Adds up the tokens of all choices; their prompt counts once."""
     prompt = max((usage.prompt_tokens for usage in usages), default=0)
     cached = min((usage.cached_tokens for usage in usages), default=0)
     completion = sum(usage.completion_tokens for usage in usages)
@@ -275,7 +275,7 @@ def count_usage(usages: Sequence[Usage]) -> Json:
 
 
 def show_token(drawn: TokenDrawn, vocabulary: Vocabulary) -> Json:
-    """A token with its log probability, and those that were likely instead."""
+    """Returns a token with its log probability, and its likely alternatives."""
     top = [_show_logprob(vocabulary.tokens[token], logprob) for token, logprob in drawn.top]
     return {**_show_logprob(drawn.text, drawn.logprob), "top_logprobs": top}
 

@@ -1,4 +1,5 @@
-"""Chat Completions: what a reply and the chunks of a stream are, for the OpenAPI document."""
+"""Chat Completions: the types of a reply and of the chunks of a stream, for the OpenAPI
+document."""
 
 from typing import Any, Literal, NotRequired
 
@@ -15,12 +16,12 @@ class TokenLogprob(TypedDict):
 
     token: str
     bytes: list[int]
-    """The bytes of the token, which may be a part of a character."""
+    """The bytes of the token, which may be part of a character."""
     logprob: float
 
 
 class DrawnToken(TokenLogprob):
-    """A token that was drawn, and those that were likely instead."""
+    """A drawn token with its likely alternatives."""
 
     top_logprobs: list[TokenLogprob]
 
@@ -50,28 +51,28 @@ class ChatToolCall(TypedDict):
     """A call of a tool."""
 
     id: str
-    """What the message with the result names as its `tool_call_id`."""
+    """The id that the message with the result has as its `tool_call_id`."""
     type: Literal["function", "custom"]
     function: NotRequired[CalledFunction]
     custom: NotRequired[CustomInput]
 
 
 class ChatMessage(TypedDict):
-    """What the assistant says."""
+    """The assistant's message."""
 
     role: Literal["assistant"]
     content: str | None
-    """null, where there are only calls."""
+    """null, if there are only calls."""
     reasoning_content: NotRequired[str]
-    """The reasoning, unless the server was told to put it elsewhere (`--reasoning-field`)."""
+    """The reasoning, unless the server has another field for it (`--reasoning-field`)."""
     reasoning: NotRequired[str]
     tool_calls: NotRequired[list[ChatToolCall]]
     function_call: NotRequired[CalledFunction]
-    """The call, where the request has `functions`."""
+    """The call, if the request has `functions`."""
 
 
 class ChatChoice(TypedDict):
-    """One of the replies."""
+    """One of the choices."""
 
     index: int
     message: ChatMessage
@@ -81,18 +82,18 @@ class ChatChoice(TypedDict):
 
 
 class PromptTokensDetails(TypedDict):
-    """The tokens of the prompt by what was done with them."""
+    """The prompt tokens, by what was done with them."""
 
     cached_tokens: int
     """Tokens that were not computed again."""
 
 
 class CompletionTokensDetails(TypedDict):
-    """The tokens of the replies by what they were."""
+    """The tokens of the replies, by kind."""
 
     reasoning_tokens: int
     accepted_prediction_tokens: int
-    """Drafted tokens that the model would have written, too."""
+    """Drafted tokens that the model has accepted."""
     rejected_prediction_tokens: int
 
 
@@ -107,14 +108,14 @@ class ChatUsage(TypedDict):
 
 
 class ChatHead(TypedDict):
-    """What each chunk and each whole reply begins with."""
+    """The common fields of chunks and whole replies."""
 
     id: str
     created: int
     """Seconds since 1970."""
     model: str
     system_fingerprint: str
-    """Names the format in which the model writes calls."""
+    """The name of the format of calls."""
 
 
 class ChatCompletion(ChatHead):
@@ -125,7 +126,7 @@ class ChatCompletion(ChatHead):
     usage: ChatUsage
     timings: ReplyTimings
     trace: NotRequired[dict[str, Any]]
-    """What decided about each token, where `trace` asks for it."""
+    """The trace, which has the reasons for each token, if `trace` asks for it."""
     constrained: NotRequired[ReplyNotes]
 
 
@@ -155,7 +156,7 @@ class ToolCallDelta(TypedDict):
 
 
 class ChatDelta(TypedDict):
-    """A part of what the assistant says."""
+    """A part of the assistant's message."""
 
     role: NotRequired[Literal["assistant"]]
     content: NotRequired[str]
@@ -163,21 +164,21 @@ class ChatDelta(TypedDict):
     reasoning: NotRequired[str]
     tool_calls: NotRequired[list[ToolCallDelta]]
     function_call: NotRequired[FunctionDelta]
-    """A part of the call, where the request has `functions`."""
+    """A part of the call, if the request has `functions`."""
 
 
 class ChatChunkChoice(TypedDict):
-    """A part of one of the replies."""
+    """A part of one of the choices."""
 
     index: int
     delta: ChatDelta
     logprobs: NotRequired[ChatLogprobs]
     finish_reason: FinishReason | None
-    """null up to the last part."""
+    """null, except in the last part."""
 
 
 class PromptProgress(TypedDict):
-    """How much of the prompt was read."""
+    """The progress of reading the prompt."""
 
     total: int
     cache: int
@@ -186,16 +187,16 @@ class PromptProgress(TypedDict):
 
 
 class ChatChunk(ChatHead):
-    """A part of a stream; that with the usage has no choices."""
+    """A part of a stream; the part with the usage has no choices."""
 
     object: Literal["chat.completion.chunk"]
     choices: list[ChatChunkChoice]
     usage: NotRequired[ChatUsage]
-    """In the last chunk, where `stream_options` ask for it."""
+    """In the last chunk, if `stream_options` ask for it."""
     timings: NotRequired[ReplyTimings]
     prompt_progress: NotRequired[PromptProgress]
     trace: NotRequired[dict[str, Any]]
-    """In the last chunk of a choice, where the request asks for it."""
+    """In the last chunk of a choice, if the request asks for it."""
     constrained: NotRequired[ReplyNotes]
 
 

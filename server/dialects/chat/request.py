@@ -1,7 +1,7 @@
 """Chat Completions: the request.
 
 The fields are those of OpenAI's reference, of llama-server and of vLLM; others are ignored, and the
-reply names them.
+reply lists them.
 """
 
 import json
@@ -37,7 +37,7 @@ HARMLESS = frozenset(
     "user metadata store service_tier safety_identifier prompt_cache_key id_slot "
     "verbosity prediction prompt_cache_retention".split()
 )
-"""Fields that change nothing here, and are no reason to say so."""
+"""Fields without an effect here, which the reply does not list as ignored."""
 FORMATS = {
     "none": ReasoningField.INLINE,
     "deepseek": ReasoningField.REASONING_CONTENT,
@@ -50,40 +50,40 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     """A request to /v1/chat/completions."""
 
     messages: Objects = Field(min_length=1)
-    """The conversation, its last message last."""
+    """The conversation, in order."""
     tools: Objects | None = None
-    """What the model may call: functions, with a JSON schema of their arguments, and custom
-    tools."""
+    """The tools that the model may call: functions, with a JSON schema of their arguments, and
+    custom tools."""
     tool_choice: str | Json | None = None
-    """`auto`, `none`, `required`, or the tool that is to be called."""
+    """`auto`, `none`, `required`, or the tool to call."""
     functions: Objects | None = None
-    """The form of tools of 2023; the reply then has `function_call` in place of `tool_calls`."""
+    """The form of tools of 2023; the reply then has `function_call` instead of `tool_calls`."""
     function_call: str | Json | None = None
-    """The form of `tool_choice` of 2023: `auto`, `none`, or the function that is to be called."""
+    """The form of `tool_choice` of 2023: `auto`, `none`, or the function to call."""
     parallel_tool_calls: bool | None = None
-    """false: one call at most."""
+    """false: at most one call."""
     max_calls: int | None = Field(None, ge=1)
-    """Calls in one reply, at most."""
+    """The maximum number of calls in one reply."""
     max_identical_calls: int | None = Field(None, ge=1)
-    """Calls of the same tool with the same arguments in one reply, at most."""
+    """The maximum number of calls of the same tool with the same arguments in one reply."""
     max_tokens: int | None = Field(None, ge=-1)
-    """Tokens of the reply, at most; -1: as many as there is room for."""
+    """The maximum number of tokens of the reply; -1: as many as fit into the context."""
     max_completion_tokens: int | None = Field(None, ge=-1)
     """OpenAI's newer name of `max_tokens`."""
     logprobs: bool | None = None
     """The reply has the log probability of each token."""
     top_logprobs: int | None = Field(None, ge=0, le=20)
-    """So many of the likeliest tokens come with each."""
+    """The number of likely alternatives for each token."""
     reasoning_effort: EffortField = None
-    """How hard to think."""
+    """The effort of reasoning."""
     reasoning: ReasoningOptions | None = None
     """OpenRouter's form of the effort."""
     thinking: Thinking | None = None
     """The switch of the APIs of DeepSeek, GLM and Kimi."""
     enable_thinking: bool | None = None
-    """Qwen's API: false: no reasoning."""
+    """Qwen's switch of reasoning; false: no reasoning."""
     reasoning_budget: int | None = Field(None, ge=-1)
-    """Tokens of reasoning, at most; -1: any number."""
+    """The maximum number of reasoning tokens; -1: no limit."""
     thinking_budget: int | None = Field(None, ge=-1)
     """Another name of `reasoning_budget`."""
     thinking_token_budget: int | None = Field(None, ge=-1)
@@ -91,31 +91,31 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     thinking_budget_tokens: int | None = Field(None, ge=-1)
     """llama-server's name of `reasoning_budget`."""
     reasoning_format: Literal["none", "auto", "deepseek", "deepseek-legacy"] | None = None
-    """Where the reasoning goes: `none` leaves it in the content."""
+    """The place of the reasoning: `none` leaves it in the content."""
     chat_template_kwargs: Json | None = None
     """Variables of the chat template, such as `enable_thinking`."""
     continue_final_message: bool | None = None
-    """The reply goes on with the last message, which is one of the assistant."""
+    """The reply continues the last message, which must be one of the assistant."""
     add_generation_prompt: bool | None = None
-    """For /apply-template: false leaves out what begins the turn of the assistant."""
+    """For /apply-template: false leaves out the beginning of the assistant's turn."""
     modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
-    """What the reply is made of: text."""
+    """The kinds of output: only text."""
     trace: bool | None = None
-    """The reply has a trace: what decided about each of its tokens. Not with several choices."""
+    """The reply has a trace, with the reasons for each of its tokens. Not with several choices."""
 
     def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
-        """The field of the reply that has the reasoning."""
+        """Returns the field of the reply that has the reasoning."""
         return FORMATS.get(self.reasoning_format or "auto", default)
 
     def read(self, service: Service) -> TurnRequest:
-        """Reads what is asked for.
+        """Reads the request.
 
         Raises:
-            HttpError, Error: something in it cannot be; says where.
+            HttpError, Error: a field is invalid; says which.
         """
         self._check(service)
         tools, choice = self._read_tools(service)
-        read_policy(choice)  # a mistake in it is reported before one in the tools
+        read_policy(choice)  # reports errors in the choice before those in the tools
         whole = read_function_messages(self.messages)
         messages = [_read_message(message, i) for i, message in enumerate(whole)]
         messages, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
@@ -185,7 +185,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         return bool(self.functions)
 
     def _read_tools(self, service: Service) -> tuple[OfferedTools, Any]:
-        """The tools, and the choice among them."""
+        """Returns the tools and the tool choice."""
         if self.functions:
             tools = read_offered_tools(self.functions, service.settings, where="/functions")
             choice = self.tool_choice or translate_function_call(self.function_call)
@@ -194,7 +194,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         return tools, tools.translate_choice(self.tool_choice)
 
     def _read_switch(self) -> ReasoningOptions:
-        """Whether there is reasoning, in the field that says so."""
+        """Reads whether there is reasoning, from the vendors' fields."""
         if self.reasoning is not None:
             return self.reasoning
         thinking = self.thinking or Thinking.model_construct()
@@ -211,22 +211,22 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
 
     def _read_max_identical_calls(self) -> int | None:
         if "max_identical_calls" in self.model_fields_set:
-            return self.max_identical_calls  # null: any number
+            return self.max_identical_calls  # null: no limit
         return limit_identical(self.parallel_tool_calls)
 
     def _read_max_tokens(self) -> int | None:
         for given in (self.max_completion_tokens, self.max_tokens, self.n_predict):
             if given is not None:
-                return None if given == -1 else given  # llama-server's -1 means any number
+                return None if given == -1 else given  # llama-server's -1: no limit
         return None
 
 
 def _read_message(message: Json, number: int) -> Json:
-    """A message whose content is text, whose reasoning stands beside it, and whose calls are those
-    of functions.
+    """Converts a message: its content is text, its reasoning a field of its own, its calls are
+    calls of functions.
 
     Raises:
-        HttpError: a part of it is neither text nor reasoning, or there is other reasoning beside.
+        HttpError: a part is neither text nor reasoning, or the message has other reasoning, too.
     """
     read = dict(message)
     content = message.get("content")
@@ -244,7 +244,7 @@ def _read_message(message: Json, number: int) -> Json:
 
 
 def _read_call(call: Any) -> Any:
-    """A call of a custom tool as one of its function; others stay as they are."""
+    """Converts a call of a custom tool to one of its function; other calls stay unchanged."""
     match call:
         case {"type": "custom", "custom": {"name": str(name), "input": str(text)}, **rest}:
             arguments = json.dumps(pack_input(text), ensure_ascii=False)

@@ -50,7 +50,7 @@ WEATHER = {
 )
 @router.post("/chat/completions", responses=ERRORS, include_in_schema=False)
 async def complete_chat(request: Request) -> Response:
-    """Answers a conversation: with text, with calls of tools, or with both."""
+    """Answers a conversation with text, with calls of tools, or with both."""
     service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
     active = await wait_for_client(request, start_request(service, turn_request))
     writer = ChatWriter(
@@ -69,7 +69,7 @@ async def complete_chat(request: Request) -> Response:
 )
 @router.post("/chat/completions/input_tokens", responses=ERRORS, include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
-    """How many tokens the prompt of a request has; nothing is generated."""
+    """Counts the tokens of a request's prompt; generates nothing."""
     service, _, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}

@@ -26,7 +26,7 @@ class CompletionWriter(ReplyWriter):
 
     Args:
         compiled: the request that is answered.
-        echoes: for each prompt, what stands in front of the replies to it.
+        echoes: for each prompt, the text before its replies.
         shows_usage: the last chunk has the usage; a whole reply always has it.
     """
 
@@ -54,7 +54,7 @@ class CompletionWriter(ReplyWriter):
         self._replies: dict[int, Reply] = {}
 
     def open(self) -> Iterator[Json]:
-        """The prompts, where they are to stand in front."""
+        """Writes the prompts, if the replies begin with them."""
         for number in range(len(self._logprobs)):
             if echo := self._echoes[number // self._choices]:
                 yield self._chunk(number, echo)
@@ -79,7 +79,7 @@ class CompletionWriter(ReplyWriter):
                 pass
 
     def close(self) -> Iterator[Json]:
-        """The chunk with the usage, if it was asked for."""
+        """Writes the chunk with the usage, if the request asks for it."""
         if self._shows_usage:
             yield {
                 **self._head,
@@ -98,7 +98,7 @@ class CompletionWriter(ReplyWriter):
         return {**self._head, "choices": [choice], **self._progress[number].fields}
 
     def _count_usage(self) -> Json:
-        """The tokens of all choices; each prompt counts once."""
+        """Adds up the tokens of all choices; each prompt counts once."""
         total: Json = {}
         for first in range(0, len(self._replies), self._choices):
             numbers = range(first, first + self._choices)
@@ -124,7 +124,7 @@ class _LogprobsWriter:
         self._shown: Json | None = None
 
     def add(self, drawn: TokenDrawn) -> None:
-        """Adds a token. A character that several tokens spell counts where it ends."""
+        """Adds a token. A character of several tokens counts at its last token."""
         token = show_token(drawn, self._vocabulary)
         if self._shown is None:
             self._shown = {
@@ -136,20 +136,20 @@ class _LogprobsWriter:
         shown = self._shown
         shown["tokens"].append(token["token"])
         shown["token_logprobs"].append(token["logprob"])
-        # Of several tokens with the same text, the likeliest, which comes first, has to win.
+        # If several tokens have the same text, the likeliest, which comes first, has to win.
         top = {other["token"]: other["logprob"] for other in reversed(token["top_logprobs"])}
         shown["top_logprobs"].append(top)
         shown["text_offset"].append(self._offset)
         self._offset += len(self._decoder.decode(drawn.text))
 
     def drain(self) -> Json | None:
-        """Those of the tokens since the last call; None: there are none."""
+        """Returns the log probabilities of the tokens since the last call; None: there are none."""
         shown, self._shown = self._shown, None
         return shown
 
 
 def fold(chunks: Sequence[Json]) -> Json:
-    """The whole reply that chunks add up to."""
+    """Adds chunks up to the whole reply."""
     body: Json = {}
     choices: dict[int, Json] = {}
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Completions: what a reply and the chunks of a stream are, for the OpenAPI document."""
+"""Completions: the types of a reply and of the chunks of a stream, for the OpenAPI document."""
 
 from typing import Literal, NotRequired
 
@@ -26,11 +26,11 @@ class CompletionChoice(TypedDict):
     text: str
     logprobs: LegacyLogprobs | None
     finish_reason: FinishReason | None
-    """null up to the last part."""
+    """null, except in the last part."""
 
 
 class TextCompletion(ChatHead):
-    """A whole reply, or a part of a stream; that with the usage has no choices."""
+    """A whole reply, or a part of a stream; the part with the usage has no choices."""
 
     object: Literal["text_completion"]
     choices: list[CompletionChoice]

@@ -13,35 +13,35 @@ from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
-DEFAULT_TOKENS = 16  # as OpenAI has it
+DEFAULT_TOKENS = 16  # OpenAI's default
 
 
 class CompletionRequest(GenerationFields):
     """A request to /v1/completions."""
 
     prompt: str | Numbers | Texts | NumberLists
-    """A text, or ids of tokens; or several of either."""
+    """One or more prompts, each a text or token ids."""
     max_tokens: int | None = Field(DEFAULT_TOKENS, ge=-1)
-    """Tokens of the reply, at most; -1: as many as there is room for."""
+    """The maximum number of tokens of the reply; -1: as many as fit into the context."""
     best_of: int | None = None
-    """Has to be `n`: replies are not compared here."""
+    """Must be equal to `n`: replies are not compared here."""
     suffix: str | None = None
-    """Is refused: text cannot be inserted here."""
+    """Refused: text cannot be inserted here."""
     echo: bool | None = None
-    """The prompt stands in front of the reply."""
+    """The reply begins with the prompt."""
     logprobs: int | None = Field(None, ge=0, le=20)
-    """The reply has the log probability of each token, and so many of the likeliest."""
+    """The reply has the log probability of each token, and this number of likely alternatives."""
 
     @property
     def prompts(self) -> Sequence[str | Sequence[int]]:
-        """The prompts, each a text or token ids."""
+        """Returns the prompts, each a text or token ids."""
         return list_prompts(self.prompt)
 
     def read(self, service: Service) -> TurnRequest:
-        """Reads what is asked for, for each of the prompts; its job has no messages.
+        """Reads the request for all of its prompts; its job has no messages.
 
         Raises:
-            HttpError, Error: something in it cannot be; says where.
+            HttpError, Error: a field is invalid; says which.
         """
         self._check(service)
         max_tokens = self._read_max_tokens()
@@ -80,10 +80,10 @@ class CompletionRequest(GenerationFields):
 def read_text_request(
     fields: GenerationFields, generation: GenerationOptions, service: Service
 ) -> TurnRequest:
-    """The request for texts behind raw prompts; its job has no messages.
+    """Makes a request that continues raw prompts; its job has no messages.
 
     Raises:
-        HttpError, Error: the answer that is asked for cannot be; says where.
+        HttpError, Error: the form of the answer is invalid; says where.
     """
     fields.check_answer(service.settings)
     job = Job(
@@ -97,7 +97,7 @@ def read_text_request(
 
 
 def check_choices(prompts: int, choices: int, settings: Settings) -> None:
-    """Refuses a request without prompts, or with too many choices for all of them together.
+    """Refuses a request without prompts, or with too many choices for all prompts together.
 
     Raises:
         HttpError: names the field.

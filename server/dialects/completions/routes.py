@@ -34,7 +34,7 @@ EXAMPLE = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 16}
 )
 @router.post("/completions", responses=ERRORS, include_in_schema=False)
 async def complete(request: Request) -> Response:
-    """Goes on from a text, or from several."""
+    """Continues one or more texts."""
     service, body, turn_request = await read_request(
         request, CompletionRequest, CompletionRequest.read
     )
@@ -53,7 +53,7 @@ async def start_text(
     """Compiles the prompts and starts a turn for each choice of each.
 
     Raises:
-        Error: as in `Model.call`; then none is under way.
+        Error: as in `Model.call`; then no turn has started.
     """
     time_left = find_time_left(service.settings.timeout)
     turns = list[CompiledTurn]()
@@ -83,7 +83,7 @@ async def _compile(
 
 
 def show_prompt(service: Service, prompt: str | Sequence[int]) -> str:
-    """A prompt as text."""
+    """Returns a prompt as text."""
     if isinstance(prompt, str):
         return prompt
     return service.model.engine.vocabulary.text(prompt).decode("utf-8", "replace")

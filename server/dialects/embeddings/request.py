@@ -17,29 +17,29 @@ class EmbeddingRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     model: str | None = None
-    """The embedding model answers whatever name is given: there is one."""
+    """The name of the model; any name selects the one embedding model."""
     input: str | Numbers | Texts | NumberLists | None = None
-    """A text, or ids of tokens; or several of either."""
+    """One or more inputs, each a text or token ids."""
     content: str | Numbers | Texts | NumberLists | None = None
-    """The same, as llama-server calls it: the reply then has its form."""
+    """llama-server's name of `input`: the reply then has llama-server's form."""
     encoding_format: Literal["float", "base64"] | None = None
-    """How vectors are written: as numbers, or as the base64 of their float32 in little-endian
-    order. Default: numbers."""
+    """The form of vectors: numbers, or base64 of their float32 values in little-endian order.
+    Default: numbers."""
     dimensions: StrictInt | None = None
-    """Cuts the vectors to so many numbers."""
+    """Truncates the vectors to this number of values."""
     embd_normalize: StrictInt | None = None
-    """2: each vector is 1 long, which is the default; -1: as the model gives it."""
+    """2: each vector has length 1, the default; -1: vectors are as the model gives them."""
 
     @property
     def is_native(self) -> bool:
-        """The reply has the form of llama-server's own path."""
+        """True if the reply has the form of llama-server's own path."""
         return self.content is not None
 
     def read(self) -> EmbeddingWish:
-        """What is asked for.
+        """Reads the request.
 
         Raises:
-            HttpError: something in it cannot be; says where.
+            HttpError: a field is invalid; says which.
         """
         where = "/content" if self.is_native else "/input"
         given = self.content if self.is_native else self.input

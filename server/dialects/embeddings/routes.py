@@ -27,7 +27,7 @@ class Embedding(TypedDict):
     object: Literal["embedding"]
     index: int
     embedding: list[float] | str
-    """Numbers, or base64 where that was asked for."""
+    """Numbers, or base64 if the request asks for it."""
 
 
 class EmbeddingUsage(TypedDict):
@@ -47,7 +47,7 @@ class EmbeddingList(TypedDict):
 
 
 class NativeEmbedding(TypedDict):
-    """The vector of a text, as llama-server's own path has it."""
+    """The vector of a text, in the form of llama-server's own path."""
 
     index: int
     embedding: list[list[float]]
@@ -62,7 +62,7 @@ class NativeEmbedding(TypedDict):
 @router.post("/embeddings", include_in_schema=False)
 @router.post("/embedding", include_in_schema=False)
 async def embed(request: Request) -> Response:
-    """Turns texts into vectors."""
+    """Converts texts to vectors."""
     service = require_embeddings(request)
     body = await read_fields(request, EmbeddingRequest)
     read = await wait_for_client(request, service.read(body.read()))
@@ -82,9 +82,9 @@ class RowForm:
     """The JSON of a reply around its vectors.
 
     Args:
-        begin: in front of the first.
-        row: each, with its `index` and its `vector`.
-        end: behind the last.
+        begin: the text before the first row.
+        row: of each vector, with its `index` and its `vector`.
+        end: the text after the last row.
     """
 
     begin: str
@@ -93,13 +93,13 @@ class RowForm:
 
 
 async def send_rows(request: Request, rows: AsyncIterator[list[str]], form: RowForm) -> Response:
-    """The reply, sent as the vectors are computed and as the client reads it: thousands of them
-    have a hundred MB.
+    """Sends the reply while the vectors are computed and the client reads it: thousands of vectors
+    take a hundred MB.
 
     Args:
         request: of the client.
-        rows: the vectors as JSON, some at a time.
-        form: what is around them.
+        rows: the vectors as JSON, several at a time.
+        form: the JSON around them.
 
     Raises:
         HttpError, Error: the first vectors cannot be computed, or the client has disconnected.
@@ -128,7 +128,7 @@ async def send_rows(request: Request, rows: AsyncIterator[list[str]], form: RowF
 
 
 def write_vector(vector: np.ndarray) -> str:
-    """A vector as a list of numbers."""
+    """Writes a vector as a list of numbers."""
     return json.dumps(vector.tolist())
 
 

@@ -25,7 +25,7 @@ class NativeCompletionWriter(ReplyWriter):
 
     Args:
         compiled: the request that is answered.
-        body: what was asked.
+        body: the client's request.
         prompts: as text.
     """
 
@@ -51,10 +51,10 @@ class NativeCompletionWriter(ReplyWriter):
 
 
 class _CompletionChunks:
-    """The chunks of one completion.
+    """Writes the chunks of one completion.
 
     Attributes:
-        reply: the whole one, once it is over.
+        reply: the whole reply, once it is complete.
     """
 
     def __init__(self, compiled: CompiledRequest, body: NativeFields, prompt: str, *, number: int):
@@ -74,7 +74,7 @@ class _CompletionChunks:
         self._counts: Json = {"tokens_predicted": 0, "tokens_evaluated": 0}
 
     def take(self, event: TurnEvent) -> Iterator[Json]:
-        """The chunks of an event."""
+        """Yields the chunks of an event."""
         match event:
             case ProgressMade():
                 self._note(event)
@@ -116,7 +116,7 @@ class _CompletionChunks:
         }
 
     def _finish(self, reply: Reply) -> Json:
-        """The last chunk; keeps the whole reply."""
+        """Returns the last chunk; keeps the whole reply."""
         content = "".join(self._content)
         usage = reply.usage
         used = usage.prompt_tokens + usage.completion_tokens
@@ -153,7 +153,7 @@ def _name_stop(reply: Reply) -> str:
 
 
 def show_settings(compiled: CompiledRequest, *, is_streamed: bool) -> NativeSettings:
-    """llama-server's `generation_settings`, as far as there is such a setting."""
+    """Returns llama-server's `generation_settings`, as far as they apply here."""
     generation = compiled.request.generation
     max_tokens = -1 if generation.max_tokens is None else generation.max_tokens
     return {
@@ -170,7 +170,7 @@ def show_settings(compiled: CompiledRequest, *, is_streamed: bool) -> NativeSett
 
 
 def show_sampling(sampling: Sampling) -> NativeSampling:
-    """The sampling in llama-server's names."""
+    """Returns the sampling in llama-server's names."""
     return {
         "seed": -1 if sampling.seed is None else sampling.seed,
         "temperature": sampling.temperature,
@@ -185,7 +185,7 @@ def show_sampling(sampling: Sampling) -> NativeSampling:
 
 
 def show_probability(drawn: TokenDrawn, vocabulary: Vocabulary) -> Json:
-    """A token with its log probability, and the likely ones, with their ids."""
+    """Returns a token with its log probability and its likely alternatives, with ids."""
     shown = show_token(drawn, vocabulary)
     ranked = zip(drawn.top, shown["top_logprobs"], strict=True)
     top = [{"id": token, **other} for (token, _), other in ranked]
@@ -193,8 +193,8 @@ def show_probability(drawn: TokenDrawn, vocabulary: Vocabulary) -> Json:
 
 
 def select_fields(body: Json, names: Sequence[str] | None) -> Json:
-    """Those fields of a reply that are named; None: all. A name with slashes is one of a field
-    inside another one, and comes under its last part."""
+    """Selects fields of a reply by name; None: all. A name with slashes is the path of an inner
+    field, which comes under the last part of the path."""
     if names is None:
         return body
     selected: Json = {}

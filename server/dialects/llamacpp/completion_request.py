@@ -1,6 +1,6 @@
 """llama-server's completion and infill: the requests.
 
-The fields are those of llama-server's reference; others are ignored, and the reply names them.
+The fields are those of llama-server's reference; others are ignored, and the reply lists them.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Prompt: TypeAlias = str | Sequence[int]
-"""A text, or the ids of tokens."""
+"""A text, or token ids."""
 REPOSITORY = "myproject\n"
 FILE = "filename\n"
 SNIPPET = "\n\n--- snippet ---\n\n"
@@ -29,11 +29,11 @@ SNIPPET = "\n\n--- snippet ---\n\n"
 
 @dataclass(frozen=True)
 class TextRequest:
-    """A request that was read.
+    """A request that has been read.
 
     Args:
         turn_request: its job has no messages.
-        prompts: what to go on from.
+        prompts: the prompts to continue.
     """
 
     turn_request: TurnRequest
@@ -41,18 +41,18 @@ class TextRequest:
 
 
 class NativeFields(GenerationFields):
-    """Fields that completion and infill have in common."""
+    """The common fields of completion and infill."""
 
     max_tokens: int | None = Field(None, ge=-1)
-    """Tokens of the reply, at most; -1: as many as there is room for."""
+    """The maximum number of tokens of the reply; -1: as many as fit into the context."""
     n_cmpl: int | None = Field(None, ge=1)
     """The number of completions of each prompt."""
     n_probs: int | None = Field(None, ge=0, le=20)
-    """The reply has the probability of each token, and so many of the likeliest."""
+    """The reply has the probability of each token, and this number of likely alternatives."""
     post_sampling_probs: bool | None = None
-    """Is refused: probabilities are those in front of sampling."""
+    """Refused: probabilities are those before sampling."""
     repeat_last_n: int | None = Field(None, ge=-1)
-    """How many of the last tokens `repeat_penalty` looks at; 0: none; -1: all."""
+    """The number of recent tokens that `repeat_penalty` applies to; 0: none; -1: all."""
     return_tokens: bool | None = None
     """The reply has the ids of its tokens."""
     response_fields: Texts | None = None
@@ -60,14 +60,14 @@ class NativeFields(GenerationFields):
 
     @property
     def choices(self) -> int:
-        """The number of completions of each prompt."""
+        """Returns the number of completions of each prompt."""
         return self.n_cmpl or self.n or 1
 
     def read_text(self, service: Service, prompts: Sequence[Prompt]) -> TurnRequest:
-        """The request for texts behind these prompts.
+        """Makes a request that continues these prompts.
 
         Raises:
-            HttpError, Error: something in it cannot be; says where.
+            HttpError, Error: a field is invalid; says which.
         """
         check_choices(len(prompts), self.choices, service.settings)
         if self.post_sampling_probs:
@@ -105,57 +105,57 @@ class NativeCompletionRequest(NativeFields):
     """A request to /completion."""
 
     prompt: Any
-    """A text, or ids of tokens and texts; or several of either."""
+    """One or more prompts, each a text, or token ids and texts."""
 
     def read(self, service: Service) -> TextRequest:
-        """Reads what is asked for, for each of the prompts.
+        """Reads the request for all of its prompts.
 
         Raises:
-            HttpError, Error: something in it cannot be; says where.
+            HttpError, Error: a field is invalid; says which.
         """
         prompts = _read_prompts(self.prompt, service.model.engine.vocabulary)
         return TextRequest(self.read_text(service, prompts), prompts)
 
 
 class ExtraText(BaseModel):
-    """A text beside the one that is filled in, such as another file."""
+    """A further text, such as another file."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     text: str
-    """What it says."""
+    """The text."""
     filename: str | None = None
-    """What it is called."""
+    """Its name."""
 
 
 class InfillRequest(NativeFields):
     """A request to /infill."""
 
     input_prefix: str
-    """The text in front of what is filled in."""
+    """The text before the insertion."""
     input_suffix: str
-    """The text behind it."""
+    """The text after the insertion."""
     input_extra: list[ExtraText] | None = Field(None, max_length=1000)
     """Further texts, such as other files."""
     prompt: str | None = None
     """The end of the prefix."""
 
     def read(self, service: Service) -> TextRequest:
-        """Reads what is asked for.
+        """Reads the request.
 
         Raises:
-            HttpError, Error: something in it cannot be, or the model fills nothing in.
+            HttpError, Error: a field is invalid, or the model does not support infill.
         """
         prompt = write_infill_prompt(self, service.model.engine.vocabulary)
         return TextRequest(self.read_text(service, [prompt]), [prompt])
 
 
 def write_infill_prompt(body: InfillRequest, vocabulary: Vocabulary) -> list[int]:
-    """The prompt that asks for the text between prefix and suffix, as llama-server writes it: other
-    texts first; `prompt` is the end of the prefix. Names of special tokens in the texts are text.
+    """Writes the prompt for the text between prefix and suffix in llama-server's form: other texts
+    first; `prompt` is the end of the prefix. Names of special tokens in the texts are text.
 
     Raises:
-        HttpError: the model knows no such prompts, or a text has a lone surrogate.
+        HttpError: the model does not support infill, or a text has a lone surrogate.
     """
     special = vocabulary.fill_in
     if special is None:
@@ -193,7 +193,8 @@ def write_infill_prompt(body: InfillRequest, vocabulary: Vocabulary) -> list[int
 
 
 def _read_prompts(given: Any, vocabulary: Vocabulary) -> list[Prompt]:
-    """The prompts: ids of tokens, also mixed with texts, are one, other lists are several."""
+    """Reads the prompts: a list of token ids, also mixed with texts, is one prompt, other lists are
+    several."""
     if not isinstance(given, list) or any(_is_token(item) for item in given):
         return [_read_prompt(given, vocabulary, "/prompt")]
     prompts = list[Prompt]()
@@ -219,7 +220,8 @@ def _read_prompt(given: Any, vocabulary: Vocabulary, where: str) -> Prompt:
 
 
 def _join_parts(parts: Sequence[Any], vocabulary: Vocabulary, where: str) -> list[int]:
-    """The tokens of a prompt of ids and texts; in the texts, names of special tokens are these."""
+    """Returns the tokens of a prompt of ids and texts; names of special tokens in the texts are
+    these tokens."""
     tokens = list[int]()
     for number, part in enumerate(parts):
         if _is_token(part):

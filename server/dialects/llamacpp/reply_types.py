@@ -1,4 +1,4 @@
-"""llama-server's paths: what their replies are, for the OpenAPI document."""
+"""llama-server's paths: the types of their replies, for the OpenAPI document."""
 
 from typing import Literal, NotRequired
 
@@ -30,7 +30,7 @@ class NativeSettings(NativeSampling):
 
     n_ctx: int
     n_predict: int
-    """-1: any number."""
+    """-1: no limit."""
     max_tokens: int
     stop: list[str]
     stream: bool
@@ -40,21 +40,20 @@ class NativeSettings(NativeSampling):
 
 
 class LikelyToken(TokenLogprob):
-    """A token that was likely."""
+    """A likely token."""
 
     id: int
 
 
 class ProbableToken(LikelyToken):
-    """A token that was drawn, and those that were likely instead."""
+    """A drawn token with its likely alternatives."""
 
     top_logprobs: list[LikelyToken]
 
 
 class NativeCompletion(TypedDict):
-    """A completion, or a part of it. Only the last part has what describes the whole; with
-    `response_fields` there are those fields alone, and those inside of others by their own
-    names."""
+    """A completion, or a part of it. Only the last part has the fields about the whole; with
+    `response_fields`, there are only those fields, and inner fields have their own names."""
 
     # pydantic's way to configure a TypedDict, whose classes may have no assignments.
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
@@ -63,7 +62,7 @@ class NativeCompletion(TypedDict):
     content: NotRequired[str]
     tokens: NotRequired[list[int]]
     stop: NotRequired[bool]
-    """True of a whole completion, and of the last part."""
+    """True for a whole completion, and for the last part."""
     id_slot: NotRequired[int]
     tokens_predicted: NotRequired[int]
     tokens_evaluated: NotRequired[int]
@@ -86,7 +85,7 @@ class TokenPiece(TypedDict):
 
     id: int
     piece: str | list[int]
-    """Bytes, where it is a part of a character."""
+    """A list of bytes, if the token is part of a character."""
 
 
 class TokenIds(TypedDict):
@@ -108,25 +107,25 @@ class RenderedPrompt(TypedDict):
 
 
 class GenerationDefaults(TypedDict):
-    """What holds where a request says nothing."""
+    """The default options of requests."""
 
     n_ctx: int
     params: NativeSampling
 
 
 class Modalities(TypedDict):
-    """What the model can read beside text."""
+    """The kinds of input besides text."""
 
     vision: bool
     audio: bool
 
 
 class ModelProperties(TypedDict):
-    """A model, and how it is run."""
+    """A model, and the options that it runs with."""
 
     default_generation_settings: GenerationDefaults
     total_slots: int
-    """Requests that it answers at a time."""
+    """The number of simultaneous requests."""
     model_alias: str
     model_path: str
     meta: FileFacts
@@ -135,7 +134,7 @@ class ModelProperties(TypedDict):
     eos_token: str
     modalities: Modalities
     tool_format: str
-    """The format in which it writes calls."""
+    """The format of its calls."""
     build_info: str
     is_sleeping: bool
 
@@ -149,4 +148,4 @@ class SlotState(TypedDict):
 
 
 Completions = NativeCompletion | list[NativeCompletion]
-"""Several, where there are several prompts."""
+"""A list, if there are several prompts."""

@@ -43,27 +43,27 @@ NO_RANKING = "this server ranks no documents"
 
 
 class TokenizeRequest(BaseModel):
-    """A text to be cut into tokens."""
+    """A text to tokenize."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     content: str = Field(max_length=1_000_000)
     """The text."""
     add_special: bool | None = None
-    """The token that begins a text goes in front."""
+    """The tokens begin with the BOS token."""
     parse_special: bool | None = None
-    """Names of special tokens are these tokens; false: they are text."""
+    """Names of special tokens are these tokens; false: they are ordinary text."""
     with_pieces: bool | None = None
     """The reply has the text of each token."""
 
 
 class DetokenizeRequest(BaseModel):
-    """Tokens to be put together."""
+    """Tokens to convert to text."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     tokens: Numbers = Field(max_length=1_000_000)
-    """Ids of tokens."""
+    """Token ids."""
 
 
 @router.post(
@@ -75,7 +75,7 @@ class DetokenizeRequest(BaseModel):
 )
 @router.post("/v1/completion", responses=ERRORS, include_in_schema=False)
 async def complete(request: Request) -> Response:
-    """Goes on from a text, or from several; in llama-server's form."""
+    """Continues one or more texts, in llama-server's form."""
     service, body, read = await read_request(
         request, NativeCompletionRequest, NativeCompletionRequest.read
     )
@@ -89,7 +89,7 @@ async def complete(request: Request) -> Response:
 )
 @router.post("/v1/infill", responses=NOT_SUPPORTED, include_in_schema=False)
 async def infill(request: Request) -> Response:
-    """What stands between two texts."""
+    """Generates the text between two texts."""
     service, body, read = await read_request(request, InfillRequest, InfillRequest.read)
     return await _generate(request, service, body, read)
 
@@ -108,7 +108,7 @@ async def _generate(
 @router.post("/v1/reranking", include_in_schema=False)
 @router.post("/reranking", include_in_schema=False)
 async def rank() -> Response:
-    """Says that documents are not ranked here."""
+    """Refuses: documents are not ranked here."""
     raise HttpError(501, NO_RANKING, "not_implemented")
 
 
@@ -118,7 +118,7 @@ async def rank() -> Response:
     openapi_extra=describe_body(TokenizeRequest, {"content": "Hello!"}),
 )
 async def tokenize(request: Request) -> Response:
-    """The tokens of a text."""
+    """Returns the tokens of a text."""
     _, _, encoded = await read_request(request, TokenizeRequest, _tokenize)
     return encoded
 
@@ -153,7 +153,7 @@ def _show_piece(piece: bytes) -> str | list[int]:
     openapi_extra=describe_body(DetokenizeRequest, {"tokens": [1, 2, 3]}),
 )
 async def detokenize(request: Request) -> Response:
-    """The text of tokens."""
+    """Returns the text of tokens."""
     _, _, text = await read_request(request, DetokenizeRequest, _detokenize)
     return text
 
@@ -174,20 +174,20 @@ def _detokenize(body: DetokenizeRequest, service: Service) -> Response:
     openapi_extra=describe_body(ChatRequest, {"messages": [{"role": "user", "content": "Hello!"}]}),
 )
 async def apply_template(request: Request) -> Response:
-    """The prompt of a Chat Completion."""
+    """Returns the prompt of a Chat Completion."""
     service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     prompt = compiled.turn.prompt
     is_closed = body.add_generation_prompt is False and not body.continue_final_message
     text = prompt.closed if is_closed and prompt.closed is not None else prompt.text
-    # Not on the event loop: a template may write millions of characters.
+    # Not on the event loop: the template's output may have millions of characters.
     write = partial(answer_json, {"prompt": text})
     return await run_off_loop(request, service, write, quick=False)
 
 
 @router.get("/props", responses=NOT_LOADED)
 async def show_properties(request: Request) -> ModelProperties:
-    """The properties of the model, and of the way it is run."""
+    """Returns the properties of the model and its options."""
     service = await find_service(request)
     models: ServedModels = request.app.state.models
     await models.read_facts()
@@ -216,7 +216,7 @@ async def show_properties(request: Request) -> ModelProperties:
 
 @router.get("/slots", responses=NOT_LOADED)
 async def show_slots(request: Request) -> list[SlotState]:
-    """The sequences; as many of them are processing as turns are under way."""
+    """Lists the sequences; the number of processing ones equals that of running turns."""
     model = (await find_service(request)).model
     metrics = model.metrics()
     length = model.engine.context_length

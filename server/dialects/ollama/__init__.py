@@ -1,1 +1,1 @@
-"""Ollama's API: /api/chat, /api/generate, and what its clients ask of the model."""
+"""Ollama's API: /api/chat, /api/generate, and the paths about models."""

@@ -36,13 +36,13 @@ class EmbedRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     model: str | None = None
-    """The embedding model answers whatever name is given: there is one."""
+    """The name of the model; any name selects the one embedding model."""
     input: str | Texts | None = None
-    """A text, or several."""
+    """One or more texts."""
     truncate: bool | None = None
-    """Cut texts that are too long, which is the default of this API; false: refuse them."""
+    """true, the default: texts that are too long are truncated; false: they are refused."""
     dimensions: StrictInt | None = None
-    """Cuts the vectors to so many numbers."""
+    """Truncates the vectors to this number of values."""
 
 
 class EmbeddingsRequest(BaseModel):
@@ -51,7 +51,7 @@ class EmbeddingsRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     model: str | None = None
-    """The embedding model answers whatever name is given: there is one."""
+    """The name of the model; any name selects the one embedding model."""
     prompt: str | None = None
     """A text."""
 
@@ -61,9 +61,9 @@ class EmbedReply(TypedDict):
 
     model: str
     embeddings: list[list[float]]
-    """Each is 1 long."""
+    """Vectors of length 1."""
     total_duration: int
-    """Nanoseconds until the texts were read: the vectors are sent as they are computed."""
+    """Nanoseconds until the texts were read, since the vectors are sent while they are computed."""
     load_duration: int
     prompt_eval_count: int
 
@@ -81,11 +81,11 @@ class EmbeddingsReply(TypedDict):
     openapi_extra=describe_body(EmbedRequest, {"model": "embedding", "input": "Hello!"}),
 )
 async def embed(request: Request) -> Response:
-    """Turns texts into vectors."""
+    """Converts texts to vectors."""
     began = time.monotonic_ns()
     service = require_embeddings(request)
     body = await read_fields(request, EmbedRequest)
-    given = body.input or []  # what is empty only loads a model, which is loaded
+    given = body.input or []  # an empty input only loads the model, which is loaded already
     wish = EmbeddingWish(
         [given] if isinstance(given, str) else given,
         "/input",
@@ -110,7 +110,7 @@ async def embed(request: Request) -> Response:
     openapi_extra=describe_body(EmbeddingsRequest, {"model": "embedding", "prompt": "Hello!"}),
 )
 async def embed_prompt(request: Request) -> Response:
-    """Turns a text into a vector."""
+    """Converts a text to a vector."""
     service = require_embeddings(request)
     body = await read_fields(request, EmbeddingsRequest)
     if not body.prompt:

@@ -21,19 +21,19 @@ Json = dict[str, Any]
 
 
 def encode_line(value: Json) -> bytes:
-    """A line of a stream."""
+    """Encodes a line of a stream."""
     return encode_json(value) + b"\n"
 
 
 def encode_ollama_error(error: HttpError) -> Json:
-    """The body of an error in Ollama's form, which has a message only."""
+    """Returns the body of an error in Ollama's form, which has only a message."""
     if error.where and error.where not in error.message:
         return {"error": f"{error.message} (at {error.where})"}
     return {"error": error.message}
 
 
 def make_head(name: str) -> Json:
-    """What every line begins with."""
+    """Returns the common fields of all lines."""
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     return {"model": name, "created_at": now}
 
@@ -43,7 +43,7 @@ class OllamaWriter(ReplyWriter):
 
     Args:
         compiled: the request that is answered.
-        is_chat: it is a message with calls, as /api/chat has it; /api/generate has the text alone.
+        is_chat: for /api/chat: messages with calls; otherwise for /api/generate: only text.
     """
 
     media_type = "application/x-ndjson"
@@ -56,7 +56,7 @@ class OllamaWriter(ReplyWriter):
         )
         self._under_way: dict[int, _Call] = {}
         self._logprobs: list[Json] = []
-        # Clients read each line as JSON, so the stream is kept alive by a line without text.
+        # Clients read each line as JSON, so a line without text keeps the stream alive.
         self.ping = self.encode(self._write())
 
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
@@ -113,7 +113,7 @@ class OllamaWriter(ReplyWriter):
 
 
 class _Call:
-    """A call under way: Ollama shows it when it is whole."""
+    """An unfinished call: Ollama shows a call when it is complete."""
 
     def __init__(self, id: str, name: str):
         self._id, self._name = id, name
@@ -127,7 +127,7 @@ class _Call:
 
 
 def _describe_end(reply: Reply) -> Json:
-    """Why the reply ended, and what it took; durations in nanoseconds."""
+    """Returns why the reply ended, with counts and durations in nanoseconds."""
     usage, timings = reply.usage, reply.timings
     prompt = round(timings.prompt_seconds * 1e9)
     generation = round(timings.generation_seconds * 1e9)
@@ -144,7 +144,8 @@ def _describe_end(reply: Reply) -> Json:
 
 
 def fold(lines: Sequence[Json]) -> Json:
-    """The whole reply that lines add up to: texts and lists grow, all else is that of the last."""
+    """Adds lines up to the whole reply: texts and lists are appended, other values are those of the
+    last line."""
     whole: Json = {}
     for line in lines:
         message = whole.get("message", {})

@@ -1,4 +1,4 @@
-"""Ollama's API: what replies and the lines of a stream are, for the OpenAPI document."""
+"""Ollama's API: the types of replies and of the lines of a stream, for the OpenAPI document."""
 
 from typing import Any, Literal, NotRequired
 
@@ -9,7 +9,7 @@ from server.turns.reply_notes import ReplyNotes
 
 
 class OllamaErrorReply(TypedDict):
-    """A request that was not answered, in Ollama's form."""
+    """The error of a failed request, in Ollama's form."""
 
     error: str
 
@@ -30,7 +30,7 @@ class OllamaCall(TypedDict):
 
 
 class OllamaMessage(TypedDict):
-    """What the assistant says, or a part of it."""
+    """The assistant's message, or a part of it."""
 
     role: Literal["assistant"]
     content: str
@@ -39,14 +39,14 @@ class OllamaMessage(TypedDict):
 
 
 class OllamaLine(TypedDict):
-    """What every line has; only the last one has counts and durations."""
+    """The common fields of all lines; only the last one has counts and durations."""
 
     model: str
     created_at: str
     done: bool
     done_reason: NotRequired[Literal["stop", "length", "load", "unload"]]
     total_duration: NotRequired[int]
-    """Nanoseconds, as all durations."""
+    """In nanoseconds, like all durations."""
     load_duration: NotRequired[int]
     prompt_eval_count: NotRequired[int]
     prompt_eval_duration: NotRequired[int]
@@ -76,14 +76,14 @@ class OllamaVersion(TypedDict):
 
 
 class ModelDetails(TypedDict):
-    """What the file of a model says of it; "" where it says nothing."""
+    """The metadata of a model file; "" for missing values."""
 
     format: str
     family: str
     families: list[str] | None
     parent_model: str
     parameter_size: str
-    """As `7.6B`."""
+    """Such as `7.6B`."""
     quantization_level: str
 
 
@@ -94,7 +94,7 @@ class ModelTag(TypedDict):
     model: str
     modified_at: str
     size: int
-    """Bytes of its files; of a loaded one, of memory."""
+    """The size of its files in bytes; for a loaded model, in memory."""
     digest: str
     details: ModelDetails
 
@@ -120,14 +120,14 @@ class LoadedTags(TypedDict):
 
 
 class ShownModel(TypedDict):
-    """What a model is, and what it can do."""
+    """The properties and the capabilities of a model."""
 
     modelfile: str
     parameters: str
     template: str
     details: ModelDetails
     model_info: dict[str, str | int]
-    """By the keys of GGUF: `general.architecture`, and behind that architecture `context_length`
-    (as it is served), `embedding_length` and `vocab_size`."""
+    """By GGUF key: `general.architecture`, and with the architecture as a prefix `context_length`
+    (as served), `embedding_length` and `vocab_size`."""
     capabilities: list[str]
     modified_at: str

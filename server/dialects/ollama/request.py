@@ -1,6 +1,6 @@
 """Ollama's API: the requests.
 
-The fields are those of Ollama's reference; others are ignored, and the reply names them.
+The fields are those of Ollama's reference; others are ignored, and the reply lists them.
 """
 
 from abc import abstractmethod
@@ -30,8 +30,8 @@ HARMLESS = frozenset(
     "num_keep num_batch num_gpu main_gpu num_thread use_mmap use_mlock numa low_vram "
     "vocab_only f16_kv".split()
 )
-"""Options that change nothing here, and are no reason to say so: how the model is loaded
-was said when the server started."""
+"""Options without an effect here, which are not listed as ignored: options of loading the model,
+which were given at the start of the server."""
 EFFORTS = {
     True: Effort.HIGH,
     False: Effort.NONE,
@@ -41,27 +41,28 @@ EFFORTS = {
     "max": Effort.MAX,
 }
 FORMAT = "/response_format/json_schema/schema"
-"""Where the library says that a mistake in the schema is."""
+"""The library's place of an error in the schema."""
 
 
 class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
-    """Ollama's `options`: how tokens are drawn, and how many."""
+    """Ollama's `options`: the sampling, and the number of tokens."""
 
     top_k: int | None = Field(None, ge=0)
-    """Draw from so many of the likeliest tokens; 0: from all."""
+    """Draw from this number of the likeliest tokens; 0: from all."""
     seed: int | None = None
     """The same seed draws the same tokens."""
     repeat_penalty: float | None = Field(None, gt=0)
-    """Makes tokens less likely that came last; 1: does nothing."""
+    """Lowers the probability of recent tokens; 1: no effect."""
     repeat_last_n: int | None = Field(None, ge=-1)
-    """How many of the last tokens `repeat_penalty` looks at; 0: none; -1: all."""
+    """The number of recent tokens that `repeat_penalty` applies to; 0: none; -1: all."""
     num_predict: int | None = Field(None, ge=-2)
-    """Tokens of the reply, at most; -1: any number; -2: as many as there is room for."""
+    """The maximum number of tokens of the reply; -1: no limit; -2: as many as fit into the
+    context."""
     num_ctx: int | None = Field(None, ge=0)
-    """The context is that of the server, whatever it says."""
+    """Has no effect: the context length is that of the server."""
 
     def read_generation(self, service: Service, logprobs: int | None) -> GenerationOptions:
-        """How the reply is generated."""
+        """Returns how the reply is generated."""
         sampling = replace_given(
             self.read_sampling(service.model.sampling),
             repeat_penalty=self.repeat_penalty,
@@ -69,7 +70,7 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
         )
         limit = self.num_predict
         if limit is not None and limit < 0:
-            limit = None  # -1: any number; -2: as many as the context has room for
+            limit = None  # -1: no limit; -2: as many as fit into the context
         if limit == 0:
             message = "it has to be 1 or more, or -1: any number"
             raise HttpError(400, message, "invalid_value", where="/options/num_predict")
@@ -82,33 +83,33 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
         )
 
     def find_ignored(self, service: Service) -> Iterator[str]:
-        """The options that are not followed, by name."""
+        """Yields the names of options without an effect."""
         for name in find_ignored(self.model_extra, HARMLESS):
             yield f"options.{name}"
-        # The context is that of the server. Less of it than there is does no harm.
+        # The context length is that of the server. A request for a shorter one does no harm.
         if self.num_ctx is not None and self.num_ctx > service.model.engine.context_length:
             yield "options.num_ctx"
 
 
 class OllamaRequest(CacheFields):
-    """The fields that /api/chat and /api/generate have in common."""
+    """The common fields of /api/chat and /api/generate."""
 
     model: str | None = ""
-    """The name of a model, or one of its aliases; needed where the server has several."""
+    """The name of a model, or one of its aliases; required if the server has several."""
     format: Json | str | None = None
-    """What the reply has to be: `json`, or a JSON schema."""
+    """The form of the reply: `json`, or a JSON schema."""
     options: ModelOptions | None = None
-    """How tokens are drawn, and how many."""
+    """The sampling, and the number of tokens."""
     think: bool | Literal["low", "medium", "high", "max", ""] | None = None
-    """Whether to think, or how hard."""
+    """Whether to reason, or the effort of reasoning."""
     stream: bool | None = None
-    """false: the reply comes as a whole."""
+    """false: the reply comes as one object."""
     keep_alive: float | str | None = None
-    """0 in a request without messages unloads the model; all else is a matter of the server."""
+    """0 in a request without messages unloads the model; other values have no effect."""
     logprobs: bool | None = None
     """The reply has the log probability of each token."""
     top_logprobs: int | None = Field(None, ge=0, le=20)
-    """So many of the likeliest tokens come with each."""
+    """The number of likely alternatives for each token."""
 
     @property
     def _options(self) -> ModelOptions:
@@ -116,27 +117,27 @@ class OllamaRequest(CacheFields):
 
     @property
     def is_streamed(self) -> bool:
-        """Ollama streams unless it is told not to."""
+        """True unless `stream` is false, as in Ollama."""
         return self.stream is not False
 
     @property
     def unloads(self) -> bool:
-        """True if it asks to unload the model at once. How long else it stays loaded is a matter of
-        the server."""
+        """True if it asks to unload the model at once. Otherwise, the server decides how long the
+        model stays loaded."""
         duration = str(self.keep_alive).rstrip("hmsn")  # units of Go
         return self.only_loads and duration != "" and not duration.strip("0.")
 
     @property
     @abstractmethod
     def only_loads(self) -> bool:
-        """True if nothing is asked: Ollama loads the model then, and here it is loaded."""
+        """True if the request is empty: Ollama then loads the model; here it is loaded already."""
 
     @abstractmethod
     def read(self, service: Service) -> TurnRequest:
-        """Reads what is asked for.
+        """Reads the request.
 
         Raises:
-            HttpError, Error: something in it cannot be; says where.
+            HttpError, Error: a field is invalid; says which.
         """
 
     def make(
@@ -146,7 +147,7 @@ class OllamaRequest(CacheFields):
         tools: OfferedTools,
         tool_choice: str | Json | None = None,
     ) -> TurnRequest:
-        """The request for a turn behind these messages."""
+        """Makes the request for a turn after these messages."""
         kept, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
         job = Job(
             messages=kept,
@@ -169,17 +170,17 @@ class OllamaRequest(CacheFields):
         return complete_request(service, turn_request)
 
     def read_generation(self, service: Service) -> GenerationOptions:
-        """How the reply is generated."""
+        """Returns how the reply is generated."""
         logprobs = (self.top_logprobs or 0) if self.logprobs else None
         return self._options.read_generation(service, logprobs)
 
     def find_ignored(self, service: Service) -> tuple[str, ...]:
-        """The fields that are not followed, by name."""
+        """Returns the names of fields without an effect."""
         fields = find_ignored(self.model_extra, HARMLESS)
         return (*fields, *self._options.find_ignored(service))
 
     def read_answer(self, service: Service) -> Answer | None:
-        """What `format` wants the reply to be; None: any text.
+        """Returns the form of the reply from `format`; None: any text.
 
         Raises:
             HttpError, Error: it is neither "json" nor a schema that can be enforced.
@@ -209,12 +210,12 @@ class OllamaChatRequest(OllamaRequest):
     """A request to /api/chat."""
 
     messages: Objects | None = None
-    """The conversation, its last message last; none: the model is loaded."""
+    """The conversation, in order; without one, the model is loaded."""
     tools: Objects | None = None
-    """What the model may call: functions, with a JSON schema of their arguments."""
+    """The functions that the model may call, with a JSON schema of their arguments."""
     tool_choice: str | Json | None = None
-    """`auto`, `none`, `required`, or the function that is to be called. Ollama does not know it,
-    but some of its clients send it."""
+    """`auto`, `none`, `required`, or the function to call. Ollama does not have this field, but
+    some of its clients send it."""
 
     @property
     def only_loads(self) -> bool:
@@ -223,7 +224,7 @@ class OllamaChatRequest(OllamaRequest):
     def read(self, service: Service) -> TurnRequest:
         tools = read_offered_tools(self.tools or (), service.settings)
         choice = tools.translate_choice(self.tool_choice)
-        read_policy(choice)  # a mistake in it is reported before one in the tools
+        read_policy(choice)  # reports errors in the choice before those in the tools
         return self.make(service, read_messages(self.messages or ()), tools, choice)
 
 
@@ -231,26 +232,26 @@ class OllamaGenerateRequest(OllamaRequest):
     """A request to /api/generate."""
 
     prompt: str | None = None
-    """What the user says; empty: the model is loaded."""
+    """The user's message; empty: the model is loaded."""
     system: str | None = None
-    """What stands in front of it."""
+    """The system message."""
     raw: bool | None = None
-    """The prompt goes to the model as it is."""
+    """The model gets the prompt without a chat template."""
     suffix: str | None = None
-    """Is refused: text cannot be inserted here."""
+    """Refused: text cannot be inserted here."""
     template: str | None = None
-    """Is refused: the template is that of the model."""
+    """Refused: the template is that of the model."""
     context: list[Any] | None = None
-    """Is refused: conversations are for /api/chat."""
+    """Refused: conversations need /api/chat."""
     images: list[Any] | None = None
-    """Are refused: the model reads text."""
+    """Refused: the model reads only text."""
 
     @property
     def only_loads(self) -> bool:
         return not self.prompt
 
     def read(self, service: Service) -> TurnRequest:
-        """The prompt as a message of the user; of a raw one, all but the prompt."""
+        """Reads the request with the prompt as a user message; if it is raw, without the prompt."""
         self._check()
         if self.raw:
             job = Job(
@@ -280,11 +281,12 @@ class OllamaGenerateRequest(OllamaRequest):
 
 
 def read_messages(messages: Sequence[Json]) -> list[Json]:
-    """Messages in OpenAI's form. Ollama's calls need no ids: a result belongs to the first call
-    of its `tool_name` that has none yet.
+    """Converts messages to OpenAI's form. Ollama's calls need no ids: a result belongs to the first
+    call of its `tool_name` that has none yet.
 
     Raises:
-        HttpError: a message has an image, calls that are no array, or a call without a function.
+        HttpError: a message has an image, calls that are not an array, or a call without a
+            function.
     """
     read: list[Json] = []
     waiting: list[tuple[str, str]] = []  # the ids and names of calls without a result

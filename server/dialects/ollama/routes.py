@@ -56,13 +56,14 @@ GREETING = {
 PROMPT = {"model": "demo", "prompt": "Hello!", "options": OPTIONS, "stream": False}
 Json = dict[str, Any]
 VERSION = "0.13.0"
-"""Of Ollama, whose API this is: clients ask for a version that they need at least."""
+"""The version of Ollama whose API this is, since clients require a minimum version."""
 FOREVER = "2318-01-01T00:00:00Z"
-"""A model stays loaded until its place is needed. Ollama, too, tells a date far away then."""
+"""The reported end of loading: a model stays loaded until its memory is needed. Ollama also reports
+a distant date in this case."""
 
 UNKNOWN = "unknown"
-"""The architecture of a model that has no file. Clients look for the length of the context under
-its name."""
+"""The architecture of a model without a file. Clients look for the context length under its
+name."""
 
 
 class ShowRequest(BaseModel):
@@ -71,7 +72,7 @@ class ShowRequest(BaseModel):
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     model: str | None = None
-    """The name of a model, or one of its aliases; needed where the server has several."""
+    """The name of a model, or one of its aliases; required if the server has several."""
 
 
 @router.post(
@@ -83,7 +84,7 @@ class ShowRequest(BaseModel):
     openapi_extra=describe_body(OllamaChatRequest, GREETING),
 )
 async def chat(request: Request) -> Response:
-    """Answers a conversation: with text, with calls of tools, or with both."""
+    """Answers a conversation with text, with calls of tools, or with both."""
     empty = {"message": {"role": "assistant", "content": ""}}
     return await _answer(request, OllamaChatRequest, empty)
 
@@ -99,12 +100,12 @@ async def chat(request: Request) -> Response:
     openapi_extra=describe_body(OllamaGenerateRequest, PROMPT),
 )
 async def generate(request: Request) -> Response:
-    """Answers a prompt, or goes on from a raw one."""
+    """Answers a prompt, or continues a raw one."""
     return await _answer(request, OllamaGenerateRequest, {"response": ""})
 
 
 async def _answer(request: Request, kind: type[OllamaRequest], empty: Json) -> Response:
-    """The reply to a request of this kind; where nothing is asked, the empty one."""
+    """Answers a request of this type; an empty request gets the empty reply."""
     service, body, turn_request = await read_request(request, kind, _read_unless_it_loads)
     if turn_request is None:
         if body.unloads:
@@ -139,13 +140,13 @@ def _confirm_loaded(service: Service, body: OllamaRequest, empty: Json) -> Respo
 
 @router.get("/version", responses=NO_KEY)
 async def tell_version() -> OllamaVersion:
-    """The version of Ollama whose API this is."""
+    """Returns the version of Ollama whose API this is."""
     return {"version": VERSION}
 
 
 @router.get("/tags", responses=NO_KEY)
 async def list_models(request: Request) -> ModelTags:
-    """The models, loaded or not."""
+    """Lists the models, loaded or not."""
     await request.app.state.models.read_facts()
     tags = [_describe(model) for model in request.app.state.models]
     embeddings = find_embeddings(request)
@@ -156,7 +157,7 @@ async def list_models(request: Request) -> ModelTags:
 
 @router.get("/ps", responses=NO_KEY)
 async def list_loaded(request: Request) -> LoadedTags:
-    """The models that are loaded."""
+    """Lists the loaded models."""
     await request.app.state.models.read_facts()
     described: list[LoadedTag] = []
     for model in request.app.state.models:
@@ -177,7 +178,7 @@ async def list_loaded(request: Request) -> LoadedTags:
 
 @router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest, {"model": "demo"}))
 async def show(request: Request) -> ShownModel:
-    """What the model is, and what it can do."""
+    """Describes the model and its capabilities."""
     body = await read_fields(request, ShowRequest)
     name = request.query_params.get("model") or body.model
     embeddings = find_embeddings(request)
@@ -261,7 +262,7 @@ def _describe_details(facts: ModelFacts) -> ModelDetails:
 
 
 def write_count(count: int) -> str:
-    """A number as Ollama writes that of parameters: `751.63M`, `7.6B`."""
+    """Writes a number in Ollama's form of parameter counts: `751.63M`, `7.6B`."""
     for least, unit, digits in ((10**9, "B", 1), (10**6, "M", 2), (10**3, "K", 0)):
         if count >= least:
             number = f"{count / least:.{digits}f}"
@@ -275,6 +276,6 @@ def write_count(count: int) -> str:
 @router.api_route("/copy", methods=["POST"], include_in_schema=False)
 @router.api_route("/delete", methods=["DELETE"], include_in_schema=False)
 async def change_models() -> None:
-    """Nothing: the server has the model that it was started with."""
+    """Does nothing: the models are those that the server was started with."""
     message = "this server has the model that it was started with: name another one with -m"
     raise HttpError(501, message, "not_implemented")

@@ -1,3 +1,3 @@
-"""OpenAI's Responses. A conversation is a list of items: `items` reads them and makes chat messages
-of them, `store` keeps them for the next request.
+"""OpenAI's Responses. A conversation is a list of items: `items` reads them, `conversation`
+converts them to chat messages, `store` keeps them for the next request.
 """

@@ -1,8 +1,9 @@
-"""Responses: calls that the client has approved. They are carried out before the model answers.
+"""Responses: calls that the client has approved. They are executed before the model answers.
 
-Each is carried out once. A request may be sent again, as one whose answer was lost or was refused
-for its length, and has the same approval in it: it gets what has become of the call, or waits for
-it where it is still under way. With a shared store that holds for all servers, and after a restart.
+Each is executed once. A client may send a request again with the same approval, for example if the
+answer was lost or the request was refused for its length: then it gets the result of the call, or
+waits for it while it is running. With a shared store this is true for all servers, and after a
+restart.
 """
 
 import asyncio
@@ -31,19 +32,19 @@ Json = dict[str, Any]
 MAX_CONCURRENT_CALLS = 16  # calls of one request
 UNKNOWN = "{}; the outcome is not known"
 CALLS = "approved"
-"""The space of a shared store that has them."""
+"""The namespace of these calls in a shared store."""
 Borrow: TypeAlias = Callable[[str], Awaitable[BorrowedServer]]
-"""Borrows the MCP server of a label, for the owner of a request."""
+"""Borrows the connection to the MCP server with a label, for the owner of a request."""
 
 
 @dataclass(frozen=True)
 class ApprovedCall:
-    """A call that the client has approved, and that is not carried out yet.
+    """A call that the client has approved, and that is not executed yet.
 
     Args:
         item: the request for approval.
-        call: the same as a call; `errors` has what is wrong with its arguments.
-        tool: None: it is not offered any more.
+        call: the call; `errors` has what is wrong with its arguments.
+        tool: None: it is no longer offered.
     """
 
     item: Json
@@ -52,10 +53,10 @@ class ApprovedCall:
 
 
 def find_approved(items: Sequence[Json], offer: HostedOffer) -> list[ApprovedCall]:
-    """The calls of a conversation that are to be carried out now.
+    """Finds the calls of a conversation that have to be executed now.
 
     Raises:
-        HttpError: an approval is of no request.
+        HttpError: an approval refers to no request for approval.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request"}
     done = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"}
@@ -93,13 +94,13 @@ def _read_approved(item: Json, offer: HostedOffer) -> ApprovedCall:
 
 
 class _NotExecutedError(Exception):
-    """A call was not carried out, and may be by a later request. The text says why."""
+    """A call was not executed; a later request may execute it. The text says why."""
 
 
 @dataclass(frozen=True)
 class _ApprovedCallKey:
-    """What is the same call: of the same owner, about the same request for approval. Clients may
-    write such a request themselves, so that its id is not enough."""
+    """Identifies a call: the owner and the request for approval. Clients may write such a request
+    themselves, so its id is not enough."""
 
     owner: str
     id: str
@@ -109,7 +110,7 @@ class _ApprovedCallKey:
 
     @property
     def digest(self) -> str:
-        """The same as a short text."""
+        """Returns a hash of the key as text."""
         return hashlib.sha256(pack(astuple(self))).hexdigest()
 
 
@@ -120,13 +121,13 @@ def _find_key(owner: str, item: Json) -> _ApprovedCallKey:
 
 
 class ExecutedCalls:
-    """Approved calls that are under way or were carried out, the oldest forgotten. For one event
+    """Approved calls that are running or were executed; the oldest are forgotten. For one event
     loop.
 
     Args:
-        max_calls: how many; those under way are kept beyond.
-        max_bytes: of the items of all together.
-        shared: where all servers have them; None: this one alone.
+        max_calls: the maximum number of calls; running ones are kept in addition.
+        max_bytes: of all items together.
+        shared: the calls of all servers; None: only this server.
     """
 
     def __init__(self, max_calls: int, max_bytes: int, shared: SharedWork | None = None):
@@ -135,26 +136,26 @@ class ExecutedCalls:
         self._max_bytes = max_bytes
         self._size = 0
         self._kept: OrderedDict[_ApprovedCallKey, asyncio.Task[Json]] = OrderedDict()
-        self._sizes: dict[_ApprovedCallKey, int] = {}  # of those that are over
+        self._sizes: dict[_ApprovedCallKey, int] = {}  # of completed calls
 
     async def carry_out(
         self, approved: Sequence[ApprovedCall], owner: str, *, seconds: float, borrow: Borrow
     ) -> list[Json]:
-        """Carries calls out, but those that were before; returns the items of all.
+        """Executes the calls that were not executed before; returns the items of all calls.
 
-        A call that is under way goes on where its client disconnects: whoever sends the request
-        again gets its result.
+        A running call continues if its client disconnects: whoever sends the request again gets its
+        result.
 
         Args:
-            owner: whose request it is.
-            seconds: then they are given up; those that have not begun are not carried out.
+            owner: of the request.
+            seconds: the maximum time; calls that have not begun by then are not executed.
             borrow: connects to their servers.
         """
         end = asyncio.get_running_loop().time() + seconds
         places = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
         async def take(call: ApprovedCall) -> Json:
-            if call.tool is None or call.call.errors:  # its server is not asked
+            if call.tool is None or call.call.errors:  # the server is not asked
                 return await _carry_out(call)
             key = _find_key(owner, call.item)
             async with places:
@@ -162,7 +163,7 @@ class ExecutedCalls:
                     if asyncio.get_running_loop().time() >= end:
                         return _give_up(call, f"not executed: {seconds:g} seconds are over")
                     self._begin(key, self._carry_out_once(key, end, call, borrow))
-                # What is not the outcome of the call is not kept, here and there alike.
+                # Only outcomes of calls are kept, here and in the shared store.
                 try:
                     return await asyncio.shield(self._kept[key])
                 except _NotExecutedError as reason:
@@ -175,11 +176,11 @@ class ExecutedCalls:
     async def _carry_out_once(
         self, key: _ApprovedCallKey, end: float, call: ApprovedCall, borrow: Borrow
     ) -> Json:
-        """Carries a call out, but where another server does so or has done so.
+        """Executes a call, unless another server does so or has done so.
 
         Raises:
-            _NotExecutedError: it was not carried out.
-            TimeoutError: another server is still at it.
+            _NotExecutedError: it was not executed.
+            TimeoutError: another server is still executing it.
         """
         if self._shared is None:
             return await _carry_out_until(end, call, borrow)
@@ -210,10 +211,10 @@ class ExecutedCalls:
 
 
 async def _carry_out_until(end: float, approved: ApprovedCall, borrow: Borrow) -> Json:
-    """Carries a call out, with its server held by the call itself: the request may be over.
+    """Executes a call and holds its server meanwhile, since the request may be over.
 
     Raises:
-        _NotExecutedError: its server is not connected before the time is over.
+        _NotExecutedError: its server is not connected in time.
     """
     try:
         async with asyncio.timeout_at(end):

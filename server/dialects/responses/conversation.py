@@ -1,4 +1,5 @@
-"""Responses: the items of a conversation as chat messages; those of one turn are one message."""
+"""Responses: converts the items of a conversation to chat messages; those of one turn are one
+message."""
 
 import json
 import re
@@ -17,8 +18,8 @@ from server.turns.request_checks import list_texts
 
 Json = dict[str, Any]
 PARALLEL = "p_"
-"""Stands in the id of an item that is a call of the same turn as the call in front of it. Where a
-call has its result beside it, nothing else tells whether the next one is of the next turn."""
+"""A part of the id of an item that is a call of the same turn as the call before it. If a call is
+followed by its result, nothing else shows whether the next call is of the next turn."""
 _PARALLEL_ID = re.compile(rf"[a-z]+_{PARALLEL}")
 
 
@@ -27,11 +28,11 @@ def write_messages(
     instructions: str | None = None,
     forms: Mapping[str, ToolForm] | None = None,
 ) -> list[Json]:
-    """The conversation in OpenAI's chat form.
+    """Returns the conversation in OpenAI's chat form.
 
     Args:
-        items: what `read_input` returns, and the output of responses.
-        instructions: what stands in front; with a system message behind them they are one.
+        items: from `read_input`, and the output of responses.
+        instructions: the text before them; it is joined with a system message that follows.
         forms: by the names of functions, how the client knows them.
     """
     items = list(items)
@@ -50,7 +51,7 @@ class _MessageWriter:
         forms: see `write_messages`.
 
     Attributes:
-        messages: so far; the texts of the assistant are lists still.
+        messages: so far; the assistant's texts are still lists.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class _MessageWriter:
         if instructions:
             self.messages.append({"role": "system", "content": instructions})
         self._functions = {(form.server, form.name): name for name, form in forms.items()}
-        self._searches: list[str] = []  # those of the server that have no output yet
+        self._searches: list[str] = []  # searches by the server that have no output yet
         self._decisions = _list_by_request(items, "mcp_approval_response")
         self._approved = _list_by_request(items, "mcp_call")
 
@@ -94,7 +95,8 @@ class _MessageWriter:
                 self._add_message({"role": item["role"], "content": _as_content(item["content"])})
 
     def _write_of_mcp(self, item: Json) -> None:
-        """A call has its result beside it; one that needed approval, where it was decided about."""
+        """Adds an item of an MCP server. A call has its result in the item; one that needed
+        approval, after the decision."""
         match item["type"]:
             case "mcp_call" if item["approval_request_id"] not in self._decisions:
                 self._add_call(item, self._name_function(item), item["arguments"])
@@ -111,16 +113,16 @@ class _MessageWriter:
                 elif id in self._approved:
                     self._add_result(id, read_result(self._approved[id]))
             case _:
-                pass  # the prompt has the tools that a server lists
+                pass  # the prompt has the tools of these lists
 
     def _name_function(self, item: Json) -> str:
-        """The function of a tool of an MCP server; of one that is not offered any more, such a
-        name."""
+        """Returns the function of a tool of an MCP server; for one that is no longer offered, a
+        name of the same form."""
         label, name = item["server_label"], item["name"]
         return self._functions.get((label, name), join_name(label, name))
 
     def _find_search(self, item: Json) -> str:
-        """The call that the output of a search belongs to."""
+        """Returns the call that the output of a search belongs to."""
         if item["call_id"] is not None:
             return item["call_id"]
         if not self._searches:  # the client has left the call out
@@ -140,10 +142,10 @@ class _MessageWriter:
         self.messages.append({"role": "tool", "tool_call_id": id, "content": content})
 
     def _find_turn(self, not_behind: Sequence[str] = ()) -> Json:
-        """The message of the assistant that is under way, or a new one; its texts are lists still.
+        """Returns the current message of the assistant, or a new one; its texts are still lists.
 
         Args:
-            not_behind: the item belongs to the next turn if this one has come to "text", or to
+            not_behind: the item starts a new turn if the current one has already reached "text", or
                 "calls". A turn with calls is not over before they are answered.
         """
         if self.messages and self.messages[-1]["role"] == "assistant":
@@ -160,7 +162,7 @@ class _MessageWriter:
         return turn
 
     def _find_answered_turn(self) -> Json | None:
-        """The message of the assistant that is behind nothing but results; None: there is none."""
+        """Returns the assistant's message if only results follow it; None: there is none."""
         for message in reversed(self.messages):
             if message["role"] == "assistant":
                 return message
@@ -172,14 +174,14 @@ class _MessageWriter:
         is_second = self._has_instructions and len(self.messages) == 1
         is_system = message["role"] in ("system", "developer")
         content = message["content"]
-        if is_second and is_system and isinstance(content, str):  # many templates know one of them
+        if is_second and is_system and isinstance(content, str):  # many templates accept only one
             self.messages[0]["content"] += "\n\n" + content
         else:
             self.messages.append(message)
 
 
 def _list_by_request(items: Sequence[Json], kind: str) -> dict[Any, Json]:
-    """The items of a kind, by the requests for approval that they belong to."""
+    """The items of a type, by the requests for approval that they belong to."""
     found: dict[Any, Json] = {}
     for item in items:
         if item["type"] == kind and item["approval_request_id"] is not None:
@@ -200,8 +202,8 @@ def _find_texts(item: Json) -> list[str]:
 
 
 def _join_texts(message: Json) -> Json:
-    """The message with its texts joined. They are gathered in lists: adding to a string for each of
-    many items would take quadratic time."""
+    """Joins the texts of a message. They are collected in lists, since adding each of many items to
+    a string would take quadratic time."""
     if message["role"] == "assistant":
         for key in ("content", "reasoning_content"):
             if key in message:
@@ -210,7 +212,7 @@ def _join_texts(message: Json) -> Json:
 
 
 def _as_content(parts: str | Sequence[Json]) -> Any:
-    """One text is a text, several are parts."""
+    """Returns a single text as text, several as parts."""
     texts = list_texts(parts)
     if len(texts) == 1:
         return texts[0]

@@ -1,8 +1,7 @@
-"""Responses: the items of a conversation, checked and complete.
+"""Responses: reads, checks and completes the items of a conversation.
 
-An item is stored and listed as OpenAI has it: with its type, an id and, of a message, its parts.
-Reasoning may come back sealed (`encrypted_content`), from clients that carry the conversation
-themselves.
+An item is stored and listed in OpenAI's form: with its type, an id and, for a message, its parts.
+Clients that store the conversation themselves may send reasoning back sealed (`encrypted_content`).
 """
 
 import base64
@@ -19,24 +18,24 @@ from server.ids import make_id
 from server.turns.request_checks import list_texts, read_text_parts
 
 Json = dict[str, Any]
-SEAL_SIZE = 8  # bytes of the hash in front of a sealed text
+SEAL_SIZE = 8  # bytes of the hash before a sealed text
 ROLES = ("user", "system", "developer", "assistant")
 CALLS = ("function_call", "custom_tool_call")
-"""Items of calls that are the client's to carry out; they need a `call_id`."""
+"""Items of calls that the client executes; they need a `call_id`."""
 READ_WITHOUT_CALL_ID = ("tool_search_call", *mcp_items.TYPES)
 Find = Callable[[set[str]], Mapping[str, Json]]
 """Finds stored items by their ids."""
 
 
 def read_input(given: str | Sequence[Json] | None, find: Find) -> list[Json]:
-    """The items of a request.
+    """Reads the items of a request.
 
     Args:
-        given: a text of the user, or items; "" and None: nothing.
-        find: finds those that are named by their ids alone.
+        given: a user's text, or items; "" and None: nothing.
+        find: finds items that are given only by their ids.
 
     Raises:
-        HttpError: an item cannot be; says which, and what is wrong with it.
+        HttpError: an item is invalid; says which, and what is wrong with it.
     """
     if not given:
         return []
@@ -52,8 +51,8 @@ def read_input(given: str | Sequence[Json] | None, find: Find) -> list[Json]:
 
 
 def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
-    """Names the items that are left out: what OpenAI's own tools did, such as a web search. It has
-    no result that a client sees."""
+    """Returns the types of items that are left out: calls of OpenAI's own tools, such as a web
+    search, which have no result that a client sees."""
     unread: list[str] = []
     for number, item in enumerate(given):
         if _is_unread(item):
@@ -116,7 +115,7 @@ def _read_text(item: Json, key: str, where: str) -> str:
 
 
 def _find_id(item: Json, prefix: str) -> str:
-    """The id of an item; a new one, if it has none."""
+    """Returns the id of an item; a new one, if it has none."""
     id = item.get("id")
     return id if isinstance(id, str) and id else make_id(prefix)
 
@@ -149,7 +148,7 @@ def _make_part(text: str, *, is_output: bool) -> Json:
 
 
 def _read_reasoning(item: Json, where: str) -> Json:
-    """The text stands in its content, or sealed; else a summary is all that there is."""
+    """Reads reasoning. The text is in its content, or sealed; otherwise there is only a summary."""
     text = _join(item.get("content"), f"{where}/content")
     sealed = item.get("encrypted_content")
     if not text and sealed:
@@ -234,7 +233,7 @@ def _read_search_call(item: Json, where: str) -> Json:
 
 
 def _read_execution(item: Json, where: str) -> Json:
-    """Who has searched: a server, whose searches have no `call_id`, or the client."""
+    """Reads who has searched: a server, whose searches have no `call_id`, or the client."""
     if item.get("call_id") is None:
         return {"call_id": None, "execution": "server"}
     return {"call_id": _read_text(item, "call_id", where), "execution": "client"}
@@ -256,8 +255,8 @@ def _read_search_output(item: Json, where: str) -> Json:
 
 
 def _read_client_call(item: Json, kind: str, where: str) -> Json:
-    """A call of a tool that OpenAI describes and the client runs (`local_shell_call`), as one of a
-    function: a conversation that began elsewhere goes on here."""
+    """Reads a call of a tool that OpenAI describes and the client executes (`local_shell_call`) as
+    a call of a function, so that a conversation from elsewhere can continue here."""
     arguments = item.get("action", item.get("operation"))
     if not isinstance(arguments, Mapping):
         metadata = ("type", "id", "call_id", "status")
@@ -289,8 +288,8 @@ def _read_output(item: Json, where: str) -> Json:
 
 
 def pack_request(value: Any) -> bytes:
-    """What a response keeps of its request, see `pack`. It refuses what JSON in UTF-8 cannot hold:
-    a response repeats its request.
+    """Packs the part of a request that a response repeats, see `pack`. Refuses what JSON in UTF-8
+    cannot represent.
 
     Raises:
         HttpError: there is a lone surrogate, or a number that is not finite.
@@ -303,17 +302,17 @@ def pack_request(value: Any) -> bytes:
 
 
 def seal(text: str) -> str:
-    """Reasoning as `encrypted_content`: opaque to clients, with a hash that tells it from that of
-    other servers."""
+    """Seals reasoning as `encrypted_content`: opaque to clients, with a hash that distinguishes it
+    from that of other servers."""
     data = text.encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(_hash(data) + data).decode()
 
 
 def unseal(sealed: Any, where: str) -> str:
-    """The text that was sealed.
+    """Returns the text that was sealed.
 
     Raises:
-        HttpError: it is not what this server has written.
+        HttpError: this server has not sealed it.
     """
     try:
         data = base64.b64decode(sealed, altchars=b"-_", validate=True)

@@ -1,8 +1,8 @@
 """Responses: the items of tools of MCP servers, in a conversation and as events of a stream.
 
-A call is an item of its own, with its result. One that needs approval is a request for it; the
-client answers with `mcp_approval_response`, and the call is carried out at the beginning of the
-next response.
+A call is an item of its own, with its result. If it needs approval, the item is a request for
+approval; the client answers with `mcp_approval_response`, and the call is executed at the beginning
+of the next response.
 """
 
 import json
@@ -35,10 +35,10 @@ _PREFIXES = {
 
 
 def read_mcp_item(item: Json, where: str) -> Json:
-    """An item of a conversation, checked and complete.
+    """Checks and completes an item of a conversation.
 
     Raises:
-        HttpError: a field cannot be; says which.
+        HttpError: a field is invalid; says which.
     """
     kind = item["type"]
     for name in _TEXTS[kind]:
@@ -78,7 +78,7 @@ def _read_optional(item: Json, name: str, where: str) -> str | None:
 
 
 def read_result(item: Mapping[str, Any]) -> str:
-    """What the model has read as the result of a call."""
+    """Returns the text that the model has read as the result of a call."""
     error = item["error"]
     if error is None:
         return item["output"] or ""
@@ -86,12 +86,12 @@ def read_result(item: Mapping[str, Any]) -> str:
 
 
 def explain_error(text: str) -> str:
-    """An error as the model reads it."""
+    """Returns an error in the form that the model reads."""
     return format_result({"error": text})
 
 
 def _read_error(error: Any) -> str:
-    """The text of an error, in the form of today, or a text as it was once."""
+    """Returns the text of an error, in the current form, or in the former one, which is a text."""
     if isinstance(error, str):
         return error
     match error:
@@ -102,7 +102,7 @@ def _read_error(error: Any) -> str:
 
 
 def show_result(result: CallResult) -> Json:
-    """The fields of a call that say what became of it."""
+    """Returns the fields of a call about its result."""
     if result.outcome is Outcome.DONE:
         return {"output": result.content, "error": None, "status": "completed"}
     status = "incomplete" if result.outcome is Outcome.CUT else "failed"
@@ -110,19 +110,19 @@ def show_result(result: CallResult) -> Json:
 
 
 def show_error(text: str) -> Json:
-    """The fields of a call that has failed."""
+    """Returns the fields of a call that has failed."""
     content = [{"type": "text", "text": text}]
     return {"output": None, "error": {"type": "mcp_tool_execution_error", "content": content}}
 
 
 class McpCallItem:
-    """A call that this server carries out, as the events of the stream.
+    """Writes the stream events of a call that this server executes.
 
     Args:
         id: of the item.
         server: the label of the server.
         name: of the tool.
-        index: its index in the output.
+        index: of the item in the output.
     """
 
     def __init__(self, id: str, *, server: str, name: str, index: int):
@@ -137,30 +137,30 @@ class McpCallItem:
         self._texts: list[str] = []
 
     def open(self) -> Iterator[Json]:
-        """The call, without arguments."""
+        """Begins the call, without arguments."""
         item = self._show({"output": None, "error": None, "status": "in_progress"})
         yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
         yield self._make_event("response.mcp_call.in_progress")
 
     def add(self, text: str) -> Iterator[Json]:
-        """More of the JSON text of the arguments."""
+        """Adds to the JSON text of the arguments."""
         self._texts.append(text)
         yield self._make_event("response.mcp_call_arguments.delta", delta=text)
 
     def finish_arguments(self) -> Iterator[Json]:
-        """The arguments are complete."""
+        """Completes the arguments."""
         text = "".join(self._texts)
         yield self._make_event("response.mcp_call_arguments.done", arguments=text)
 
     def answer(self, result: CallResult) -> Iterator[Json]:
-        """What became of the call."""
+        """Adds the result of the call."""
         shown = show_result(result)
         step = "completed" if shown["status"] == "completed" else "failed"
         yield self._make_event(f"response.mcp_call.{step}")
         yield {"type": ITEM_DONE, "output_index": self.index, "item": self._show(shown)}
 
     def close(self, status: str) -> Iterator[Json]:
-        """The call is given up."""
+        """Ends a call that was given up."""
         shown = show_error("the response has ended before the call") | {"status": "incomplete"}
         yield self._make_event("response.mcp_call.failed")
         yield {"type": ITEM_DONE, "output_index": self.index, "item": self._show(shown)}
@@ -173,13 +173,13 @@ class McpCallItem:
 
 
 class ApprovalItem:
-    """A request for approval of a call, as the events of the stream: it comes whole.
+    """Writes the stream events of a request for approval of a call; the item comes complete.
 
     Args:
         id: of the item.
         server: the label of the server.
         name: of the tool.
-        index: its index in the output.
+        index: of the item in the output.
     """
 
     def __init__(self, id: str, *, server: str, name: str, index: int):
@@ -193,16 +193,16 @@ class ApprovalItem:
         self._texts: list[str] = []
 
     def open(self) -> Iterator[Json]:
-        """The request, without arguments."""
+        """Begins the request, without arguments."""
         yield self._describe("response.output_item.added")
 
     def add(self, text: str) -> Iterator[Json]:
-        """More of the JSON text of the arguments; there are no events for it."""
+        """Adds to the JSON text of the arguments; there are no events for it."""
         self._texts.append(text)
         return iter(())
 
     def close(self, status: str) -> Iterator[Json]:
-        """The request is complete."""
+        """Completes the request."""
         yield self._describe(ITEM_DONE)
 
     def _describe(self, type: str) -> Json:
@@ -211,7 +211,7 @@ class ApprovalItem:
 
 
 def write_whole_call(item: Json, index: int) -> Iterator[Json]:
-    """The events of a call that was carried out before the stream began."""
+    """Yields the events of a call that was executed before the stream began."""
     path = {"item_id": item["id"], "output_index": index}
     empty = {"arguments": "", "output": None, "error": None, "status": "in_progress"}
     yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
@@ -223,7 +223,7 @@ def write_whole_call(item: Json, index: int) -> Iterator[Json]:
 
 
 def write_list(server: ListedServer, index: int) -> Iterator[Json]:
-    """The events of an item that lists the tools of a server."""
+    """Yields the events of an item that lists the tools of a server."""
     head: Json = {"type": "mcp_list_tools", "id": make_id("mcpl_"), "server_label": server.label}
     path = {"item_id": head["id"], "output_index": index}
     empty = {**head, "tools": [], "error": None}

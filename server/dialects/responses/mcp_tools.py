@@ -1,4 +1,5 @@
-"""Responses: tools of type `mcp`, as OpenAI describes them. They name servers of the operator."""
+"""Responses: tools of type `mcp`, in OpenAI's form. They name servers that the operator has
+configured."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,26 +19,26 @@ Json = dict[str, Any]
 MCP = "mcp"
 """The type of the tools."""
 _OPERATORS = ("connector_id", "tunnel_id", "authorization", "headers")
-"""Fields that say how to reach a server, which is the operator's to say."""
+"""Fields with the address of a server, which only the operator may set."""
 Matches = Callable[[HostedTool], bool]
 
 
 def has_servers(tools: Sequence[Mapping[str, Any]] | None) -> bool:
-    """True if a request wants tools of MCP servers."""
+    """True if a request asks for tools of MCP servers."""
     return any(tool.get("type") == MCP for tool in tools or ())
 
 
 def read_wishes(
     tools: Sequence[Mapping[str, Any]], pool: McpServerPool | None
 ) -> tuple[ServerWish, ...]:
-    """Reads what a request wants of MCP servers.
+    """Reads which tools of MCP servers a request asks for.
 
     Args:
         tools: of the request.
-        pool: the servers that the operator has configured; None: none.
+        pool: the servers that the operator has configured; None: there are none.
 
     Raises:
-        HttpError: there is no such server, or a field cannot be; says where.
+        HttpError: there is no such server, or a field is invalid; says where.
     """
     wishes: list[ServerWish] = []
     for number, tool in enumerate(tools):
@@ -69,7 +70,7 @@ def _read_wish(tool: Mapping[str, Any], where: str, pool: McpServerPool | None) 
 
 
 def _read_filter(given: Any, where: str) -> Matches:
-    """Which tools a filter matches: a list of names, or an object."""
+    """Returns which tools a filter matches: a list of names, or an object."""
     if given is None:
         return lambda _: True
     if isinstance(given, list):
@@ -92,8 +93,8 @@ def _read_filter(given: Any, where: str) -> Matches:
 
 
 def _read_approval(given: Any, where: str) -> Matches:
-    """Which tools the client is asked about. As with OpenAI, all of them, unless it says that it
-    never is."""
+    """Returns which tools need the client's approval. As in OpenAI's API: all of them, unless the
+    request says `never`."""
     match given:
         case None | "always":
             return lambda _: True
@@ -108,14 +109,14 @@ def _read_approval(given: Any, where: str) -> Matches:
 
 
 def _read_given_filter(given: Mapping[str, Any], key: str, where: str) -> Matches:
-    """A filter that matches nothing where it is left out."""
+    """Reads a filter; a missing one matches nothing."""
     if given.get(key) is None:
         return lambda _: False
     return _read_filter(given[key], f"{where}/{key}")
 
 
 def list_servers(items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The labels of the servers whose tools a conversation has listed already."""
+    """Yields the labels of the servers whose tools a conversation lists already."""
     for item in items:
         if item["type"] == "mcp_list_tools":
             yield item["server_label"]

@@ -1,5 +1,5 @@
-"""Responses: the reply, as the events of a stream. Its output is items, one after the other; the
-last event has all of it."""
+"""Responses: the reply as the events of a stream. Its output is a list of items; the last event has
+all of it."""
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -42,12 +42,12 @@ from server.turns.offered_tools import ToolForm
 
 Json = dict[str, Any]
 NO_ANSWERS = ("reasoning", "mcp_list_tools", "mcp_call", "tool_search_output")
-"""Types of items that are not the end of a response."""
+"""Types of items that cannot be the end of a response."""
 
 
 @dataclass(frozen=True)
 class TextItemKind:
-    """A kind of item that has a text.
+    """A kind of item with a text.
 
     Args:
         type: of the item.
@@ -71,8 +71,8 @@ class CallItemKind:
     Args:
         type: of the item.
         prefix: of its id.
-        field: the field that has its text.
-        event: the events of that text, between `response.` and `.delta`.
+        field: the field with its text.
+        event: the name of the text's events, between `response.` and `.delta`.
     """
 
     type: str
@@ -86,12 +86,12 @@ CUSTOM_CALL = CallItemKind("custom_tool_call", "ctc_", "input", "custom_tool_cal
 
 
 class TextItem:
-    """A message or a reasoning, as the events of the stream. The events have no numbers yet.
+    """Writes the stream events of a message or of reasoning. The events have no numbers yet.
 
     Args:
-        kind: which of them.
-        index: its index in the output.
-        seals: a reasoning comes sealed as well.
+        kind: of the item.
+        index: of the item in the output.
+        seals: reasoning is also sent sealed.
     """
 
     def __init__(self, kind: TextItemKind, index: int, *, seals: bool = False):
@@ -103,19 +103,19 @@ class TextItem:
         self._id = make_id(kind.prefix)
 
     def open(self) -> Iterator[Json]:
-        """The item and its part, empty."""
+        """Begins the item with an empty part."""
         item = self._show("in_progress", [])
         yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
         yield self._make_event("response.content_part.added", part=self._show_part())
 
     def add(self, text: str, logprobs: Sequence[Json] = ()) -> Iterator[Json]:
-        """More of the text."""
+        """Adds to the text."""
         self._texts.append(text)
         self._logprobs += logprobs
         yield self._describe_text("delta", {"delta": text}, logprobs)
 
     def close(self, status: str) -> Iterator[Json]:
-        """The item is complete, or incomplete."""
+        """Ends the item, complete or incomplete."""
         text = "".join(self._texts)
         yield self._describe_text("done", {"text": text}, self._logprobs)
         yield self._make_event("response.content_part.done", part=self._show_part())
@@ -149,13 +149,13 @@ class TextItem:
 
 
 class CallItem:
-    """A call, as the events of the stream. The events have no numbers yet.
+    """Writes the stream events of a call. The events have no numbers yet.
 
     Args:
-        id: that its result names, without its prefix.
-        tool: which one.
-        index: its index in the output.
-        mark: of the id of the item, see `PARALLEL`.
+        id: the id that its result refers to, without its prefix.
+        tool: the tool.
+        index: of the item in the output.
+        mark: a part of the item's id, see `PARALLEL`.
     """
 
     def __init__(self, id: str, tool: ToolForm, index: int, *, mark: str = ""):
@@ -169,17 +169,17 @@ class CallItem:
         self._texts: list[str] = []
 
     def open(self) -> Iterator[Json]:
-        """The call, without its text."""
+        """Begins the call, without its text."""
         item = self._show("in_progress")
         yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
 
     def add(self, text: str) -> Iterator[Json]:
-        """More of the JSON text of the arguments, or of the text of a custom tool."""
+        """Adds to the JSON text of the arguments, or to the text of a custom tool."""
         self._texts.append(text)
         yield self._make_event(f"response.{self._kind.event}.delta", delta=text)
 
     def close(self, status: str) -> Iterator[Json]:
-        """The call is complete, or incomplete."""
+        """Ends the call, complete or incomplete."""
         whole = {self._kind.field: "".join(self._texts)}
         yield self._make_event(f"response.{self._kind.event}.done", **self._name, **whole)
         item = self._show(status)
@@ -194,12 +194,13 @@ class CallItem:
 
 
 class SearchCallItem:
-    """A search for tools, as the events of the stream: it comes whole.
+    """Writes the stream events of a search for tools; the item comes complete.
 
     Args:
         id: of the item.
-        call_id: the id that its output names, if the client carries it out; None: this server does.
-        index: its index in the output.
+        call_id: the id that its output refers to, if the client executes it; None: this server
+            does.
+        index: of the item in the output.
     """
 
     def __init__(self, id: str, call_id: str | None, index: int):
@@ -213,17 +214,17 @@ class SearchCallItem:
         }
 
     def open(self) -> Iterator[Json]:
-        """The search, without arguments."""
+        """Begins the search, without arguments."""
         item = {**self._head, "arguments": {}, "status": "in_progress"}
         yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
 
     def add(self, text: str) -> Iterator[Json]:
-        """More of the JSON text of the arguments; there are no events for it."""
+        """Adds to the JSON text of the arguments; there are no events for it."""
         self._texts.append(text)
         return iter(())
 
     def close(self, status: str) -> Iterator[Json]:
-        """The search is complete, or incomplete."""
+        """Ends the search, complete or incomplete."""
         text = "".join(self._texts)
         arguments = from_json(text, allow_partial="trailing-strings") if text else {}
         item = {**self._head, "arguments": arguments, "status": status}
@@ -238,13 +239,13 @@ class ResponseWriter(ReplyWriter):
 
     Args:
         compiled: the request that is answered.
-        described: what the response repeats of its request.
+        described: the fields of the response that repeat its request.
         shows_logprobs: messages have log probabilities.
-        seals: reasoning comes sealed as well.
-        keep: stores the response, before its last event goes out: the next request may come at
-            once. None: it is not kept.
+        seals: reasoning is also sent sealed.
+        keep: stores the response before its last event is sent, since the next request may come at
+            once. None: it is not stored.
         listed: MCP servers whose tools the conversation does not list yet.
-        executed: calls that were approved, and are carried out.
+        executed: the items of approved calls that were executed.
     """
 
     names_events = True
@@ -279,13 +280,13 @@ class ResponseWriter(ReplyWriter):
         self._executed = executed
         self._output: list[Json | None] = []  # None: the item is not complete
         self._item: OutputItem | None = None
-        self._unanswered: dict[int, McpCallItem] = {}  # calls of the turn, by their numbers
+        self._unanswered: dict[int, McpCallItem] = {}  # calls of the turn, by number
         self._drawn: list[TokenDrawn] = []
         self._is_exhausted = False
         self._number = 0
 
     def open(self) -> Iterator[Json]:
-        """Two events with the empty response, as OpenAI sends them."""
+        """Writes two events with the empty response, as OpenAI sends them."""
         for type in ("response.created", "response.in_progress"):
             yield self._count({"type": type, "response": self._show("in_progress")})
         for event in self._write_earlier():
@@ -312,7 +313,7 @@ class ResponseWriter(ReplyWriter):
             self._keep(response)
 
     def fold(self, chunks: Sequence[Json]) -> Json:
-        """The response of the last event, which is the whole."""
+        """Returns the response of the last event, which is complete."""
         return chunks[-1]["response"]
 
     def _count(self, event: Json) -> Json:
@@ -372,7 +373,7 @@ class ResponseWriter(ReplyWriter):
                 yield from self._close_item("incomplete" if self._is_exhausted else "completed")
 
     def _make_item(self, started: CallStarted) -> "OutputItem":
-        """The item of a call."""
+        """Makes the item of a call."""
         id, tool, index = started.id, started.tool, self._reserve()
         is_parallel = started.index > 0 and self._compiled.request.tools.has_hosted
         mark = PARALLEL if is_parallel else ""
@@ -388,7 +389,7 @@ class ResponseWriter(ReplyWriter):
         return ApprovalItem(f"mcpr_{mark}{id}", server=tool.server, name=tool.name, index=index)
 
     def _start_turn(self, compiled: CompiledRequest) -> None:
-        """A turn begins that is one of several."""
+        """Begins a turn of a run with several turns."""
         tools = compiled.request.tools
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._unanswered.clear()
@@ -396,14 +397,14 @@ class ResponseWriter(ReplyWriter):
         self._drawn.clear()
 
     def _write_earlier(self) -> Iterator[Json]:
-        """What was there before the first turn: lists of tools, and calls that were approved."""
+        """Writes the items before the first turn: lists of tools, and approved calls."""
         for server in self._listed:
             yield from self._add_whole(write_list(server, self._reserve()))
         for item in self._executed:
             yield from self._add_whole(write_whole_call(item, self._reserve()))
 
     def _answer(self, answered: CallAnswered) -> Iterator[Json]:
-        """What became of a call that this server has carried out."""
+        """Writes the result of a call that this server has executed."""
         tools, result = self._compiled.request.tools, answered.result
         if (call := self._unanswered.pop(answered.index, None)) is not None:
             yield from self._add_whole(call.answer(result))
@@ -412,13 +413,13 @@ class ResponseWriter(ReplyWriter):
             yield from self._add_whole(write_search_output(found, self._reserve()))
 
     def _give_up(self) -> Iterator[Json]:
-        """The calls that nobody will answer any more."""
+        """Ends the calls that will not be answered any more."""
         for call in self._unanswered.values():
             yield from self._add_whole(call.close("incomplete"))
         self._unanswered.clear()
 
     def _reserve(self) -> int:
-        """The place of a new item in the output."""
+        """Reserves the place of a new item in the output."""
         self._output.append(None)
         return len(self._output) - 1
 
@@ -430,7 +431,7 @@ class ResponseWriter(ReplyWriter):
         yield from self._add_whole(item.close(status))
 
     def _add_whole(self, events: Iterator[Json]) -> Iterator[Json]:
-        """The events of an item that is complete with the last of them."""
+        """Adds an item that is complete with the last of its events."""
         for event in events:
             if event["type"] == ITEM_DONE:
                 self._output[event["output_index"]] = event["item"]
@@ -441,7 +442,7 @@ class ResponseWriter(ReplyWriter):
         usage = show_usage(reply.usage)
         if reply.finish_reason in ("stop", "tool_calls"):
             if not self._has_answer:
-                yield from self._open_text(MESSAGE)  # clients look for a message, if an empty one
+                yield from self._open_text(MESSAGE)  # clients expect a message, even an empty one
             yield from self._close_item("completed")
             response = self._show("completed", usage=usage, completed_at=int(time.time()))
             yield {"type": "response.completed", "response": response}
@@ -454,7 +455,7 @@ class ResponseWriter(ReplyWriter):
 
     @property
     def _has_answer(self) -> bool:
-        """True if there is an item that a client waits for, or goes on with."""
+        """True if there is an item that a client waits for, or continues with."""
         item = self._item
         is_reasoning = isinstance(item, TextItem) and item.kind is REASONING
         if item is not None and not is_reasoning:
@@ -462,8 +463,8 @@ class ResponseWriter(ReplyWriter):
         return any(_is_answer(item) for item in self._output if item is not None)
 
     def _drain_logprobs(self, text: str) -> list[Json]:
-        """The log probabilities of the tokens that spell a piece of content. Those of the structure
-        before it are left out; those behind it wait for the text that they spell."""
+        """Returns the log probabilities of the tokens that spell a piece of content. Tokens of the
+        structure before it are left out; tokens after it wait for the text that they spell."""
         if not self._shows_logprobs or not self._drawn:
             return []
         data = text.encode("utf-8", "surrogatepass")
@@ -493,7 +494,7 @@ def _is_answer(item: Json) -> bool:
 
 
 def write_search_output(tools: Sequence[Json], index: int) -> Iterator[Json]:
-    """The events of what a search of this server has found."""
+    """Yields the events of the tools that a search of this server has found."""
     item: Json = {
         "type": "tool_search_output",
         "id": make_id("tso_"),
@@ -508,7 +509,7 @@ def write_search_output(tools: Sequence[Json], index: int) -> Iterator[Json]:
 
 
 def show_usage(usage: Usage) -> Json:
-    """The tokens of a turn. Those of the input that were not cached are written to the cache."""
+    """Returns the tokens of a turn. Input tokens that were not cached are written to the cache."""
     read = usage.prompt_tokens
     written = usage.completion_tokens
     cached = usage.cached_tokens

@@ -1,4 +1,4 @@
-"""Responses: what a response and the events of a stream are, for the OpenAPI document."""
+"""Responses: the types of a response and of the events of a stream, for the OpenAPI document."""
 
 from typing import Any, Literal, NotRequired, TypeAlias
 
@@ -11,7 +11,7 @@ ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 
 class InputText(TypedDict):
-    """A text that was sent."""
+    """A text of the input."""
 
     type: Literal["input_text"]
     text: str
@@ -23,7 +23,7 @@ class OutputText(TypedDict):
     type: Literal["output_text"]
     text: str
     annotations: list[Any]
-    """Empty: there are none here."""
+    """Always empty."""
     logprobs: NotRequired[list[DrawnToken]]
 
 
@@ -35,7 +35,7 @@ class ReasoningText(TypedDict):
 
 
 class SummaryText(TypedDict):
-    """A summary of reasoning, which other servers have written."""
+    """A summary of reasoning from another server."""
 
     type: str
     text: str
@@ -60,7 +60,7 @@ class ReasoningItem(TypedDict):
     content: list[ReasoningText]
     status: ItemStatus
     encrypted_content: NotRequired[str]
-    """The text, opaque, where `include` asks for it: for clients that carry it back."""
+    """The text in an opaque form, if `include` asks for it: for clients that send it back."""
 
 
 class FunctionCallItem(TypedDict):
@@ -69,7 +69,7 @@ class FunctionCallItem(TypedDict):
     type: Literal["function_call"]
     id: str
     call_id: str
-    """What the item with the result names."""
+    """The id that the item with the result refers to."""
     name: str
     namespace: NotRequired[str]
     arguments: str
@@ -105,10 +105,10 @@ class ToolSearchCallItem(TypedDict):
     type: Literal["tool_search_call"]
     id: str
     call_id: str | None
-    """The id that its output names; null: this server carries it out, and its output is behind
-    it."""
+    """The id that its output refers to; null: this server executes it, and its output is the next
+    item."""
     execution: Literal["client", "server"]
-    """Who carries it out."""
+    """Who executes it."""
     arguments: dict[str, Any]
     status: ItemStatus
 
@@ -145,7 +145,7 @@ class McpListItem(TypedDict):
 
 
 class ErrorText(TypedDict):
-    """What the model reads of an error."""
+    """An error in the form that the model reads."""
 
     type: Literal["text"]
     text: str
@@ -159,7 +159,7 @@ class McpCallError(TypedDict):
 
 
 class McpCallEntry(TypedDict):
-    """A call of a tool of an MCP server, which this server carries out."""
+    """A call of a tool of an MCP server, which this server executes."""
 
     type: Literal["mcp_call"]
     id: str
@@ -209,14 +209,14 @@ ConversationItem: TypeAlias = ResponseOutputItem | CallOutputItem | McpApprovalR
 
 
 class CachedInput(TypedDict):
-    """The tokens of the input by what was done with them."""
+    """The input tokens, by what was done with them."""
 
     cached_tokens: int
     cache_write_tokens: int
 
 
 class ReasonedOutput(TypedDict):
-    """The tokens of the output by what they are."""
+    """The output tokens, by kind."""
 
     reasoning_tokens: int
 
@@ -245,7 +245,7 @@ class IncompleteDetails(TypedDict):
 
 
 class ReasoningEcho(TypedDict):
-    """The wish for reasoning."""
+    """The requested reasoning."""
 
     effort: str | None
     summary: str | None
@@ -259,7 +259,7 @@ class TextEcho(TypedDict):
 
 
 class ModelResponse(TypedDict):
-    """A response. Much of it repeats the request."""
+    """A response. Many of its fields repeat the request."""
 
     id: str
     object: Literal["response"]
@@ -300,13 +300,13 @@ class ModelResponse(TypedDict):
 
 
 class NumberedEvent(TypedDict):
-    """What every event has."""
+    """The common fields of all events."""
 
     sequence_number: int
 
 
 class ResponseEvent(NumberedEvent):
-    """The response so far; the last one is the whole."""
+    """The response so far; the last event has the complete one."""
 
     type: Literal[
         "response.created",
@@ -327,7 +327,7 @@ class ItemEvent(NumberedEvent):
 
 
 class PlacedEvent(NumberedEvent):
-    """What every event inside an item has."""
+    """The common fields of events inside an item."""
 
     item_id: str
     output_index: int
@@ -396,7 +396,7 @@ class McpArgumentsDoneEvent(PlacedEvent):
 
 
 class McpEvent(PlacedEvent):
-    """What becomes of a call of a tool of an MCP server, or of the list of its tools."""
+    """The progress of a call of a tool of an MCP server, or of the list of its tools."""
 
     type: Literal[
         "response.mcp_call.in_progress",
@@ -433,7 +433,7 @@ StreamedEvent: TypeAlias = (
 
 
 class DeletedResponse(TypedDict):
-    """A response that was forgotten."""
+    """A deleted response."""
 
     id: str
     object: Literal["response"]
@@ -447,5 +447,5 @@ class ItemPage(TypedDict):
     data: list[ConversationItem]
     has_more: bool
     first_id: str
-    """Empty where there is none."""
+    """Empty if there is none."""
     last_id: str

@@ -37,12 +37,12 @@ HARMLESS = frozenset(
     "service_tier stream_options background conversation prompt context_management "
     "client_metadata".split()
 )
-"""Fields that change nothing here, and are no reason to say so."""
+"""Fields without an effect here, which the reply does not list as ignored."""
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
 ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool_calls")
 ECHOED_OR_NULL = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
-"""Fields that the server does not use; a response has them all the same."""
+"""Fields that the server does not use, but every response has."""
 TOOL_FIELDS = ("type", "name", "description", "parameters", "strict")
 
 
@@ -52,51 +52,51 @@ class TextOptions(BaseModel):
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     format: Json | None = None
-    """What the text has to be: `text`, `json_object`, or `json_schema` with a schema."""
+    """The form of the text: `text`, `json_object`, or `json_schema` with a schema."""
     verbosity: Literal["low", "medium", "high"] | None = None
-    """Comes back as it is; nothing else depends on it."""
+    """Returned unchanged; it has no other effect."""
 
 
 class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoiceFields):
     """A request to /v1/responses."""
 
     input: str | Objects | None = None
-    """A text of the user, or the items of a conversation."""
+    """A user's text, or the items of a conversation."""
     model: str | None = ""
-    """The name of a model, or one of its aliases; needed where the server has several."""
+    """The name of a model, or one of its aliases; required if the server has several."""
     instructions: str | None = None
-    """What stands in front of the conversation; not part of what is kept."""
+    """The text before the conversation; it is not stored with it."""
     previous_response_id: str | None = None
-    """The response that this one goes on from."""
+    """The response that this one continues."""
     tools: Objects | None = None
-    """What the model may call: functions, with a JSON schema of their arguments, custom tools, and
-    tools of the MCP servers of this server (`mcp`). Beside `tool_search`, those with
-    `defer_loading` may be called once a `tool_search_output` has them."""
+    """The tools that the model may call: functions, with a JSON schema of their arguments, custom
+    tools, and tools of the MCP servers of this server (`mcp`). With `tool_search`, those with
+    `defer_loading` may be called when a `tool_search_output` has them."""
     tool_choice: str | Json | None = None
-    """`auto`, `none`, `required`, or the tool that is to be called."""
+    """`auto`, `none`, `required`, or the tool to call."""
     parallel_tool_calls: bool | None = None
-    """false: one call at most."""
+    """false: at most one call."""
     max_tool_calls: int | None = Field(None, ge=0)
-    """Calls that this server carries out, at most."""
+    """The maximum number of calls that this server executes."""
     text: TextOptions | None = None
     """The form of the text."""
     reasoning: ReasoningOptions | None = None
-    """How hard to think."""
+    """The effort of reasoning."""
     max_output_tokens: int | None = Field(None, ge=1)
-    """Tokens of the response, at most."""
+    """The maximum number of tokens of the response."""
     top_logprobs: int | None = Field(None, ge=0, le=20)
-    """So many of the likeliest tokens come with each."""
+    """The number of likely alternatives for each token."""
     include: Texts | None = None
-    """What responses have in addition: `message.output_text.logprobs`,
+    """Additional parts of responses: `message.output_text.logprobs`,
     `reasoning.encrypted_content`."""
     store: bool | None = None
-    """false: the response is not kept."""
+    """false: the response is not stored."""
     stream: bool | None = None
     """The response comes in parts, as server-sent events."""
     metadata: Annotated[dict[str, str], BeforeValidator(stop_at_first(str))] | None = None
-    """Comes back as it is."""
+    """Returned unchanged."""
     truncation: Literal["auto", "disabled"] | None = None
-    """Conversations are never cut here, whatever it says."""
+    """Has no effect: conversations are never truncated."""
     chat_template_kwargs: Json | None = None
     """Variables of the chat template, such as `enable_thinking`."""
 
@@ -107,7 +107,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
 
     @property
     def seals(self) -> bool:
-        """True if reasoning comes sealed as well, for clients that carry it back."""
+        """True if reasoning is also sent sealed, for clients that send it back."""
         return ENCRYPTED in (self.include or ())
 
     @property
@@ -121,14 +121,14 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     def read(
         self, service: Service, items: Sequence[Json] = (), hosted: HostedOffer = NO_HOSTED
     ) -> TurnRequest:
-        """Reads what is asked for.
+        """Reads the request.
 
         Args:
             items: the conversation.
-            hosted: the tools of MCP servers that it wants.
+            hosted: the tools of MCP servers that it asks for.
 
         Raises:
-            HttpError, Error: something in it cannot be; says where.
+            HttpError, Error: a field is invalid; says which.
         """
         messages = write_messages(items, self.instructions, hosted.forms)
         settings = service.settings
@@ -142,7 +142,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
                 raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
             check_size(text.format, settings, "/response_format")
             choice = tools.translate_choice(self.tool_choice)
-            read_policy(choice)  # a mistake in it is reported before one in the tools
+            read_policy(choice)  # reports errors in the choice before those in the tools
             normalised_messages, normalised = normalise_messages(
                 messages, keep=settings.keep_volatile
             )
@@ -198,7 +198,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         return ignored
 
     def describe(self, request: TurnRequest) -> Json:
-        """The fields of a response that repeat its request."""
+        """Returns the fields of a response that repeat its request."""
         text = self.text or TextOptions()
         reasoning = self.reasoning or ReasoningOptions.model_construct(effort=None)
         summary = (reasoning.model_extra or {}).get("summary")
@@ -230,7 +230,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
 
 
 def _drop_foreign(tool: Json | FunctionTool) -> Any:
-    """A function, without what only OpenAI's own service reads."""
+    """Returns a function without the fields that only OpenAI's own service reads."""
     if isinstance(tool, FunctionTool):
         return tool
     if "function" in tool:  # the form of Chat Completions, which many send
@@ -239,7 +239,7 @@ def _drop_foreign(tool: Json | FunctionTool) -> Any:
 
 
 def _show_tool(tool: Json) -> Json:
-    """A tool as responses repeat it: a function has all its fields."""
+    """Returns a tool in the form that responses repeat: functions have all their fields."""
     if tool.get("type", "function") != "function":
         return tool
     inner = tool.get("function")
@@ -263,12 +263,12 @@ def _show_format(format: Json | None) -> Json:
 
 @contextmanager
 def locating_errors() -> Iterator[None]:
-    """Errors that are raised inside say where in this request they belong."""
+    """Makes errors that are raised inside point to this request."""
     try:
         yield
     except Error as error:
         where = error.where or ""
-        if where.startswith("/messages"):  # an item is not a message: their numbers differ
+        if where.startswith("/messages"):  # an item is not a message: their indexes differ
             error.where = "/input"
         elif where.startswith("/response_format"):
             error.where = where.replace("/response_format", "/text/format", 1)

@@ -1,4 +1,4 @@
-"""Responses: the paths, of which all but the first are about responses that are kept."""
+"""Responses: the paths; all but the first concern stored responses."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -63,16 +63,16 @@ HIDDEN: dict[str, Any] = {"response_model": None, "include_in_schema": False}
 
 @dataclass(frozen=True)
 class _ReadRequest:
-    """A request that was read.
+    """A request that has been read.
 
     Args:
-        turn_request: what it asks.
-        described: what the response repeats of it.
+        turn_request: the request for a turn.
+        described: the fields of the response that repeat the request.
         context: the conversation that it answers.
-        hosted: the tools of MCP servers that it wants.
-        approved: calls of these that are to be carried out first.
-        executed: the items of these, once they are.
-        packed: what it repeats and the conversation, as they are kept.
+        hosted: the tools of MCP servers that it asks for.
+        approved: calls of these that are executed first.
+        executed: the items of these, once they are executed.
+        packed: the repeated fields and the conversation, in the stored form.
     """
 
     turn_request: TurnRequest
@@ -91,7 +91,7 @@ class _ReadRequest:
 )
 @router.post("/responses", **HIDDEN)
 async def create_response(request: Request) -> Response:
-    """Answers a conversation: with text, with calls of tools, or with both."""
+    """Answers a conversation with text, with calls of tools, or with both."""
     store = find_response_store(request)
     owner = find_key_owner(request)
     service, body, read_request = await _read_request(request)
@@ -124,7 +124,7 @@ async def create_response(request: Request) -> Response:
 )
 @router.post("/responses/input_tokens", **HIDDEN)
 async def count_tokens(request: Request) -> Response:
-    """How many tokens the prompt of a request has; nothing is generated."""
+    """Counts the tokens of a request's prompt; generates nothing."""
     service, _, read_request = await _read_request(request, executes=False)
     with locating_errors():
         compiling = compile_request(service, read_request.turn_request)
@@ -136,14 +136,14 @@ async def count_tokens(request: Request) -> Response:
 async def _read_request(
     request: Request, *, executes: bool = True
 ) -> tuple[Service, ResponsesRequest, _ReadRequest]:
-    """Reads a request, connects to the MCP servers that it wants, and carries out what the client
-    has approved.
+    """Reads a request, connects to the MCP servers that it asks for, and executes the calls that
+    the client has approved.
 
     Args:
-        executes: False: nothing is carried out.
+        executes: False: no call is executed.
 
     Raises:
-        HttpError, Error: something in the request cannot be, or the client has gone away.
+        HttpError, Error: a field of the request is invalid, or the client has disconnected.
     """
     store, owner = find_response_store(request), find_key_owner(request)
     executed: list[Json] = []
@@ -156,7 +156,7 @@ async def _read_request(
     if not read_request.approved or not executes:
         return service, body, read_request
     _check_calls(len(read_request.approved), body.max_tool_calls)
-    with locating_errors():  # what is refused anyway is refused before anything is done
+    with locating_errors():  # errors are reported before any call is executed
         seconds = find_time_left(service.settings.timeout).measure()
         compiling = compile_request(service, read_request.turn_request, seconds)
         compiled = await wait_for_client(request, compiling)
@@ -187,7 +187,7 @@ def _check_calls(approved: int, max_calls: int | None) -> None:
 async def _carry_out(
     request: Request, service: Service, approved: Sequence[ApprovedCall]
 ) -> list[Json]:
-    """Carries approved calls out; returns their items."""
+    """Executes approved calls; returns their items."""
     pool, owner = find_pool(request), find_key_owner(request)
     calls = _find_executed(request)
 
@@ -200,7 +200,7 @@ async def _carry_out(
 
 
 def _find_executed(request: Request) -> ExecutedCalls:
-    """The approved calls that this server has carried out."""
+    """Returns the approved calls that this server has executed."""
     state = request.app.state
     if not hasattr(state, "executed_calls"):
         settings = state.settings
@@ -224,10 +224,10 @@ def _read(
     owner: str,
     executed: Sequence[Json],
 ) -> _ReadRequest:
-    """Reads a request and the conversation that it goes on with.
+    """Reads a request and the conversation that it continues.
 
     Raises:
-        HttpError, Error: something in the request cannot be; says where.
+        HttpError, Error: a field of the request is invalid; says which.
     """
     earlier = _find_earlier(body, store, owner)
     context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
@@ -251,16 +251,16 @@ async def _start(service: Service, request: TurnRequest) -> ActiveRequest | Acti
 
 
 def _find_unlisted(read_request: _ReadRequest) -> list[ListedServer]:
-    """The MCP servers whose tools the conversation does not list yet."""
+    """Returns the MCP servers whose tools the conversation does not list yet."""
     known = set(list_servers(read_request.context))
     return [server for server in read_request.hosted.listed if server.label not in known]
 
 
 def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> tuple[Json, ...]:
-    """The conversation that the request goes on from.
+    """Returns the conversation that the request continues.
 
     Raises:
-        HttpError: it is not kept, or its last turn has failed.
+        HttpError: it is not stored, or its last turn has failed.
     """
     id = body.previous_response_id
     if id is None:
@@ -276,7 +276,7 @@ def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> t
 
 
 def find_response_store(request: Request) -> ResponseStore:
-    """The responses that this server keeps."""
+    """Returns the stored responses of this server."""
     state = request.app.state
     if not hasattr(state, "responses"):
         state.responses = ResponseStore(state.settings.max_stored, state.settings.max_stored_bytes)
@@ -284,11 +284,11 @@ def find_response_store(request: Request) -> ResponseStore:
 
 
 async def _read_kept(id: str, request: Request, read: Callable[[StoredResponse], T]) -> T:
-    """Reads something of a response that is kept, off the event loop.
+    """Reads a part of a stored response, off the event loop.
 
     Raises:
-        HttpError: there is none, or what `read` raises.
-        BusyError, DeadlineError: too much waits, or the time of the request is over.
+        HttpError: there is no such response, or `read` raises it.
+        BusyError, DeadlineError: too many requests wait, or the time of the request is over.
     """
     store, owner = find_response_store(request), find_key_owner(request)
 
@@ -310,7 +310,7 @@ def _show(stored: StoredResponse) -> bytes:
 )
 @router.get("/responses/{id}", **HIDDEN)
 async def show_response(id: str, request: Request, stream: bool = False) -> Response:
-    """A response that is kept."""
+    """Returns a stored response."""
     if stream:
         message = "a response is streamed only while it is made: leave stream out"
         raise HttpError(400, message, "unsupported_field", where="/stream")
@@ -320,7 +320,7 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Resp
 @router.delete("/v1/responses/{id}", responses=KEPT)
 @router.delete("/responses/{id}", **HIDDEN)
 async def delete_response(id: str, request: Request) -> DeletedResponse:
-    """Forgets a response."""
+    """Deletes a response."""
     if not find_response_store(request).delete(find_key_owner(request), id):
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return {"id": id, "object": "response", "deleted": True}
@@ -329,7 +329,7 @@ async def delete_response(id: str, request: Request) -> DeletedResponse:
 @router.post("/v1/responses/{id}/cancel", response_model=None, responses=KEPT)
 @router.post("/responses/{id}/cancel", **HIDDEN)
 async def cancel_response(id: str, request: Request) -> Json:
-    """Refuses: a response that has an id is not running; closing its stream ends one that is."""
+    """Refuses: a response that has an id is not running; closing the stream ends one that is."""
     status = await _read_kept(id, request, lambda stored: stored.response["status"])
     message = f"the response is {status}: close the stream of one that is running to cancel it"
     raise HttpError(400, message, "invalid_value")
@@ -348,7 +348,7 @@ async def list_input_items(
     order: Literal["asc", "desc"] = "desc",
     after: str = "",
 ) -> Response:
-    """The items that a response answered, those included that earlier responses brought."""
+    """Lists the items that a response answered, including those of earlier responses."""
     show = partial(_show_items, limit=limit, order=order, after=after)
     return Response(await _read_kept(id, request, show), media_type=JSON)
 
@@ -356,7 +356,7 @@ async def list_input_items(
 def _show_items(
     stored: StoredResponse, *, limit: int, order: Literal["asc", "desc"], after: str
 ) -> bytes:
-    """A page of the items that a response answered.
+    """Returns a page of the items that a response answered.
 
     Raises:
         HttpError: there is no item `after`.

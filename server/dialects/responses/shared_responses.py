@@ -1,4 +1,4 @@
-"""Responses in a shared store: any front shows them, and goes on with them."""
+"""Responses in a shared store, so that any front can show and continue them."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ RESPONSES, ITEMS = "response", "item"
 
 @dataclass(frozen=True)
 class _OwnedId:
-    """The id of a response or an item: what one owner has is not there for another one."""
+    """The id of a response or an item together with its owner; other owners do not find it."""
 
     owner: str
     id: str
@@ -26,7 +26,7 @@ class SharedResponses(ResponseStore):
     """A `ResponseStore` whose responses are in a shared store.
 
     Args:
-        store: where they are.
+        store: the shared store.
         max_bytes: of one response.
     """
 

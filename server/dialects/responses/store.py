@@ -1,4 +1,5 @@
-"""Responses: the store, for those that are shown again or continued by `previous_response_id`."""
+"""Responses: the store for responses that are shown again or continued by
+`previous_response_id`."""
 
 import json
 import threading
@@ -12,19 +13,18 @@ from server.http.json_pieces import read_in_pieces
 
 Json = dict[str, Any]
 Key: TypeAlias = tuple[str, str]
-"""An owner, and the id of a response or of an item: clients choose ids of items themselves."""
+"""An owner, and the id of a response or an item: clients choose ids of items themselves."""
 
 
 @dataclass(frozen=True)
 class StoredResponse:
-    """A response, and what it answered.
+    """A response, and the conversation that it answered.
 
     Args:
         response: as it was sent.
-        context: all items in front of it, those of earlier responses included, without
-            instructions.
-        owner: whose it is; nobody else finds it. "": everybody's, where no key is needed.
-        size: bytes of response and context as they are kept.
+        context: all items before it, including those of earlier responses, without instructions.
+        owner: only the owner finds it. "": everybody does, if no API key is needed.
+        size: of response and context in bytes, in the stored form.
     """
 
     response: Json
@@ -34,20 +34,20 @@ class StoredResponse:
 
     @property
     def conversation(self) -> tuple[Json, ...]:
-        """The conversation in front of the next response's own input."""
+        """The conversation before the next response's own input."""
         return (*self.context, *self.response["output"])
 
 
-ITEM_BYTES = 300  # of an item, beside its JSON: where it is found
+ITEM_BYTES = 300  # of the index entry of an item, besides its JSON
 
 
 def pack(value: Any) -> bytes:
-    """A JSON value as it is kept."""
+    """Packs a JSON value for the store."""
     return b"".join(piece.encode(errors="surrogatepass") for piece in write_pieces(value))
 
 
 def unpack(packed: bytes) -> Any:
-    """The value that was kept so."""
+    """Returns a packed value."""
     return read_in_pieces(packed, _read_piece)
 
 
@@ -57,12 +57,12 @@ def _read_piece(piece: bytes, offset: int) -> Any:
 
 @dataclass(frozen=True)
 class _PackedResponse:
-    """A response as it is kept: its JSON, for its values take ten times the memory.
+    """A response in the stored form: as JSON, since its values take ten times the memory.
 
     Args:
-        request: what it repeats of its request, and its context: JSON of a pair.
+        request: the fields that repeat its request, and its context: JSON of a pair.
         rest: its other fields.
-        owner, size: as of `StoredResponse`.
+        owner, size: as in `StoredResponse`.
         items: the ids of the items of its conversation.
     """
 
@@ -79,12 +79,11 @@ class _PackedResponse:
 
 
 class ResponseStore:
-    """Responses by their owners and ids, the least recently used ones forgotten. For several
-    threads.
+    """Responses by owner and id; the least recently used ones are deleted. Thread-safe.
 
     Args:
-        max_responses: how many.
-        max_bytes: of all together; a response that is larger alone is not kept.
+        max_responses: the maximum number of responses.
+        max_bytes: of all together; a response that is larger is not stored.
     """
 
     def __init__(self, max_responses: int, max_bytes: int):
@@ -105,7 +104,7 @@ class ResponseStore:
         repeated: Collection[str],
         request: bytes,
     ) -> None:
-        """Keeps the response to a conversation.
+        """Stores the response to a conversation.
 
         Args:
             repeated: fields of the response that repeat the request.
@@ -118,10 +117,10 @@ class ResponseStore:
         self.put(StoredResponse(response, context, owner=owner, size=size), (request, packed))
 
     def put(self, stored: StoredResponse, packed: tuple[bytes, bytes] | None = None) -> None:
-        """Keeps a response, if it is not too large.
+        """Stores a response, if it is not too large.
 
         Args:
-            packed: what it repeats of its request, with the context; and the rest of it.
+            packed: the fields that repeat its request, with the context; and its other fields.
         """
         id = stored.response["id"]
         if stored.size > self._max_bytes:
@@ -153,8 +152,8 @@ class ResponseStore:
         return True
 
     def get(self, owner: str, id: str) -> StoredResponse | None:
-        """The response of this id; None if the owner has none. A long one takes its time: not on
-        an event loop."""
+        """Returns the response with this id; None: the owner has none. Takes long for long
+        responses: do not call it on an event loop."""
         with self._lock:
             kept = self._kept.get((owner, id))
             if kept is None:
@@ -163,13 +162,13 @@ class ResponseStore:
         return kept.unpack()
 
     def delete(self, owner: str, id: str) -> bool:
-        """Forgets a response; says whether the owner had it."""
+        """Deletes a response; returns whether the owner had it."""
         with self._lock:
             return self._forget((owner, id))
 
     def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, Json]:
-        """The owner's items of these ids, as far as they are kept; of several, the newest."""
-        wanted = dict[str, set[str]]()  # by the responses that they are in
+        """Returns the owner's stored items with these ids; of several with one id, the newest."""
+        wanted = dict[str, set[str]]()  # by the response that has them
         kept = list[_PackedResponse]()
         with self._lock:
             for id in ids:

@@ -1,13 +1,12 @@
-"""Responses: `tool_search`, and tools with `defer_loading`, which the prompt does not have.
+"""Responses: `tool_search`, and tools with `defer_loading`, which are not in the prompt.
 
 A search with `execution: "client"` is a function for the model: its calls are items of type
-`tool_search_call`, and what the client answers, a `tool_search_output`, has the tools that it has
+`tool_search_call`, and the client's answer, a `tool_search_output`, has the tools that it has
 found. The model reads their descriptions there, and may call them from then on. So the prompt
-stays the same in front of it, and cached.
+before it stays the same, and cached.
 
-A search with `execution: "server"`, OpenAI's default, is carried out here: the tools that it finds
-stand behind it, in the same response. Where a request has no search, all its tools are in the
-prompt.
+A search with `execution: "server"`, OpenAI's default, is executed here: the tools that it finds
+follow it in the same response. If a request has no search, all its tools are in the prompt.
 """
 
 import json
@@ -49,11 +48,11 @@ def read_tools(
         tools: of the request.
         items: of the conversation.
         settings: of the server.
-        hosted: the tools of MCP servers that it wants.
+        hosted: the tools of MCP servers that it asks for.
 
     Raises:
-        HttpError: one of them cannot be; says where.
-        Error: the same, of a tool that a search would find.
+        HttpError: a tool is invalid; says where.
+        Error: a tool that a search would find is invalid.
     """
     searches = [tool for tool in tools if tool.get("type") == SEARCH]
     if not any(_is_clients(tool) for tool in searches):
@@ -84,17 +83,18 @@ def _is_clients(tool: Json) -> bool:
 
 
 def _offer(tools: Sequence[Json], settings: Settings, hosted: HostedOffer) -> OfferedTools:
-    """The tools, and behind them those of MCP servers."""
+    """Returns the tools, followed by those of MCP servers."""
     return hosted.join(read_offered_tools(tools, settings, elsewhere=(MCP,)), settings.max_tools)
 
 
 def _drop_parameters(tool: Json) -> Json:
-    """A search that nobody runs here without what would make a function of it."""
+    """Removes the parameters from a search that nobody executes here, so that it does not become a
+    function."""
     return {"type": SEARCH} if tool.get("type") == SEARCH else tool
 
 
 def _write_function(tool: Json, listed: Sequence[tuple[str, str]]) -> Json:
-    """The search of a client as a function. Without parameters it loads tools by their names."""
+    """Returns a client's search as a function. Without parameters, it loads tools by name."""
     description, parameters = tool.get("description"), tool.get("parameters")
     if parameters is None:
         lines: list[str] = [description or DESCRIPTION]
@@ -115,7 +115,8 @@ def _write_function(tool: Json, listed: Sequence[tuple[str, str]]) -> Json:
 
 
 def _list_deferred(tools: Sequence[Json]) -> Iterator[tuple[str, str]]:
-    """Names and descriptions of what can be loaded: tools, and namespaces with such tools."""
+    """Yields names and descriptions of what can be loaded: tools, and namespaces with such
+    tools."""
     for number, tool in enumerate(tools):
         members = tool.get("tools")
         is_deferred = _is_deferred(tool, f"/tools/{number}")
@@ -144,8 +145,8 @@ def _find_deferred(offered: OfferedTools) -> Iterator[str]:
 
 
 def _read_found(items: Iterable[Json], shown: OfferedTools, settings: Settings) -> OfferedTools:
-    """The tools that searches have found, those of one name once: the last of them is the one that
-    the model has read last."""
+    """Reads the tools that searches have found; of several with one name, the last, which the model
+    has read last."""
     given: list[Json] = []
     for item in items:
         if item["type"] == "tool_search_output":
@@ -161,7 +162,7 @@ def _read_found(items: Iterable[Json], shown: OfferedTools, settings: Settings) 
 
 
 def check_tools(tools: Sequence[Any], where: str) -> None:
-    """Refuses what is no tool that a search can find.
+    """Refuses values that are not tools which a search can find.
 
     Raises:
         HttpError: says which.
@@ -183,11 +184,12 @@ def check_tools(tools: Sequence[Any], where: str) -> None:
 
 
 def describe_found(tools: Sequence[Json], *, is_hosted: bool = False) -> str:
-    """What the model reads as the result of a search.
+    """Returns the result of a search as text for the model.
 
     Args:
-        tools: that were found.
-        is_hosted: a server has searched, and says so if there is nothing (`ToolSearch.search`).
+        tools: the found tools.
+        is_hosted: a server has searched; its text says so if nothing is found
+            (`ToolSearch.search`).
     """
     result: Json = {"tools": list(_describe(tools, None))}
     if is_hosted and not tools:
@@ -196,8 +198,8 @@ def describe_found(tools: Sequence[Json], *, is_hosted: bool = False) -> str:
 
 
 def show_found(result: Any, offered: OfferedTools) -> list[Json]:
-    """The tools that a search of this server has found, as the client knows them; those of MCP
-    servers are functions.
+    """Returns the tools that a search of this server has found, as the client knows them; those of
+    MCP servers are functions.
 
     Args:
         result: of the search (`ToolSearch.search`).

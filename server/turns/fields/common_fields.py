@@ -1,5 +1,5 @@
-"""Fields of all dialects: who shares what was computed (under the names of vLLM and llama-server),
-how long a value may repeat itself, and which turn becomes the reply."""
+"""Fields of all dialects: cache scope (with the names of vLLM and llama-server), the limit of
+repetition, and the choice of the reply."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,32 +16,32 @@ class CacheFields(BaseModel):
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     cache_salt: str | None = Field(None, min_length=1)
-    """Requests of the same salt share what was computed of their prompts, also under several API
-    keys; nobody else can tell from times or counts what was asked. Without it, those of one key
-    share."""
+    """Requests with the same salt share the caches, also under several API keys; nobody else can
+    find out from times or counts what was asked. Without a salt, the requests of one API key share
+    them."""
     cache_prompt: bool | None = None
     """false: nothing of the prompt is taken from a cache (`cached_tokens` is 0), and nothing of it
     is kept for later requests."""
 
 
 class RepetitionFields(BaseModel):
-    """The bound of values that repeat themselves."""
+    """The limit of values that repeat themselves."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     max_repetition: int | None = Field(None, ge=1)
-    """Tokens that one value may spend on repeating itself, at most; null: any number. By default as
-    many as the server says."""
+    """The maximum number of tokens that one value may spend on repetition; null: no limit. Default:
+    the limit of the server."""
 
     def read_max_repetition(self, settings: Settings, parent: str = "") -> int | None:
-        """The bound; None: any number.
+        """Returns the limit; None: no limit.
 
         Args:
-            settings: have the default, and the largest bound that may be asked for.
+            settings: have the default and the maximum.
             parent: JSON pointer to the object with the field.
 
         Raises:
-            HttpError: it is larger than that.
+            HttpError: the limit is above the maximum.
         """
         if "max_repetition" not in self.model_fields_set:
             return settings.default_repetition
@@ -59,12 +59,12 @@ class ReplyChoiceFields(BaseModel):
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     best_of: int | None = Field(None, ge=1, le=MAX_BRANCHES)
-    """Turns that are written where there are calls; the likeliest is the reply. They differ in a
-    name or a listed value. A stream has its events once the turn is chosen. Not with several
-    replies, nor with log probabilities."""
+    """The number of turns that are generated if there are calls; the likeliest becomes the reply.
+    They differ in a name or an enumerated value. A stream starts when the turn is chosen. Not with
+    several choices, nor with log probabilities."""
     min_confidence: float | None = Field(None, ge=0, le=1)
-    """From where on the model is sure of a call; `constrained` in the reply then has the confidence
-    of each call, and how likely a call was at all. Not with several replies."""
+    """The confidence from which on a call counts as sure; `constrained` in the reply then has the
+    confidence of each call, and the probability of a call at all. Not with several choices."""
     unsure: Unsure | None = None
     """What happens to calls below `min_confidence`: `approve`, the default, leaves them to the
     client; with `ask` the reply is a question to the user instead, with `decline` an answer."""
@@ -72,15 +72,15 @@ class ReplyChoiceFields(BaseModel):
     def read_reply_choice(
         self, settings: Settings, parent: str = "", *, choices: int = 1
     ) -> ReplyChoice:
-        """How the reply is chosen.
+        """Returns how the reply is chosen.
 
         Args:
-            settings: have the most turns of one request.
+            settings: have the maximum number of turns of one request.
             parent: JSON pointer to the object with the fields.
-            choices: the number of replies.
+            choices: the number of choices.
 
         Raises:
-            HttpError: the fields do not fit each other, or ask for too many turns.
+            HttpError: the fields contradict each other, or ask for too many turns.
         """
         best_of, least = self.best_of or 1, self.min_confidence
         unsure = self.unsure or Unsure.APPROVE

@@ -1,5 +1,5 @@
-"""Fields that mean the same in OpenAI's Chat Completions, Completions and Responses, and what they
-ask for. Those that OpenAI does not have are llama-server's, vLLM's and OpenRouter's."""
+"""Fields with the same meaning in OpenAI's Chat Completions, Completions and Responses. Those that
+OpenAI does not have come from llama-server, vLLM and OpenRouter."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,14 +24,14 @@ from server.turns.request_checks import check_size
 
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
-MAX_BIASED = 100_000  # characters of all texts whose tokens get a bias: 0.2 s to find these
+MAX_BIASED = 100_000  # characters of all texts whose tokens get a bias: finding these takes 0.2 s
 ANSWERS = (
     "response_format", "json_schema", "grammar", "regex", "choice", "guided_json", "guided_regex",
     "guided_choice", "guided_grammar",
 )  # fmt: skip
-"""Fields that say what the reply has to be."""
+"""Fields that define the form of the reply."""
 NOTHING: tuple[object, ...] = (None, "", [], {})
-"""Values that ask for nothing."""
+"""Values that mean the same as a missing field."""
 Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
 
 
@@ -45,7 +45,7 @@ class StreamOptions(BaseModel):
 
 
 class StructuredOutputs(BaseModel):
-    """vLLM's form of an answer that is not any text."""
+    """vLLM's form of constraints on the answer."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
@@ -65,9 +65,9 @@ class ReasoningOptions(BaseModel):
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     effort: EffortField = None
-    """How hard to think."""
+    """The effort of reasoning."""
     max_tokens: int | None = Field(None, ge=0)
-    """Tokens of reasoning, at most; goes before the effort."""
+    """The maximum number of reasoning tokens; takes precedence over the effort."""
     enabled: bool | None = None
     """false: no reasoning."""
 
@@ -80,11 +80,11 @@ class Thinking(BaseModel):
     type: str | None = None
     """`enabled` or `disabled`; other values leave it to the model."""
     budget_tokens: int | None = Field(None, ge=0)
-    """Tokens of reasoning, at most."""
+    """The maximum number of reasoning tokens."""
 
     @property
     def is_enabled(self) -> bool | None:
-        """Whether there is reasoning; None: nothing is said."""
+        """Whether there is reasoning; None: the request does not say."""
         return {"enabled": True, "disabled": False}.get(self.type or "")
 
 
@@ -93,13 +93,13 @@ def read_reasoning_request(
     effort: Effort | None = None,
     budgets: Sequence[int | None] = (),
 ) -> ReasoningRequest:
-    """The wishes of a request for reasoning.
+    """Reads the reasoning that a request asks for.
 
     Args:
         options: its `reasoning`.
-        effort: its `reasoning_effort`, which counts more.
-        budgets: tokens of reasoning, in the fields of several servers; the first counts that is
-            given. Negative ones mean "any number".
+        effort: its `reasoning_effort`, which takes precedence.
+        budgets: the maximum number of reasoning tokens in the fields of several servers; the first
+            given one counts. Negative: no limit.
     """
     if options is not None:
         effort = effort or options.effort
@@ -113,29 +113,29 @@ def read_reasoning_request(
 
 
 class SamplingFields(BaseModel):
-    """Fields that say how tokens are drawn, and where the text ends."""
+    """Fields for the drawing of tokens, and for the end of the text."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     temperature: float | None = Field(None, ge=0)
-    """How much chance there is; 0: the likeliest token each time. By default that of the model."""
+    """The randomness of drawing; 0: always the likeliest token. Default: that of the model."""
     top_p: float | None = Field(None, ge=0, le=1)
-    """Draw from the likeliest tokens that have this probability together."""
+    """Draw from the likeliest tokens whose probabilities add up to this."""
     top_k: int | None = Field(None, ge=-1)
-    """Draw from so many of the likeliest tokens; 0 or -1: from all."""
+    """Draw from this number of the likeliest tokens; 0 or -1: from all."""
     min_p: float | None = Field(None, ge=0, le=1)
-    """Draw from tokens that have at least this part of the probability of the likeliest."""
+    """Draw from tokens with at least this fraction of the likeliest token's probability."""
     seed: int | None = None
-    """The same seed draws the same tokens; -1: any."""
+    """The same seed draws the same tokens; -1: a random seed."""
     stop: str | Texts | None = None
-    """A text, or several, at which the reply ends; it is not part of the reply."""
+    """One or more texts at which the reply ends; they are not part of the reply."""
     presence_penalty: float | None = Field(None, ge=-2, le=2)
-    """Makes tokens less likely that are there already."""
+    """Lowers the probability of tokens that have occurred already."""
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    """The same, for each time that they are there."""
+    """Lowers the probability of tokens for each time that they have occurred."""
 
     def read_sampling(self, default: Sampling) -> Sampling:
-        """The sampling; where the request does not say, as by default."""
+        """Returns the sampling; missing fields have the default."""
         seed = None  # any seed, which is also what llama-server's -1 means
         if self.seed is not None and self.seed >= 0:
             seed = self.seed % SEEDS
@@ -151,7 +151,8 @@ class SamplingFields(BaseModel):
         )
 
     def read_stop(self) -> tuple[str, ...]:
-        """The stop texts; an empty text in place of a list is none, as for llama-server."""
+        """Returns the stop texts; an empty text instead of a list means none, as in
+        llama-server."""
         if not self.stop:
             return ()
         if isinstance(self.stop, str):
@@ -160,16 +161,16 @@ class SamplingFields(BaseModel):
 
 
 class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
-    """Fields that say how a reply is generated, and what it has to be."""
+    """Fields for the generation and the form of a reply."""
 
     model: str | None = ""
-    """The name of a model, or one of its aliases; needed where the server has several."""
+    """The name of a model, or one of its aliases; required if the server has several."""
     response_format: Json | None = None
-    """What the reply has to be: `text`, `json_object`, or `json_schema` with a schema."""
+    """The form of the reply: `text`, `json_object`, or `json_schema` with a schema."""
     json_schema: Json | None = None
     """llama-server's form: a JSON schema that the reply has to fit."""
     structured_outputs: StructuredOutputs | None = None
-    """vLLM's form of what the reply has to be."""
+    """vLLM's constraints on the answer."""
     grammar: str | None = None
     """A grammar of the reply: Lark, or GBNF."""
     regex: str | None = None
@@ -185,26 +186,26 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     guided_grammar: str | None = None
     """vLLM's older name of `structured_outputs.grammar`."""
     n_predict: int | None = Field(None, ge=-1)
-    """llama-server's name of `max_tokens`; -1: as many as there is room for."""
+    """llama-server's name of `max_tokens`; -1: as many as fit into the context."""
     n: int | None = Field(None, ge=1)
     """The number of replies."""
     logit_bias: Biases | list[Any] | None = None
-    """What is added to the logits of tokens: an object by id or text, or pairs of them; `false` in
-    a pair: never."""
+    """Biases that are added to logits: an object by token id or text, or a list of pairs; `false`
+    in a pair: the token is never drawn."""
     repeat_penalty: float | None = Field(None, gt=0)
-    """Makes tokens less likely that came last; 1: does nothing."""
+    """Lowers the probability of recent tokens; 1: no effect."""
     repetition_penalty: float | None = Field(None, gt=0)
     """vLLM's name of `repeat_penalty`."""
     stream: bool | None = None
     """The reply comes in parts, as server-sent events."""
     stream_options: StreamOptions | None = None
-    """What a stream has beside the reply."""
+    """Parts of a stream in addition to the reply."""
     return_progress: bool | None = None
-    """A stream says how much of the prompt is read."""
+    """The stream reports how much of the prompt has been read."""
     timings_per_token: bool | None = None
-    """Each part of a stream has the timings so far."""
+    """Each chunk of a stream has the timings so far."""
     ignore_eos: bool | None = None
-    """The reply goes on until it has all its tokens."""
+    """The reply continues until its tokens run out."""
 
     @property
     def shows_usage(self) -> bool:
@@ -213,13 +214,13 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
 
     @property
     def progress_wishes(self) -> ProgressWishes:
-        """What the chunks of a stream say of how far it is."""
+        """What the chunks of a stream report about the progress."""
         if not self.stream:
             return NO_WISHES
         return ProgressWishes(self.return_progress is True, self.timings_per_token is True)
 
     def read_sampling_with(self, model: Model) -> Sampling:
-        """The sampling; where the request does not say, that of the model.
+        """Returns the sampling; missing fields have the model's default.
 
         Raises:
             HttpError: `logit_bias` names no token.
@@ -242,11 +243,11 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
             check_size(self.structured_outputs.model_dump(), settings, "/structured_outputs")
 
     def read_answer(self) -> Answer | None:
-        """The constraint on the content: OpenAI's `response_format`, or one of the fields of
-        llama-server and vLLM; None: any text.
+        """Returns the constraint on the content: OpenAI's `response_format`, or one of the fields
+        of llama-server and vLLM; None: any text.
 
         Raises:
-            HttpError, Error: it is said twice, or cannot be enforced.
+            HttpError, Error: there are two constraints, or one that cannot be enforced.
         """
         structured = self.structured_outputs or StructuredOutputs.model_construct()
         targets: Json = {
@@ -267,20 +268,20 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
 
 
 def _find_given(*values: Any) -> Any:
-    """The first value that is given: `false` is a schema, and an empty choice is a mistake to be
-    told."""
+    """Returns the first value that is given; `false` counts, since it is a schema, and so does an
+    empty choice, since it is an error to report."""
     return next((value for value in values if value is not None), None)
 
 
 def find_ignored(extra: Mapping[str, Any] | None, harmless: Iterable[str]) -> tuple[str, ...]:
-    """The names of fields that the server does not know, without those that change nothing, and
-    those that are null or empty: many SDKs write every field that there is."""
+    """Lists the unknown fields, without those that change nothing, and without null and empty ones,
+    since many SDKs write every field."""
     given = [name for name, value in (extra or {}).items() if value not in NOTHING]
     return tuple(name for name in given if name not in harmless)
 
 
 def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
-    """The sampling with those of the fields that are not None."""
+    """Returns the sampling with those of the fields that are not None."""
     given = {name: value for name, value in fields.items() if value is not None}
     return replace(sampling, **given)
 
@@ -288,12 +289,12 @@ def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
 def _read_biases(
     given: Mapping[str, float] | Sequence[Any] | None, vocabulary: Vocabulary
 ) -> list[tuple[int, float]] | None:
-    """The biases of tokens, from OpenAI's object (ids, or texts, each token of which is meant) or
-    llama-server's list of pairs.
+    """Reads the biases of tokens, from OpenAI's object (ids, or texts, whose tokens all get the
+    bias) or llama-server's list of pairs.
 
     Raises:
-        HttpError: something is no such pair, a text has no tokens, the texts are too long, or an id
-            has too many digits.
+        HttpError: an entry is not such a pair, a text has no tokens, the texts are too long, or an
+            id has too many digits.
     """
     if given is None:
         return None
@@ -325,7 +326,7 @@ def _read_pair(pair: Any, where: str) -> tuple[int | str, float]:
         case [bool(), _] | [_, True]:
             pass
         case [int() | str() as token, False]:
-            return token, -math.inf  # never, says llama-server's false
+            return token, -math.inf  # llama-server's false: never
         case [int() | str() as token, int() | float() as value]:
             return token, value
         case _:

@@ -1,5 +1,5 @@
-"""Lists and maps of requests whose validation ends with the first mistake. pydantic would describe
-each mistake of a list, with a thousand times the memory of its text."""
+"""Lists and maps of requests whose validation stops at the first error. pydantic would describe
+each error of a list, with a thousand times the memory of its text."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeAlias
@@ -14,10 +14,10 @@ NumberLists: TypeAlias = Annotated[list[Numbers], Field(fail_fast=True)]
 
 
 def stop_at_first(kind: type) -> Callable[[Any], Any]:
-    """A check for the values of a map, to be made before pydantic's own.
+    """Makes a check of a map's values, which runs before pydantic's own.
 
     Args:
-        kind: of the values.
+        kind: the type of the values.
     """
     adapter = TypeAdapter(kind)
 
@@ -36,11 +36,11 @@ def stop_at_first(kind: type) -> Callable[[Any], Any]:
 
 
 def list_prompts(given: str | Numbers | Texts | NumberLists) -> Sequence[str | Sequence[int]]:
-    """The texts of a request, of which there may be one: each a text, or token ids."""
+    """Lists the prompts of a request, which may have a single one: each is a text or token ids."""
     match given:
         case str() as text:
             return [text]
         case [int(), *_] as tokens:
             return [[token for token in tokens if isinstance(token, int)]]
-        case texts:  # texts, or lists of ids: pydantic lets no mixture in
+        case texts:  # texts, or lists of ids: pydantic refuses a mixture
             return [text for text in texts if not isinstance(text, int)]
