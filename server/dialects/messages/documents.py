@@ -71,15 +71,18 @@ def _list_texts(content: Any, where: str) -> Sequence[str]:
     return list_texts(read_text_parts(content, where))
 
 
-def wants_citations(messages: Sequence[Any]) -> bool:
-    """True if a document of a conversation is to be cited, which no model here does."""
+def has_citations(messages: Sequence[Any]) -> bool:
+    """True if a document of a conversation is to be cited, which no model here does, or a text
+    has citations, which no model here reads."""
     return any(map(_is_cited, messages))
 
 
 def _is_cited(block: Any) -> bool:
-    """True of a document with citations, and of a message or a result that holds one."""
+    """True of a document or a text with citations, and of a message or a result that holds one."""
     match block:
         case {"type": "document" | "search_result", "citations": {"enabled": True}}:
+            return True
+        case {"type": "text", "citations": [_, *_]}:
             return True
         case {"content": list(parts)}:
             return any(map(_is_cited, parts))

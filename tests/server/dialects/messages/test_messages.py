@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.dialects.messages.reply import sign
+from server.dialects.messages.signatures import sign
 from server.settings import Settings
 from tests.scripted_model import scripted
 from tests.server.dialects.messages.message_client import (
