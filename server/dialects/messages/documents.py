@@ -26,12 +26,21 @@ def read_documents(content: Any, where: str) -> Any:
     read: list[Any] = []
     for number, block in enumerate(content):
         if isinstance(block, Mapping) and block.get("type") in KINDS:
-            block = _read_document(block, f"{where}/{number}")
+            block = read_document(block, f"{where}/{number}")
         read.append(block)
     return read
 
 
-def _read_document(block: Mapping[str, Any], where: str) -> Json:
+def read_document(block: Mapping[str, Any], where: str) -> Json:
+    """A document, or a search result, as a block of text.
+
+    Args:
+        block: as the client sends it.
+        where: the JSON pointer to it.
+
+    Raises:
+        HttpError: it is a file, or not as the API has it; says where.
+    """
     lines: list[str] = []
     # Their order is that of the API's own description: what it is, where it is from, what of it.
     names = ("title", "context") if block["type"] == "document" else ("title", "source")

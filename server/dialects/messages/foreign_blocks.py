@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.tools.execution import format_result
-from server.dialects.messages.documents import KINDS, read_documents
+from server.dialects.messages.documents import KINDS, read_document
 from server.dialects.messages.signatures import is_signed_here
 from server.errors import HttpError
-from server.turns.request_checks import list_texts
 
 Json = dict[str, Any]
 LEFT_OUT: Mapping[str, Sequence[str]] = {
@@ -98,8 +97,7 @@ def _strip(content: Any, where: str, unread: dict[str, None]) -> Any:
     if not isinstance(content, Mapping):
         return content
     if content.get("type") in KINDS and _is_text(content):
-        (text,) = list_texts(read_documents([content], where))
-        return text.rstrip()
+        return read_document(content, where)["text"].rstrip()
     kept: Json = {}
     for name, value in content.items():
         if value is None or name == "type":
