@@ -26,11 +26,12 @@ def _describe(tool: Json) -> Json:
     kind = tool.get("type")
     if not isinstance(kind, str) or kind not in CLIENT_TOOLS or tool.get("input_schema"):
         return tool
-    known = {**CLIENT_TOOLS[kind], **tool}
+    given = {name: value for name, value in tool.items() if value is not None}
+    known = {**CLIENT_TOOLS[kind], **given, "type": "custom"}
     size = tool.get("max_characters")
-    if isinstance(size, int):
+    if isinstance(size, int) and isinstance(known["description"], str):
         known["description"] += f" A view shows at most {size:,} characters of a file."
-    return {**known, "type": "custom"}
+    return known
 
 
 def _text(description: str) -> Json:

@@ -76,6 +76,12 @@ def test_what_the_client_says_of_its_tool_holds() -> None:
     assert "cache_control" in tool
     assert tool["description"].endswith("at most 10,000 characters of a file.")
     assert "10,000" not in CLIENT_TOOLS[LATEST]["description"]
+    odd = {"type": LATEST, "name": None, "description": 7, "max_characters": 1}
+    (refused_later,) = describe_client_tools([odd])
+    assert (refused_later["name"], refused_later["description"]) == (
+        "str_replace_based_edit_tool",
+        7,
+    )
 
 
 def test_a_client_gets_calls_of_its_tools_and_the_names_of_those_that_are_left_out() -> None:
