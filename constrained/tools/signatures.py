@@ -116,7 +116,7 @@ def read_function(function: Callable[..., Any]) -> Signature:
     for parameter, described in zip(parameters, properties.values(), strict=True):
         if text := texts.get(parameter.name):
             described.setdefault("description", text)
-    binder = _Binder(model, parameters, tuple(properties))
+    binder = _Binder(function, model, parameters, tuple(properties))
     return Signature(schema, description, binder.bind)
 
 
@@ -260,14 +260,20 @@ class _Binder:
     """Binds JSON arguments to the parameters of a function.
 
     Args:
+        function: the function.
         model: has a field for each parameter.
         parameters: those of the function.
         keys: the names of the arguments, aliases among them.
     """
 
+    function: Callable[..., Any]
     model: type[BaseModel]
     parameters: Sequence[Parameter]
     keys: tuple[str, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The model is made at run time, and stands in no module: who unpickles it makes it again.
+        return _make_binder, (self.function, self.keys)
 
     def bind(self, arguments: Mapping[str, Json]) -> Bound:
         for key in arguments:
@@ -289,6 +295,28 @@ class _Binder:
             elif not is_left_out:
                 keywords[parameter.name] = value
         return positional, keywords
+
+
+def _make_binder(function: Callable[..., Any], keys: tuple[str, ...]) -> _Binder:
+    parameters = _read_parameters(function, _name(function))
+    return _Binder(function, _make_model(function, parameters), parameters, keys)
+
+
+@dataclass(frozen=True)
+class _ModelBinder:
+    """Binds JSON arguments to one instance of a pydantic model or dataclass."""
+
+    kind: type
+
+    @functools.cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.kind)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ModelBinder, (self.kind,)
+
+    def bind(self, arguments: Mapping[str, Json]) -> Bound:
+        return [_validate(self._adapter, arguments)], {}
 
 
 def _validate(adapter: TypeAdapter[Any], arguments: Mapping[str, Json]) -> Any:
@@ -322,15 +350,10 @@ def read_model(kind: type) -> Signature:
         ToolError: a field whose type JSON cannot express.
     """
     try:
-        adapter = TypeAdapter(kind)
         schema = _make_schema(kind)
     except Exception as e:  # annotations and hooks are the user's code
         hint = "Use types that pydantic can write as JSON Schema"
         message = f"class {kind.__qualname__} cannot be described: {explain_kinds([kind], e)}"
         raise ToolError(message, hint=hint) from e
     description = str(schema.pop("description", ""))
-
-    def bind(arguments: Mapping[str, Json]) -> Bound:
-        return [_validate(adapter, arguments)], {}
-
-    return Signature(schema, description, bind)
+    return Signature(schema, description, _ModelBinder(kind).bind)

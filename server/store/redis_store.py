@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
-from server.store.shared_store import LOG, StoreEntry, StoreError
+from server.store.shared_store import StoreEntry, explain_failure
 
 PREFIX = "constrained"
 KEPT_SECONDS = 7 * 24 * 3600
@@ -43,7 +43,7 @@ class RedisStore:
             )
         except ValueError as error:
             raise RequestError(f"--store: {error}", where="/store") from error
-        with self._failures():
+        with self._failures(is_opening=True):
             self._redis.ping()
 
     def read(self, space: str, key: str) -> dict[str, bytes]:
@@ -77,14 +77,11 @@ class RedisStore:
         self._redis.close()
 
     @contextmanager
-    def _failures(self) -> Iterator[None]:
+    def _failures(self, *, is_opening: bool = False) -> Iterator[None]:
         try:
             yield
         except (self._error, OSError) as error:
-            LOG.error("the shared store in Redis: %s", error)
-            raise StoreError(
-                "the shared store cannot be used", hint="The log of the server says why"
-            ) from error
+            raise explain_failure("in Redis", error, is_opening=is_opening) from error
 
 
 def _stamp(value: bytes) -> bytes:

@@ -10,13 +10,28 @@ from grammars.errors import Error
 
 T = TypeVar("T")
 LOG = logging.getLogger("constrained.server")
-UNUSABLE, HINT = "the shared store cannot be used", "The log of the server says why"
 QUIET_SECONDS = 10.0
 """The minimum time between two log lines about an unreachable store."""
 
 
 class StoreError(Error):
     """The store cannot be reached, or refuses a request."""
+
+
+def explain_failure(name: str, error: Exception, *, is_opening: bool = False) -> StoreError:
+    """The error of a store that cannot be used. Who starts a server is told why; clients are not,
+    for it may name files and machines: the log says it.
+
+    Args:
+        name: of the store.
+        error: what has happened.
+        is_opening: the store is being opened, before any client is there.
+    """
+    if is_opening:
+        message = f"the shared store {name} cannot be used: {error}"
+        return StoreError(message, hint="Give --store another address, or none")
+    LOG.error("the shared store %s: %s", name, error)
+    return StoreError("the shared store cannot be used", hint="The log of the server says why")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from grammars.byte_cache import MIB
-from server.store.shared_store import LOG, StoreEntry, StoreError
+from server.store.shared_store import StoreEntry, explain_failure
 
 Conflict: TypeAlias = Literal["REPLACE", "IGNORE"]
 ROOM = 1024 * MIB
@@ -47,7 +47,7 @@ class SqliteStore:
         self._room = room
         self._writes = 0
         self._lock = threading.Lock()
-        with self._failures():
+        with self._failures(is_opening=True):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             os.close(descriptor)
             self._base = sqlite3.connect(
@@ -136,11 +136,8 @@ class SqliteStore:
         self._base.execute("COMMIT")
 
     @contextmanager
-    def _failures(self) -> Iterator[None]:
+    def _failures(self, *, is_opening: bool = False) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            LOG.error("the shared store %s: %s", self._path, error)
-            raise StoreError(
-                "the shared store cannot be used", hint="The log of the server says why"
-            ) from error
+            raise explain_failure(str(self._path), error, is_opening=is_opening) from error

@@ -9,12 +9,22 @@ began a turn of its own.
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.tools.execution import format_result
-from server.dialects.messages.deferred_tools import SEARCHES
 from server.dialects.messages.documents import read_documents
+from server.dialects.messages.foreign_blocks import (
+    COMPACTION,
+    LEFT_OUT,
+    RESULT,
+    TOOL_CHANGES,
+    find_unread,
+    is_foreign_result,
+    read_foreign_result,
+    read_summary,
+    refuse_tool_change,
+)
 from server.errors import HttpError
 from server.turns.offered_tools import OfferedTools, join_name
 from server.turns.request_checks import UNREADABLE, list_texts, read_text_parts
@@ -25,19 +35,19 @@ ROLES = ("user", "assistant", "system")
 OF_ROLE = {
     "text": ROLES,
     "thinking": ("assistant",),
-    "redacted_thinking": ("assistant",),
+    COMPACTION: ("assistant",),
     "tool_use": ("assistant",),
     "tool_result": ("user",),
     "mcp_tool_use": ("assistant",),
     "mcp_tool_result": ("assistant",),
     "server_tool_use": ("assistant",),
     "tool_search_tool_result": ("assistant",),
+    **LEFT_OUT,
 }
 """The kinds of blocks, and whose messages may have them."""
 FIELDS: Mapping[str, Mapping[str, type]] = {
     "text": {"text": str},
     "thinking": {"thinking": str},
-    "redacted_thinking": {},
     "tool_use": {"id": str, "name": str, "input": dict},
     "tool_result": {"tool_use_id": str},
     "mcp_tool_use": {"id": str, "name": str, "server_name": str, "input": dict},
@@ -47,8 +57,6 @@ FIELDS: Mapping[str, Mapping[str, type]] = {
 }
 """Required fields of each kind of block."""
 USES = ("tool_use", "mcp_tool_use", "server_tool_use")
-OWN_RESULTS = ("mcp_tool_result", "tool_search_tool_result")
-"""Kinds of results that stand in the turn of the assistant: a server has carried the calls out."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +68,14 @@ class Conversation:
         sources: for each, the number of the client's message that it begins in; None: `system`.
         marks: numbers of first messages behind which the client has put a `cache_control`.
         prefill: the last message is one of the assistant, which is to go on.
+        unread: names blocks, and fields of blocks and messages, that the model does not read.
     """
 
     messages: list[Json]
     sources: tuple[int | None, ...]
     marks: tuple[int, ...] = ()
     prefill: bool = False
+    unread: tuple[str, ...] = ()
 
     @property
     def leading(self) -> int:
@@ -128,15 +138,26 @@ def read_conversation(
         HttpError: a message or a block that is none, or that a text model cannot read; says where.
     """
     blocks = list(_read_content(system or [], "/system", role="system", source=None))
+    unread = list[str]()
+    last_of_user = _find_last_of_user(messages)
     for number, message in enumerate(messages):
         where = f"/messages/{number}"
         role = message.get("role")
         if role not in ROLES:
             fault = "there is no role" if role is None else f"{role!r} is no role"
             raise _refuse(f"{fault}: use {', '.join(ROLES)}", f"{where}/role")
-        blocks += _read_content(
-            message.get("content"), f"{where}/content", role=role, source=number
+        read = list(
+            _read_content(message.get("content"), f"{where}/content", role=role, source=number)
         )
+        if role == "system" and message.get("output_config"):
+            unread.append(f"messages/{number}/output_config")
+        clear_at = message.get("clear_at") if role == "system" else None
+        if clear_at == "next_user_message" and number < last_of_user:
+            continue  # a note of the client's that was for one turn
+        blocks += read
+    blocks = _compact(blocks)
+    for block in blocks:
+        unread += [f"{block.where[1:]} ({name})" for name in find_unread(block.body, block.where)]
     written = list(_write(blocks, tools))
     marks = list[int]()
     for count, one in enumerate(written, 1):
@@ -147,7 +168,30 @@ def read_conversation(
         sources=tuple(one.blocks[0].source for one in written),
         marks=tuple(marks),
         prefill=bool(written) and written[-1].message["role"] == "assistant",
+        unread=tuple(unread),
     )
+
+
+def _find_last_of_user(messages: Sequence[Mapping[str, Any]]) -> int:
+    """The number of the last message of the user; -1: there is none."""
+    for number in reversed(range(len(messages))):
+        if messages[number].get("role") == "user":
+            return number
+    return -1
+
+
+def _compact(blocks: Sequence[_Block]) -> list[_Block]:
+    """The blocks from the last compaction on. Its summary, which the user tells the model, stands
+    for those in front of it, except for the system of the request."""
+    for number in reversed(range(len(blocks))):
+        block = blocks[number]
+        summary = read_summary(block.body) if block.body["type"] == COMPACTION else None
+        if summary is None:
+            continue
+        kept = [one for one in blocks[:number] if one.source is None]
+        told = replace(block, body={**block.body, "text": summary}, role="user")
+        return [*kept, told, *blocks[number + 1 :]]
+    return list(blocks)
 
 
 def _read_content(content: Any, where: str, *, role: str, source: int | None) -> Iterator[_Block]:
@@ -168,15 +212,18 @@ def _read_content(content: Any, where: str, *, role: str, source: int | None) ->
 
 def _check_block(body: Any, where: str, role: str) -> None:
     kind = body.get("type") if isinstance(body, Mapping) else None
-    if not isinstance(kind, str) or kind not in OF_ROLE:
+    if kind in TOOL_CHANGES:
+        raise refuse_tool_change(kind, where)
+    if not isinstance(kind, str) or not (kind in OF_ROLE or is_foreign_result(kind)):
         message = f"a block of type {kind!r} {UNREADABLE}"
         raise HttpError(400, message, "unsupported_content", where=where)
-    if kind == "server_tool_use" and not str(body.get("name")).startswith(SEARCHES):
-        message = f"a server_tool_use of {body.get('name')!r} {UNREADABLE}"
-        raise HttpError(400, message, "unsupported_content", where=where)
-    if role not in OF_ROLE[kind]:
+    if is_foreign_result(kind):
+        roles, fields = ("assistant",), {"tool_use_id": str}
+    else:
+        roles, fields = OF_ROLE[kind], FIELDS.get(kind, {})
+    if role not in roles:
         raise _refuse(f"a message of the role {role!r} has no {kind} blocks", where)
-    for name, type_ in FIELDS[kind].items():
+    for name, type_ in fields.items():
         if not isinstance(body.get(name), type_):
             wanted = "an object" if type_ is dict else "a text"
             raise _refuse(f"{name} of a {kind} block has to be {wanted}", f"{where}/{name}")
@@ -192,12 +239,16 @@ def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMe
                 for result in results:
                     yield _WrittenMessage(writer.write(result), [result])
             continue
+        all_blocks = list(turn)
+        read = [block for block in all_blocks if block.body["type"] not in LEFT_OUT]
         texts = list[_Block]()
-        for block in turn:
-            if block.body["type"] == "text":
+        for block in read:
+            if block.body["type"] in ("text", COMPACTION):
                 texts.append(block)
             else:
                 yield _WrittenMessage(writer.write(block), [block])
+        if not read:  # it stays a message, if an empty one
+            yield _WrittenMessage({"role": role, "content": ""}, all_blocks)
         if texts:
             yield _WrittenMessage({"role": role, "content": _join(texts)}, texts)
 
@@ -207,7 +258,7 @@ def _split_turns(blocks: Iterable[_Block]) -> Iterator[tuple[list[_Block], list[
     own: list[_Block] = []
     results: list[_Block] = []
     for block in blocks:
-        if block.body["type"] in OWN_RESULTS:
+        if block.body["type"].endswith(RESULT):
             results.append(block)
             continue
         if results:
@@ -265,6 +316,8 @@ class _ResultWriter:
         id = block.body["tool_use_id"]
         if block.body["type"] == "tool_search_tool_result":
             content = self._describe_found(block.body["content"])
+        elif is_foreign_result(block.body["type"]):
+            content = read_foreign_result(block.body, block.where)
         else:
             content = _read_result(block)
         message = {"role": "tool", "tool_call_id": id, "content": content}

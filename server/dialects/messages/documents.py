@@ -26,12 +26,21 @@ def read_documents(content: Any, where: str) -> Any:
     read: list[Any] = []
     for number, block in enumerate(content):
         if isinstance(block, Mapping) and block.get("type") in KINDS:
-            block = _read_document(block, f"{where}/{number}")
+            block = read_document(block, f"{where}/{number}")
         read.append(block)
     return read
 
 
-def _read_document(block: Mapping[str, Any], where: str) -> Json:
+def read_document(block: Mapping[str, Any], where: str) -> Json:
+    """A document, or a search result, as a block of text.
+
+    Args:
+        block: as the client sends it.
+        where: the JSON pointer to it.
+
+    Raises:
+        HttpError: it is a file, or not as the API has it; says where.
+    """
     lines: list[str] = []
     # Their order is that of the API's own description: what it is, where it is from, what of it.
     names = ("title", "context") if block["type"] == "document" else ("title", "source")
@@ -71,15 +80,18 @@ def _list_texts(content: Any, where: str) -> Sequence[str]:
     return list_texts(read_text_parts(content, where))
 
 
-def wants_citations(messages: Sequence[Any]) -> bool:
-    """True if a document of a conversation is to be cited, which no model here does."""
+def has_citations(messages: Sequence[Any]) -> bool:
+    """True if a document of a conversation is to be cited, which no model here does, or a text
+    has citations, which no model here reads."""
     return any(map(_is_cited, messages))
 
 
 def _is_cited(block: Any) -> bool:
-    """True of a document with citations, and of a message or a result that holds one."""
+    """True of a document or a text with citations, and of a message or a result that holds one."""
     match block:
         case {"type": "document" | "search_result", "citations": {"enabled": True}}:
+            return True
+        case {"type": "text", "citations": [_, *_]}:
             return True
         case {"content": list(parts)}:
             return any(map(_is_cited, parts))

@@ -1,7 +1,5 @@
 """Messages: the reply, as the events of a stream, and the form of errors."""
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,6 +11,7 @@ from constrained.errors import ContextError
 from constrained.reply import Reply
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.messages.request import DecodedRequest
+from server.dialects.messages.signatures import sign
 from server.errors import HttpError, as_http_error
 from server.http.replies import ReplyWriter
 from server.http.sse import encode_event
@@ -238,13 +237,6 @@ def _show_found(id: str, result: CallResult) -> Json:
             references.append({"type": "tool_reference", "tool_name": tool["name"]})
         content = {"type": "tool_search_tool_search_result", "tool_references": references}
     return {"type": "tool_search_tool_result", "tool_use_id": id, "content": content}
-
-
-def sign(thought: str) -> str:
-    """The signature of a block of thinking: an opaque text, which clients carry back. It says that
-    the block is ours, and is no proof of it; whatever comes back is taken."""
-    digest = hashlib.sha256(f"constrained {thought}".encode("utf-8", "replace")).digest()
-    return base64.b64encode(b"constrained:" + digest).decode()
 
 
 def count_usage(reply: Reply, breakpoint_tokens: int) -> Json:

@@ -15,9 +15,10 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import Error, ReplyError
 from constrained.job import Job, limit_identical
 from grammars.turn import Answer
+from server.dialects.messages.client_tools import describe_client_tools
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.dialects.messages.deferred_tools import SEARCHES, DeferredTools, read_deferred
-from server.dialects.messages.documents import wants_citations
+from server.dialects.messages.documents import has_citations
 from server.dialects.messages.mcp_servers import TOOLSET, read_wishes
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, ServerWish
@@ -46,6 +47,8 @@ HARMLESS = frozenset(
 """Fields that change nothing here, and are no reason to say so."""
 TOOL_FIELDS = ("name", "description", "input_schema", "strict")
 """Fields of a tool that the prompt has."""
+OTHER_TOOL_FIELDS = ("type", "cache_control", "defer_loading", "eager_input_streaming")
+"""Fields of a tool that hold, or that change nothing."""
 RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_sequences"}
 """The library's names of fields in errors, and the dialect's."""
 
@@ -59,8 +62,8 @@ class ThinkingOptions(BaseModel):
     """Whether to think."""
     budget_tokens: int | None = Field(None, ge=1)
     """Tokens of thinking, at most."""
-    display: Literal["summarized", "omitted"] | None = None
-    """`omitted`: blocks of thinking come without their text."""
+    display: Literal["summarized", "omitted", "updates"] | None = None
+    """`omitted`: blocks of thinking come without their text. Otherwise they have all of it."""
 
 
 class OutputOptions(BaseModel):
@@ -149,10 +152,9 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
-        tools = hosted.join(
-            _read_tools(self.tools or (), service.settings), service.settings.max_tools
-        )
-        deferred = read_deferred(self.tools or (), self.messages)
+        known = describe_client_tools(self.tools or ())
+        tools = hosted.join(_read_tools(known, service.settings), service.settings.max_tools)
+        deferred = read_deferred(known, self.messages)
         tools = _defer(tools, deferred, hosted)
         conversation = read_conversation(self.system, deferred.messages, tools)
         keep = service.settings.keep_volatile
@@ -187,7 +189,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             job,
             generation,
             reasoning=self._read_reasoning(conversation.prefill),
-            ignored_fields=self._find_ignored(),
+            ignored_fields=(*self._find_ignored(), *conversation.unread),
             normalised=normalised,
             tools=tools,
         )
@@ -205,10 +207,18 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             # The SDK sends the whole conversation when it reads this code.
             message = "this server keeps no threads: send the whole conversation"
             raise HttpError(400, message, "thread_unsupported_request", where="/thread")
-        ignored = find_ignored(extra, HARMLESS)
-        if wants_citations(self.messages):
-            return (*ignored, "citations")
-        return ignored
+        ignored = [*find_ignored(extra, HARMLESS)]
+        parts = {
+            "thinking": self.thinking,
+            "output_config": self.output_config,
+            "tool_choice": self.tool_choice,
+        }
+        for name, part in parts.items():
+            within = find_ignored(part.model_extra, ()) if part is not None else ()
+            ignored += [f"{name}.{field}" for field in within]
+        if has_citations(self.messages):
+            ignored.append("citations")
+        return (*ignored, *_find_ignored_of_tools(self.tools or ()))
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
         """Numbers of first messages behind which there is a breakpoint, the smallest first. A
@@ -334,6 +344,16 @@ def _defer(offered: OfferedTools, deferred: DeferredTools, hosted: HostedOffer) 
         return offered
     skipped = tuple(tool for tool in offered.skipped if not tool.type.startswith(SEARCHES))
     return replace(offered.take_out(searched, deferred.search, MAX_FOUND_TOOLS), skipped=skipped)
+
+
+def _find_ignored_of_tools(tools: Sequence[Json]) -> list[str]:
+    """Names the fields of tools that are of no effect here, each once."""
+    names: dict[str, None] = {}
+    for tool in tools:
+        for name in find_ignored(tool, (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)):
+            if tool.get("type") in (None, "custom"):
+                names[f"tools.{name}"] = None
+    return [*names]
 
 
 def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from server.dialects.responses.foreign_items import describe_call, is_shown, read_results
 from server.dialects.responses.mcp_items import (
     REFUSED,
     UNDECIDED,
@@ -88,6 +89,10 @@ class _MessageWriter:
                 self._add_result(item["call_id"], _as_content(item["output"]))
             case str(kind) if kind.startswith("mcp_"):
                 self._write_of_mcp(item)
+            case _ if is_shown(item):
+                name, arguments = describe_call(item)
+                self._add_call(item, name, json.dumps(arguments, ensure_ascii=False))
+                self._add_result(item["id"], read_results(item))
             case _ if item["role"] == "assistant":
                 turn = self._find_turn(not_behind=("text",))
                 turn["content"].extend(_find_texts(item))

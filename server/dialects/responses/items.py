@@ -4,21 +4,25 @@ An item is stored and listed in OpenAI's form: with its type, an id and, for a m
 Clients that store the conversation themselves may send reasoning back sealed (`encrypted_content`).
 """
 
-import base64
-import binascii
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from server.dialects.responses import mcp_items
+from server.dialects.responses.foreign_items import (
+    check_output,
+    check_shown,
+    has_pictures,
+    is_shown,
+    refuse_item,
+)
+from server.dialects.responses.sealed_reasoning import is_sealed_here, unseal
 from server.dialects.responses.tool_search import check_tools
 from server.errors import HttpError
 from server.ids import make_id
 from server.turns.request_checks import list_texts, read_text_parts
 
 Json = dict[str, Any]
-SEAL_SIZE = 8  # bytes of the hash before a sealed text
 ROLES = ("user", "system", "developer", "assistant")
 CALLS = ("function_call", "custom_tool_call")
 """Items of calls that the client executes; they need a `call_id`."""
@@ -51,20 +55,41 @@ def read_input(given: str | Sequence[Json] | None, find: Find) -> list[Json]:
 
 
 def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
-    """Returns the types of items that are left out: calls of OpenAI's own tools, such as a web
-    search, which have no result that a client sees."""
+    """Names the items that are left out: those of OpenAI's own tools, such as a web search, which
+    have no result that a client sees, and encrypted ones."""
     unread: list[str] = []
     for number, item in enumerate(given):
         if _is_unread(item):
             unread.append(f"input/{number} ({item['type']})")
+        elif _has_summary_alone(item):
+            unread.append(f"input/{number} (encrypted_content)")
+        elif is_shown(item) and has_pictures(item):
+            unread.append(f"input/{number} (image)")
     return tuple(unread)
 
 
 def _is_unread(item: Json) -> bool:
     kind = item.get("type")
-    if not isinstance(kind, str) or kind in (*CALLS, *READ_WITHOUT_CALL_ID):
+    if kind == "reasoning":
+        has_text = item.get("content") or item.get("summary")
+        return not has_text and _is_sealed_elsewhere(item)
+    if not isinstance(kind, str) or kind in (*CALLS, *READ_WITHOUT_CALL_ID) or is_shown(item):
         return False
     return kind.endswith("_call") and item.get("call_id") is None
+
+
+def _has_summary_alone(item: Json) -> bool:
+    """True of reasoning of another server that is encrypted, but for its summary."""
+    is_reasoning = item.get("type") == "reasoning" and not item.get("content")
+    return is_reasoning and _is_sealed_elsewhere(item)
+
+
+def _is_sealed_elsewhere(item: Json) -> bool:
+    """True of reasoning that another server has encrypted."""
+    sealed = item.get("encrypted_content")
+    if not isinstance(sealed, str) or not sealed:
+        return False
+    return not is_sealed_here(sealed)
 
 
 def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
@@ -91,13 +116,19 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             return _read_output(item, where)
         case str(kind) if kind in mcp_items.TYPES:
             return mcp_items.read_mcp_item(item, where)
+        case str() if is_shown(item):
+            check_shown(item, where)
+            return {**item, "id": _find_id(item, "fc_")}
+        case "program":
+            return _read_program(item, where)
+        case "program_output":
+            return _read_output(_as_output(item, item.get("result")), where)
         case str(kind) if kind.endswith("_call") and "call_id" in item:
             return _read_client_call(item, kind, where)
-        case str(kind) if kind.endswith("_call_output") and "call_id" in item:
+        case str(kind) if kind.endswith("_call_output"):
             return _read_client_output(item, where)
         case kind:
-            message = f"an item of type {kind!r} cannot be used by this server"
-            raise HttpError(400, message, "unsupported_item", where=f"{where}/type")
+            raise refuse_item(kind, where)
 
 
 def _is_reference(item: Json) -> bool:
@@ -152,7 +183,7 @@ def _read_reasoning(item: Json, where: str) -> Json:
     text = _join(item.get("content"), f"{where}/content")
     sealed = item.get("encrypted_content")
     if not text and sealed:
-        text = unseal(sealed, f"{where}/encrypted_content")
+        text = unseal(sealed, f"{where}/encrypted_content") or ""
     summary = item.get("summary") or []
     text = text or _join(summary, f"{where}/summary")
     body: Json = {
@@ -267,9 +298,23 @@ def _read_client_call(item: Json, kind: str, where: str) -> Json:
 
 def _read_client_output(item: Json, where: str) -> Json:
     output = item.get("output")
+    check_output(output, f"{where}/output")
     if not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False)
-    return _read_output({**item, "type": "function_call_output", "output": output}, where)
+    body = _as_output(item, output)
+    if item.get("call_id") is None:  # a local_shell_call_output has the id of its call as its own
+        body["call_id"] = item.get("id")
+    return _read_output(body, where)
+
+
+def _as_output(item: Json, output: Any) -> Json:
+    return {**item, "type": "function_call_output", "output": output}
+
+
+def _read_program(item: Json, where: str) -> Json:
+    """A program that the model has written to call tools, as a call: OpenAI has carried it out."""
+    code = _read_text(item, "code", where)
+    return _read_call({**item, "name": "program", "arguments": {"code": code}}, where)
 
 
 def _read_output(item: Json, where: str) -> Json:
@@ -299,30 +344,3 @@ def pack_request(value: Any) -> bytes:
     except ValueError as error:
         message = f"the request has values that JSON cannot represent: {error}"
         raise HttpError(400, message.encode(errors="replace").decode(), "invalid_json") from error
-
-
-def seal(text: str) -> str:
-    """Seals reasoning as `encrypted_content`: opaque to clients, with a hash that distinguishes it
-    from that of other servers."""
-    data = text.encode("utf-8", "surrogatepass")
-    return base64.urlsafe_b64encode(_hash(data) + data).decode()
-
-
-def unseal(sealed: Any, where: str) -> str:
-    """Returns the text that was sealed.
-
-    Raises:
-        HttpError: this server has not sealed it.
-    """
-    try:
-        data = base64.b64decode(sealed, altchars=b"-_", validate=True)
-        if data[:SEAL_SIZE] == _hash(data[SEAL_SIZE:]):
-            return data[SEAL_SIZE:].decode("utf-8", "surrogatepass")
-    except (TypeError, ValueError, binascii.Error):
-        pass
-    message = "this reasoning was not written by this server: leave the item out"
-    raise HttpError(400, message, "invalid_encrypted_content", where=where)
-
-
-def _hash(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=SEAL_SIZE, person=b"reasoning").digest()

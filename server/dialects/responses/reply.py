@@ -15,7 +15,6 @@ from constrained.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
 from server.dialects.responses.conversation import PARALLEL
-from server.dialects.responses.items import seal
 from server.dialects.responses.mcp_items import (
     ITEM_DONE,
     ApprovalItem,
@@ -23,6 +22,7 @@ from server.dialects.responses.mcp_items import (
     write_list,
     write_whole_call,
 )
+from server.dialects.responses.sealed_reasoning import seal
 from server.dialects.responses.tool_search import show_found
 from server.errors import as_http_error
 from server.http.replies import ReplyWriter

@@ -3,6 +3,7 @@
 import enum
 import functools
 import json
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -553,3 +554,24 @@ def test_a_type_that_cannot_be_described_is_an_error_that_names_it() -> None:
     for kind in (type, range, memoryview):
         with pytest.raises(ToolError, match=r"parameter 'x' of .* cannot be described"):
             describe(annotated(kind))
+
+
+def move_point(point: Point, *, by: int = 1) -> Point:
+    """Moves a point."""
+    return Point(point.x + by, point.y)
+
+
+@pytest.mark.parametrize(
+    ("made", "arguments"),
+    [
+        (FunctionTool.from_function(move_point, cost=None, read_only=True), {"point": {"x": 1}}),
+        (FunctionTool.from_model(Point, name="point"), {"x": 1}),
+        (FunctionTool.from_schema("point", {"type": "object"}, move_point), {"x": 1}),
+    ],
+)
+def test_a_tool_is_the_same_in_another_process(made: FunctionTool, arguments: Any) -> None:
+    other = pickle.loads(pickle.dumps(made))
+    assert (other.name, other.parameters) == (made.name, made.parameters)
+    assert (other.function, other.read_only) == (made.function, made.read_only)
+    assert other.bind(arguments) == made.bind(arguments)
+    assert pickle.loads(pickle.dumps(other)).bind(arguments) == made.bind(arguments)

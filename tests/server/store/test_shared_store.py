@@ -127,13 +127,32 @@ def test_a_file_is_its_users_own(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_store_that_cannot_be_had_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError):
-        open_store(f"sqlite:{tmp_path / 'none' / 'store.db'}")
-    with pytest.raises(StoreError):
-        open_store("redis://127.0.0.1:1")
+def test_a_store_that_cannot_be_had_is_an_error_that_says_why(tmp_path: Path) -> None:
+    missing = tmp_path / "none" / "store.db"
+    with pytest.raises(StoreError, match="No such file or directory") as caught:
+        open_store(f"sqlite:{missing}")
+    assert str(missing) in caught.value.message
+    other = tmp_path / "notes.txt"
+    other.write_text("no database, " * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        open_store(f"sqlite:{other}")
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1:1") as caught:
+        open_store("redis://:secret@127.0.0.1:1")
+    assert "secret" not in str(caught.value)
     with pytest.raises(RequestError, match="no address of a store"):
         open_store("mysql://localhost")
+
+
+def test_what_is_wrong_with_a_store_is_logged_and_not_told_to_clients(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    store.close()
+    with pytest.raises(StoreError) as caught:
+        store.read("space", "key")
+    assert str(path) not in str(caught.value)
+    assert str(path) in caplog.text
 
 
 def test_a_cache_that_cannot_be_reached_is_empty(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from server.dialects.messages.conversation import read_conversation
-from server.dialects.messages.documents import wants_citations
+from server.dialects.messages.documents import has_citations
 from server.errors import HttpError
 
 Json = dict[str, Any]
@@ -166,9 +166,9 @@ def test_documents_that_are_text_are_read(document: Json, head: str) -> None:
 @pytest.mark.parametrize("enabled", [True, False])
 def test_documents_that_are_to_be_cited(enabled: bool) -> None:
     cited = {**PAGE, "citations": {"enabled": enabled}}
-    assert wants_citations([user("Hi"), user(text("a"), cited)]) == enabled
-    assert wants_citations([user(result([text("a"), cited]))]) == enabled
-    assert not wants_citations([user(text("a"), PAGE)])
+    assert has_citations([user("Hi"), user(text("a"), cited)]) == enabled
+    assert has_citations([user(result([text("a"), cited]))]) == enabled
+    assert not has_citations([user(text("a"), PAGE)])
 
 
 REFUSED: list[tuple[Json, str, str]] = [
@@ -197,7 +197,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     (assistant(result("a")), "/content/0", "tool_result"),
     (assistant({**CALL, "input": "{}"}), "/content/0/input", "an object"),
     (assistant({"type": "thinking"}), "/content/0/thinking", "text"),
-    (assistant({"type": "server_tool_use"}), "/content/0", "server_tool_use"),
+    (assistant({"type": "server_tool_use"}), "/content/0/id", "server_tool_use"),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.dialects.messages.reply import sign
+from server.dialects.messages.signatures import sign
 from server.settings import Settings
 from tests.scripted_model import scripted
 from tests.server.dialects.messages.message_client import (
@@ -247,6 +247,29 @@ def test_unknown_fields_are_named(plain: httpx.Client) -> None:
     cited = {"role": "user", "content": [{**page, "citations": {"enabled": True}}]}
     body |= {"messages": [cited]}
     assert plain.post(PATH, json=body).headers["x-ignored-fields"] == "frobnicate, citations"
+
+
+@needs_own_engine
+def test_what_has_no_effect_inside_of_fields_is_named(plain: httpx.Client) -> None:
+    body: Json = {
+        **BASE,
+        "thinking": {"type": "adaptive", "display": "updates", "block_binding": {"a": 1}},
+        "output_config": {"effort": "low", "task_budget": {"type": "tokens", "total": 9}},
+        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True, "more": 1},
+        "tools": [{**PING_TOOL, "input_examples": [{}], "eager_input_streaming": True}] * 2,
+        "service_tier": "auto",
+        "speed": "fast",
+        "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]},
+        "container": "container_1",
+    }
+    body["tools"][1] = {**body["tools"][1], "name": "pong"}
+    redacted = {"type": "redacted_thinking", "data": "x"}
+    turn = {"role": "assistant", "content": [redacted, {"type": "text", "text": "a"}]}
+    body["messages"] = [*HELLO, turn, *HELLO]
+    names = "context_management container thinking.block_binding output_config.task_budget "
+    names += "tool_choice.more tools.input_examples"
+    told = plain.post(PATH, json=body).json()["constrained"]["ignored_fields"]
+    assert told == [*names.split(), "messages/1/content/0 (redacted_thinking)"]
 
 
 def test_a_refused_tool_is_named(painter: httpx.Client) -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from server.dialects.responses import conversation
 from server.dialects.responses.conversation import write_messages
-from server.dialects.responses.items import read_input, seal, unseal
+from server.dialects.responses.items import find_unread_items, read_input
+from server.dialects.responses.sealed_reasoning import seal, unseal
 from server.dialects.responses.store import ResponseStore, StoredResponse, pack
 from server.errors import HttpError
 from tests.server.running_server import Json
@@ -128,9 +129,92 @@ def test_a_summary_stands_for_reasoning_that_is_not_there() -> None:
 def test_sealed_text_comes_back(text: str) -> None:
     sealed = seal(text)
     assert unseal(sealed, "") == text
-    for spoilt in (sealed[:-4], "A" * 16, "", "ü", None, sealed[4:]):
+    for spoilt in (sealed[:-4], sealed[:-4] + "A===", sealed + "ü", None, 7):
         with pytest.raises(HttpError):
             unseal(spoilt, "")
+    for foreign in ("A" * 16, "", "ü", sealed[4:]):
+        assert unseal(foreign, "") is None
+
+
+SEALED: Json = {"type": "reasoning", "summary": [], "encrypted_content": "gAAAAABo"}
+SUMMARY: list[Json] = [{"type": "summary_text", "text": "in short"}]
+WEB: Json = {"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "a"}}
+FILES: Json = {"type": "file_search_call", "id": "fs_1", "queries": ["a"], "results": None}
+FOUND: Json = {**FILES, "results": [{"filename": "a.md", "text": "A city."}]}
+CODE: Json = {"type": "code_interpreter_call", "id": "ci_1", "code": "2+2", "container_id": "c"}
+LOGS: Json = {"type": "logs", "logs": "4"}
+PICTURE: Json = {"type": "image", "url": "data:image/png;base64,AAAA"}
+SHELL: Json = {"type": "shell_call", "call_id": "call_1", "action": {"commands": ["ls"]}}
+SHELL_OUTPUT: Json = {"type": "shell_call_output", "call_id": "call_1", "output": [{"stdout": "a"}]}
+PROGRAM: Json = {"type": "program", "call_id": "call_1", "code": "f()", "fingerprint": "x"}
+PROGRAM_OUTPUT: Json = {"type": "program_output", "call_id": "call_1", "result": "7"}
+FOREIGN: list[tuple[list[Json], list[str], list[str]]] = [
+    ([SEALED], [], ["(reasoning)"]),
+    ([{**SEALED, "summary": SUMMARY}], ["a in short"], ["(encrypted_content)"]),
+    ([{**thought("hm"), "encrypted_content": "gAAAAABo"}], ["a hm"], []),
+    ([{**SEALED, "encrypted_content": seal("hm")}], ["a hm"], []),
+    ([WEB], [], ["(web_search_call)"]),
+    ([{"type": "image_generation_call", "id": "ig_1"}], [], ["(image_generation_call)"]),
+    ([FILES], [], ["(file_search_call)"]),
+    ([FOUND], ["a file_search", 't [{"filename": "a.md", "text": "A city."}]'], []),
+    ([{**CODE, "outputs": []}], [], ["(code_interpreter_call)"]),
+    (
+        [{**CODE, "outputs": [LOGS, PICTURE]}],
+        ["a code_interpreter", 't [{"logs": "4"}]'],
+        ["(image)"],
+    ),
+    ([SHELL, SHELL_OUTPUT], ["a shell", 't [{"stdout": "a"}]'], []),
+    (
+        [
+            {**SHELL, "type": "local_shell_call"},
+            {"type": "local_shell_call_output", "id": "call_1", "output": "a"},
+        ],
+        ["a local_shell", "t a"],
+        [],
+    ),
+    ([PROGRAM, PROGRAM_OUTPUT], ["a program", "t 7"], []),
+]
+
+
+@pytest.mark.parametrize(("items", "shown", "unread"), FOREIGN)
+def test_a_conversation_of_another_server_goes_on(
+    items: list[Json], shown: list[str], unread: list[str]
+) -> None:
+    assert shape(USER, *items) == ["u Hi", *shown]
+    assert [*find_unread_items([USER, *items])] == [f"input/1 {name}" for name in unread]
+    whole = read(USER, *items)
+    assert read(*whole) == whole
+
+
+UNUSABLE: list[tuple[Json, str, str]] = [
+    ({**SEALED, "encrypted_content": seal("hm")[:-4]}, "/encrypted_content", "damaged"),
+    ({**SEALED, "encrypted_content": 7}, "/encrypted_content", "text"),
+    ({**FOUND, "results": "a"}, "/results", "list of objects"),
+    ({**PROGRAM_OUTPUT, "result": None}, "/output", "output"),
+    ({"type": "local_shell_call_output", "output": "a"}, "/call_id", "text"),
+    (
+        {
+            "type": "computer_call_output",
+            "call_id": "call_1",
+            "output": {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"},
+        },
+        "/output",
+        "computer_screenshot",
+    ),
+    ({"type": "additional_tools", "role": "developer", "tools": []}, "/type", "in tools"),
+    ({"type": "configuration_update", "reasoning": {}}, "/type", "of the request"),
+    ({"type": "compaction", "encrypted_content": "gAAAAABo"}, "/type", "only OpenAI"),
+    ({"type": "compaction_trigger"}, "/type", "summary"),
+    ({"type": "of_next_year"}, "/type", "of_next_year"),
+]
+
+
+@pytest.mark.parametrize(("item", "where", "word"), UNUSABLE)
+def test_items_that_cannot_be_used_say_why(item: Json, where: str, word: str) -> None:
+    with pytest.raises(HttpError) as caught:
+        read(USER, item)
+    assert (caught.value.status, caught.value.where) == (400, f"/input/1{where}")
+    assert word in caught.value.message
 
 
 def stored(id: str, *items: str, owner: str = "", size: int = 1) -> StoredResponse:

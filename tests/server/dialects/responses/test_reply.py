@@ -21,8 +21,9 @@ from grammars.turn import (
     ReasoningDelta,
     ToolCall,
 )
-from server.dialects.responses.items import read_input, unseal
+from server.dialects.responses.items import read_input
 from server.dialects.responses.reply import ResponseWriter
+from server.dialects.responses.sealed_reasoning import unseal
 from server.settings import Settings
 from server.turns.active_request import TurnEvent
 from server.turns.compiled_request import CompiledRequest

@@ -117,7 +117,7 @@ def test_sealed_reasoning_comes_back(thinker: httpx.Client) -> None:
     second = ask(thinker, next_input)
     cached = second["usage"]["input_tokens_details"]["cached_tokens"]
     assert cached >= body["usage"]["total_tokens"] - 1
-    bad = {**sealed, "encrypted_content": "bm90IG91cnM="}
+    bad = {**sealed, "encrypted_content": sealed["encrypted_content"][:-8]}
     error = refuse(thinker, [next_input[0], bad, *next_input[2:]])
     assert error["param"] == "/input/1/encrypted_content"
 

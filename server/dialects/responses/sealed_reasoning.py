@@ -1,0 +1,48 @@
+"""Responses: reasoning as `encrypted_content`, for clients that carry conversations themselves."""
+
+import base64
+import binascii
+import hashlib
+from typing import Any
+
+from server.errors import HttpError
+
+OWN = b"constrained:"
+"""What the sealed texts of this server begin with; those of others are of no use here."""
+HASH_BYTES = 8
+
+
+def seal(text: str) -> str:
+    """Reasoning as `encrypted_content`: opaque to clients, with a hash that tells whether it is
+    whole."""
+    data = text.encode("utf-8", "surrogatepass")
+    return base64.urlsafe_b64encode(OWN + _hash(data) + data).decode()
+
+
+def unseal(sealed: Any, where: str) -> str | None:
+    """The text that was sealed; None: another server has sealed it.
+
+    Raises:
+        HttpError: this server has, but it was damaged; has `where`.
+    """
+    if not isinstance(sealed, str):
+        raise HttpError(400, "it has to be a text", "invalid_value", where=where)
+    if not is_sealed_here(sealed):
+        return None
+    try:
+        data = base64.b64decode(sealed, altchars=b"-_", validate=True)[len(OWN) :]
+        if data[:HASH_BYTES] == _hash(data[HASH_BYTES:]):
+            return data[HASH_BYTES:].decode("utf-8", "surrogatepass")
+    except (ValueError, binascii.Error):
+        pass
+    message = "this reasoning was damaged since this server wrote it: leave the item out"
+    raise HttpError(400, message, "invalid_encrypted_content", where=where)
+
+
+def is_sealed_here(sealed: str) -> bool:
+    """True of a sealed text of this server, whole or not."""
+    return sealed.startswith(base64.b64encode(OWN).decode())
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=HASH_BYTES, person=b"reasoning").digest()
