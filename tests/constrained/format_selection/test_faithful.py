@@ -53,6 +53,10 @@ def open_bench(name: str) -> Bench:
         "list_in_dict",  # an object that holds the list of calls
         "pairs",  # an object for each argument
         "quoted_tags",  # strings of JSON between tags
+        "stated_sentence",  # no calls in the history, but a sentence that says how they are written
+        "stated_backwards",  # or an example whose arguments stand in front
+        "stated_escaped",  # or one with escaped quotes
+        "header_behind_result",  # which only a first call has
         "headings",  # arguments that nothing ends
         "yaml_list",  # or nothing but their indentation
         "ruled",  # a line between calls
