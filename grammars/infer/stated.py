@@ -1,13 +1,15 @@
-"""The format that the prompt itself states: an example of a call, in the instructions of a template
-that describes the tools but writes no calls.
+"""The format that the prompt itself states: an example of a call, or a sentence about calls, in the
+instructions of a template that describes the tools but writes no calls.
 
-Read are JSON calls, one object or a list of them, between tags or bare; and lists of calls in
-Python, `[name(key=value)]`. What stands in the messages or in the tools is no instruction, so only
-text that comes with any tool counts.
+Read are JSON calls, one object or a list of them, between tags or bare; lists of calls in Python,
+`[name(key=value)]`; and where there is no example, a sentence such as "`<|call|>` followed by a
+JSON list of calls". What stands in the messages or in the tools is no instruction, so only text
+that comes with any tool counts.
 """
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from grammars.errors import DetectError
 from grammars.infer.behind_prompt import try_behind_prompt
@@ -15,7 +17,7 @@ from grammars.infer.inference import name_format
 from grammars.infer.probes import ProbedTemplate, Render
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.shown import PROBED_TOOL, ShownFormat, adapt, render_tools
-from grammars.infer.text import make_nodes
+from grammars.infer.text import TAG, find_tags, make_nodes
 from grammars.wire.format import (
     Fixed,
     Format,
@@ -30,13 +32,26 @@ NAME_KEYS = ("name", "function", "function_name", "tool", "tool_name")
 ARGUMENTS_KEYS = ("arguments", "parameters", "args", "params", "input")
 LONGEST_SHOWN = 120  # characters of the example, for the user
 
-_STAND_IN = r'<[^<>\n]{1,60}>|"[^"\n]{0,60}"|\$?\{?[\w .-]{1,60}\}?|\.{3}'
+_STAND_IN = r"""<[^<>\n]{1,60}>|\\?"[^"\n]{0,60}"|'[^'\n]{0,60}'|\$?\{?[\w .-]{1,60}\}?|\.{3}"""
 """What an example has in place of a name: `<function-name>`, `"func_name1"`, `$NAME`."""
 _ARGUMENTS = rf"\{{[^{{}}]*\}}|{_STAND_IN}"
-_CALL = re.compile(
-    rf'\{{(?P<inner>\s*)"(?P<name>{"|".join(NAME_KEYS)})"(?P<colon>\s*:\s*)(?:{_STAND_IN})'
-    rf'(?P<comma>\s*,\s*)"(?P<arguments>{"|".join(ARGUMENTS_KEYS)})"\s*:\s*(?:{_ARGUMENTS})\s*\}}'
+_QUOTE = r"""(?P<quote>\\?"|')"""
+"""Around the keys of an example: some templates escape it, or write JSON with Python's quotes."""
+_NAME_KEY = rf"(?P<name>{'|'.join(NAME_KEYS)})(?P=quote)"
+_ARGUMENTS_KEY = rf"(?P<arguments>{'|'.join(ARGUMENTS_KEYS)})(?P=quote)"
+_COLON, _COMMA = r"(?P<colon>\s*:\s*)", r"(?P<comma>\s*,\s*)(?P=quote)"
+_CALLS = (
+    re.compile(
+        rf"\{{\s*{_QUOTE}{_NAME_KEY}{_COLON}(?:{_STAND_IN})"
+        rf"{_COMMA}{_ARGUMENTS_KEY}\s*:\s*(?:{_ARGUMENTS})\s*\}}"
+    ),
+    re.compile(
+        rf"\{{\s*{_QUOTE}{_ARGUMENTS_KEY}{_COLON}(?:{_ARGUMENTS})"
+        rf"{_COMMA}{_NAME_KEY}\s*:\s*(?:{_STAND_IN})\s*\}}"
+    ),
 )
+"""A call with the name in front, or behind its arguments. Members of a JSON object have no order,
+and the mask has to know the name to enforce the arguments, so both are written name first."""
 SURROUNDINGS = 400  # characters around an example in which its tags are looked for
 _OPENER = re.compile(
     r"(?P<tag><[^<>\s/][^<>\s]*>|\[[A-Z][A-Z_]*\])?(?P<space>\s*)(?P<list>\[\s*)?$"
@@ -45,6 +60,12 @@ _CLOSER = re.compile(
     r"(?P<more>\s*,\s*(?:\{[^\n]*\}|\.{3}[^\n\]]*)\s*)*(?P<list>\s*\])?(?P<space>\s*)"
     r"(?P<tag></[^<>\s]+>|<\|[^<>\s]+\|>|\[/[A-Z][A-Z_]*\])?"
 )
+_STATEMENT = re.compile(
+    rf"(?P<tag>{TAG})[`'\"]?,? (?:directly |immediately )?followed by (?:an? |the )?"
+    r"(?:valid |single )?JSON (?P<shape>list|array|object|dictionary)(?P<rest>[^.\n]{0,200})"
+)
+"""The sentence that tells a marker and what stands behind it."""
+_QUOTED_WORD = re.compile(r"""["'`](\w+)["'`]""")
 _WORD = r"[A-Za-z_]\w*"
 _PYTHON_VALUE = r"""(?:"[^"\n]{0,60}"|'[^'\n]{0,60}'|<[^<>\n]{1,60}>|[\w.-]{1,60})"""
 _PYTHON_ARGUMENT = rf"{_WORD}=(?P<value>{_PYTHON_VALUE})"
@@ -57,14 +78,16 @@ list of functions is none of calls."""
 
 
 def find_stated(render_chat: Render) -> ShownFormat:
-    """The format of the example that a prompt with tools shows.
+    """The format of the example that a prompt with tools shows, or of the sentence that tells it.
 
     Raises:
-        DetectError: there is no example, there are several that differ, or turns of the format
+        DetectError: there is neither, there are several that differ, or turns of the format
             cannot be read back after the generation prompt.
     """
     shown, plain = render_tools(render_chat)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}
+    if not found:  # an example tells more than a sentence
+        found = {format: text for format, text in _read_statements(shown) if text not in plain}
     if not found:
         raise DetectError("the prompt shows no example of a call")
     if len(found) > 1:
@@ -79,9 +102,11 @@ def find_stated(render_chat: Render) -> ShownFormat:
 
 def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
     """The forms of the calls in a prompt, each with the text of the example."""
-    for call in _CALL.finditer(prompt):
+    for call in chain.from_iterable(pattern.finditer(prompt) for pattern in _CALLS):
         if PROBED_TOOL in call.group():  # the description of a tool has a name and parameters, too
             continue
+        if call["quote"] == "'" and not _is_called_json(prompt, call.start()):
+            continue  # the values could be Python's
         start, end = call.span()
         before = _OPENER.search(prompt, max(0, start - SURROUNDINGS), start)
         behind = _CLOSER.match(prompt, end, end + SURROUNDINGS)
@@ -103,6 +128,44 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
     for written in _PYTHON_LIST.finditer(prompt):
         if PROBED_TOOL not in written.group():
             yield _read_python(written, prompt), written.group()
+
+
+def _is_called_json(prompt: str, end: int) -> bool:
+    """Does the text in front of an example say that it is JSON?"""
+    return "json" in prompt[max(0, end - SURROUNDINGS) : end].lower()
+
+
+def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
+    """The forms of calls that sentences tell, each with its sentence."""
+    for statement in _STATEMENT.finditer(prompt):
+        call = _read_keys(statement["rest"])
+        closers = find_tags(statement["rest"])
+        is_about_calls = re.search("tool|function|call", statement.group(), re.IGNORECASE)
+        is_about_results = re.search("resul|respon", statement.group(), re.IGNORECASE)
+        if call is None or not is_about_calls or is_about_results:
+            continue
+        if len(closers) > 1 or any(not closer.startswith(("</", "[/")) for closer in closers):
+            continue  # what the other tags are for is not told
+        head = make_nodes(statement["tag"], opens=True)
+        tail = make_nodes("".join(closers))
+        if statement["shape"] in ("list", "array"):
+            opening, closing = (*head, Literal("[")), (Literal("]"), *tail)
+            yield Format("stated", (call,), opening, closing, between=", "), statement.group()
+        else:
+            yield Format("stated", (*head, call, *tail), between="\n"), statement.group()
+
+
+def _read_keys(sentence: str) -> JsonCall | None:
+    """The call with the keys that a sentence quotes; with the usual ones, which the generic format
+    has, too, where it quotes none. None: it quotes others."""
+    quoted = _QUOTED_WORD.findall(sentence)
+    if not quoted:
+        return JsonCall()
+    names = [word for word in quoted if word in NAME_KEYS]
+    arguments = [word for word in quoted if word in ARGUMENTS_KEYS]
+    if len(quoted) != 2 or len(names) != 1 or len(arguments) != 1:
+        return None
+    return JsonCall(name_key=names[0], arguments_key=arguments[0])
 
 
 def _read_python(example: re.Match[str], prompt: str) -> Format:

@@ -24,6 +24,15 @@ def open_bench(name: str) -> Bench:
     return Bench(source, name=name, bos_token="<s>", eos_token="</s>")
 
 
+def check_turns(name: str, origin: Origin) -> None:
+    """Tries turns in the format of a template, which has to come from there."""
+    bench = open_bench(name)
+    assert bench.teaching.origin is origin
+    trials = list_trials(bench.teaching.format.markers)
+    for trial in islice(trials, 0, TRIALS * EVERY, EVERY):
+        assert not bench.judge(trial)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -53,6 +62,7 @@ def open_bench(name: str) -> Bench:
         "list_in_dict",  # an object that holds the list of calls
         "pairs",  # an object for each argument
         "quoted_tags",  # strings of JSON between tags
+        "header_behind_result",  # which only a first call has
         "headings",  # arguments that nothing ends
         "yaml_list",  # or nothing but their indentation
         "ruled",  # a line between calls
@@ -84,11 +94,19 @@ def open_bench(name: str) -> Bench:
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
-    bench = open_bench(name)
-    assert bench.teaching.origin is Origin.INFERRED
-    trials = list_trials(bench.teaching.format.markers)
-    for trial in islice(trials, 0, TRIALS * EVERY, EVERY):
-        assert not bench.judge(trial)
+    check_turns(name, Origin.INFERRED)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stated_sentence",  # it tells a marker and what stands behind it
+        "stated_backwards",  # an example in single quotes, its arguments in front of the name
+        "stated_escaped",  # an example with escaped quotes
+    ],
+)
+def test_what_a_prompt_states_is_enforced(name: str) -> None:
+    check_turns(name, Origin.SHOWN)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from grammars.formats import GEMMA4, QWEN3_CODER
 from grammars.formats.generic import GENERIC
 from grammars.infer.reasoning import find_reasoning
 from grammars.parse.parser import parse
+from grammars.wire.format import Marker, Reasoning
 from tests.real_templates import real_templates
 
 TOOL = {
@@ -302,3 +304,19 @@ def test_calls_of_the_history_are_read_back(cities: list[Any], content: str) -> 
     assert turn.content == content
     assert [c.arguments for c in turn.calls] == [{"city": city} for city in cities]
     assert not turn.unfinished
+
+
+def test_no_argument_is_lost_where_the_template_cuts_thoughts_off_its_answers() -> None:
+    cutting = CHATML.replace("message.content", "message.content.split('</muse>')[-1]")
+    block = Reasoning(Marker("<muse>"), Marker("</muse>"))
+    format = replace(GENERIC, reasoning=block)
+    teacher = GenericTemplate(ChatTemplate(cutting), format)
+    call = {"name": "get_weather", "arguments": {"city": "Rome </muse> Oslo"}}
+    messages = [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "tool_calls": [{"type": "function", "id": "a", "function": call}]},
+        {"role": "user", "content": "And?"},
+    ]
+    prompt = render_prompt(teacher, messages, [TOOL], markers=format.markers, keep=block.markers)
+    assert '{"name": "get_weather", "arguments": {"city": "Rome </muse> Oslo"}}' in prompt.text
+    assert prompt.find("</muse>") < 0  # it is data

@@ -64,6 +64,33 @@ def state(example: str) -> ChatTemplate:
             '{"function": "f", "input": {"a": 1}}',
             None,
         ),
+        (
+            "A JSON object in tags:\n<act>\n{'args': <args-dict>, 'tool': <tool-name>}\n</act>",
+            '<act>\n{"tool": "f", "args": {"a": 1}}\n</act>',
+            '<act>\n{"tool": "f", "args": {"a": 1}}\n</act>\n'
+            '<act>\n{"tool": "f", "args": {"a": 2}}\n</act>',
+        ),
+        (
+            r"Write [{\"name\": \"tool1\", \"arguments\": {\"key\": \"value\"}}, ... (more calls)]",
+            '[{"name": "f", "arguments": {"a": 1}}]',
+            '[{"name": "f", "arguments": {"a": 1}}, {"name": "f", "arguments": {"a": 2}}]',
+        ),
+        (
+            "If a tool helps, write only <|act|> followed by a JSON list of tools used. Be brief.",
+            '<|act|>[{"name": "f", "arguments": {"a": 1}}]',
+            '<|act|>[{"name": "f", "arguments": {"a": 1}}, {"name": "f", "arguments": {"a": 2}}]',
+        ),
+        (
+            'Each call is <act>, followed by a JSON object with "tool" and "args", and </act>.',
+            '<act>{"tool": "f", "args": {"a": 1}}</act>',
+            '<act>{"tool": "f", "args": {"a": 1}}</act>\n'
+            '<act>{"tool": "f", "args": {"a": 2}}</act>',
+        ),
+        (  # the example tells more than the sentence
+            '[ACT] followed by a JSON list of calls: [ACT][{"tool": "NAME", "args": {}}][/ACT]',
+            '[ACT][{"tool": "f", "args": {"a": 1}}][/ACT]',
+            None,
+        ),
     ],
 )
 def test_an_example_states_the_format(example: str, one: str, two: str | None) -> None:
@@ -103,6 +130,15 @@ def test_the_calls_of_the_history_are_written_in_it() -> None:
             'Either <a>{"name": "x", "arguments": {}}</a> or <b>{"name": "x", "arguments": {}}</b>',
             "in more than one form",
         ),
+        (
+            "Write <a> followed by a JSON list of calls. Or <b> followed by a JSON array of calls.",
+            "in more than one form",
+        ),
+        ("Use <act>{'name': <name>, 'arguments': <args>}</act>", "shows no example of a call"),
+        ("<|results|> followed by a JSON list of tool outputs", "shows no example of a call"),
+        ("<|cite|> followed by a JSON list of pages", "shows no example of a call"),
+        ('<act> followed by a JSON object with "what" and "how" of the call', "no example"),
+        ("<act> followed by a JSON list of calls and <end>", "shows no example of a call"),
     ],
 )
 def test_what_states_no_format(example: str, message: str) -> None:
@@ -119,7 +155,15 @@ def test_a_tool_or_a_message_states_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "filler", ["[ " * 20_000, '{"name": ' * 20_000, " " * 100_000, "," * 50_000]
+    "filler",
+    [
+        "[ " * 20_000,
+        '{"name": ' * 20_000,
+        "{'args': {" * 20_000,
+        "<a> followed by a JSON list " * 5_000,
+        " " * 100_000,
+        "," * 50_000,
+    ],
 )
 def test_long_prompts_are_read_in_linear_time(filler: str) -> None:
     example = f'{filler}{{"name": "x", "arguments": {{}}}}{filler}'
