@@ -1,12 +1,13 @@
 """An agent over three MCP servers: files, the web, SQLite.
 
-    python -m benchmarks.mcp_agent [--tasks 50] [--seed 1] [--install FOLDER] [-m smollm2]
+    python -m benchmarks.mcp_agent [--tasks 50] [--seed 1] [--install FOLDER] [-m smollm2 demo]
+                                  [--real-tasks 5]
 
 The servers are those of `benchmarks.processes.mcp_servers`; with --install, those that people use,
 which are installed into FOLDER from PyPI and npm: mcp-server-fetch, mcp-server-sqlite (with version
 1 of the package `mcp`), @modelcontextprotocol/server-filesystem. The site that is fetched is one of
 this machine. Each task is a run of a scripted model, with calls drawn at random; calls that only
-read begin early. With -m, a few tasks of a real model follow, whose calls are what they are.
+read begin early. With -m, tasks of real models follow, whose calls are what they are.
 
 Printed is what became of the calls: what the servers saw of them is counted at the site, in the
 database and in the folder. Exit code 1 if a call was lost, made twice or has another result than it
@@ -267,19 +268,30 @@ def run_scripted(servers: McpServers, place: Workplace, options: argparse.Namesp
     return not (found["lost"] or found["doubled"] or found["wrong"] or different)
 
 
-def run_real(servers: McpServers, place: Workplace, options: argparse.Namespace) -> bool:
-    """A few tasks of a real model, which may call what it likes; False if something is wrong."""
-    record = place.database.with_name("real.db")
-    asked = [
-        f"Fetch the page {place.site.address}/news and tell me what it says.",
-        f"Read the file {place.folder}/always.txt.",
-        "List the tables of the database.",
-        f"Write 'hello' into the file {place.folder}/hello.txt.",
-        "Count the rows of the table notes with a SELECT query.",
-    ]
+def list_questions(place: Workplace, count: int) -> list[str]:
+    """What a real model is asked: pages, files and rows in turn, each with a word of its own."""
+    words = ("news", "prices", "weather", "sport", "music", "books", "trains", "recipes", "jobs")
+    questions = list[str]()
+    for number in range(count):
+        word = words[number // 5 % len(words)]
+        kinds = (
+            f"Fetch the page {place.site.address}/{word} and tell me what it says.",
+            f"Read the file {place.folder}/always.txt and look for {word}.",
+            f"List the tables of the database, I look for {word}.",
+            f"Write '{word}' into the file {place.folder}/{word}.txt.",
+            f"Count the rows of the table notes that have the name {word} with a SELECT query.",
+        )
+        questions.append(kinds[number % 5])
+    return questions
+
+
+def run_real(servers: McpServers, place: Workplace, name: str, tasks: int) -> bool:
+    """Tasks of a real model, which may call what it likes; False if something is wrong."""
+    record = place.database.with_name(f"{Path(name).name}.db")
+    asked = list_questions(place, tasks)
     outcomes, called, visits = Counter[str](), 0, 0
     before = sum(place.site.visits.values())
-    with load(options.model) as model:
+    with load(name) as model:
         for question in asked:
             run = model.run(
                 question,
@@ -299,7 +311,7 @@ def run_real(servers: McpServers, place: Workplace, options: argparse.Namespace)
     runs, different = count_differences(record)
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     print(
-        f"{options.model}: {len(asked)} tasks, {called} with a call ({told}); {visits} fetched, "
+        f"{name}: {len(asked)} tasks, {called} with a call ({told}); {visits} fetched, "
         f"{seen} seen by the site; {runs - different} of {runs} records replay"
     )
     return seen == visits and not different
@@ -324,13 +336,14 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--install", type=Path, metavar="FOLDER")
-    parser.add_argument("-m", "--model")
+    parser.add_argument("-m", "--model", nargs="+", default=[])
+    parser.add_argument("--real-tasks", type=int, default=5, help="of each model")
     options = parser.parse_args()
     with prepare() as place, connect_mcp(*find_servers(place, options.install)) as servers:
         print(f"{len(servers.tools())} tools of {', '.join(servers.names)}")
         is_right = run_scripted(servers, place, options)
-        if options.model is not None:
-            is_right &= run_real(servers, place, options)
+        for name in options.model:
+            is_right &= run_real(servers, place, name, options.real_tasks)
     return 0 if is_right else 1
 
 

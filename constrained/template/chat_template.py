@@ -240,7 +240,7 @@ class ChatTemplate:
             compiled = _compile(source)
         self.tree, self.variables = compiled.tree, compiled.variables
         self._template, self._bytes = compiled.template, compiled.bytes
-        self._refused: dict[tuple[str, bool | str], bool] = {}
+        self._refused: dict[tuple[tuple[str, bool | str], ...], bool] = {}
         # firefunction-v2 reads both, and llama.cpp provides them. In a template that does not read
         # `datetime`, `functions` is something other than the text of the tools.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
@@ -291,17 +291,17 @@ class ChatTemplate:
         with limit_work():
             return self._render(messages, tools, {**kwargs}, add_generation_prompt)
 
-    def refuses(self, name: str, value: bool | str) -> bool:
-        """True if the template fails on any conversation if a variable has this value: Qwen3.8
+    def refuses(self, values: Mapping[str, bool | str]) -> bool:
+        """True if the template fails on any conversation if variables have these values: Qwen3.8
         refuses `enable_thinking=False`, and unknown efforts.
 
         Args:
-            name: of the variable.
-            value: as in `chat_template_kwargs`.
+            values: as in `chat_template_kwargs`. The result is kept, so they are few.
         """
-        if (name, value) not in self._refused:
-            self._refused[name, value] = self._fails(**{name: value}) and not self._fails()
-        return self._refused[name, value]
+        key = tuple(sorted(values.items()))
+        if key not in self._refused:
+            self._refused[key] = self._fails(**values) and not self._fails()
+        return self._refused[key]
 
     def _fails(self, **kwargs: Any) -> bool:
         try:

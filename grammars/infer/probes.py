@@ -156,7 +156,7 @@ class ProbedTemplate:
         written = common_prefix(*turns)
         prompt = self.ask(opening=True) or ""
         header = common_prefix(written, prompt)
-        if all(turn.startswith(prompt) for turn in turns):
+        if turns and all(turn.startswith(prompt) for turn in turns):
             header = prompt  # its last word may run into the text of a turn
         # Some write instructions in front of the prompt, and not in the history.
         if header not in (written, prompt):

@@ -40,7 +40,7 @@ from grammars.schema.nodes import (
     flatten,
     unite,
 )
-from grammars.schema.subschemas import is_object, look_up, omit
+from grammars.schema.subschemas import is_object, look_up, map_parts, omit
 from grammars.schema.text_members import find_covered
 from grammars.schema.validator import find_multiplied
 from grammars.steps import WRITTEN, StepsError, limit_steps, spend
@@ -49,6 +49,8 @@ OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"]
 """Keywords that decide whether an object without `additionalProperties` allows undeclared keys."""
 ALTERNATIVES = frozenset(["allOf", "anyOf", "oneOf"])
 """Keywords with alternatives in a schema whose conjunctions are merged."""
+DECLARING = ALTERNATIVES | OPENNESS | {"$ref", "then", "else", "dependentSchemas"}
+"""Keywords that declare properties, or may have schemas that do."""
 MAX_PARTS = 5_000  # subschemas of a schema, with conjunctions multiplied out
 MAX_SHORTEST_VALUE = 1_000_000  # characters of the shortest value
 
@@ -112,17 +114,29 @@ def _refuse_size(pointer: str) -> SchemaError:
     return SchemaError(message, where=pointer, hint="Simplify it, or split the tool")
 
 
-def find_reference(schema: Json) -> Json | None:
-    """The first `$ref` among the parts of a conjunction; None if there is none."""
-    if not is_object(schema):
-        return None
-    if "$ref" in schema:
-        return schema["$ref"]
-    for part in schema.get("allOf", []):
-        reference = find_reference(part)
-        if reference is not None:
-            return reference
-    return None
+def _keep_type(schema: Json) -> Json:
+    """The schema itself; of a conjunction, the types of its first part that has some."""
+    if not is_object(schema) or "allOf" not in schema:
+        return schema
+    for part in (schema, *schema["allOf"]):
+        if is_object(part) and "type" in part:
+            return {"type": part["type"]}
+    return True
+
+
+def list_cases(flat: Mapping[str, Json]) -> list[Json]:
+    """The schemas that hold for some values of a flat schema only, by `if` or by the presence of a
+    key; and what could not be merged into it, which is more of these."""
+    cases = [flat[keyword] for keyword in ("then", "else") if keyword in flat]
+    cases += flat.get("allOf", [])
+    for keyword in ("dependentSchemas", "dependencies"):
+        cases += flat.get(keyword, {}).values()
+    return cases
+
+
+def declares_keys(schema: Json) -> bool:
+    """True if the schema, or a part of it, may declare properties."""
+    return is_object(schema) and bool(schema.keys() & DECLARING)
 
 
 def _lower_within(
@@ -238,14 +252,9 @@ class _Lowering:
         if name in self.definitions or name in self._open:
             self.definitions.setdefault(name, NEVER)
             return Reference(name)
-        is_deep = len(self._open) >= self._max_nested
-        reference = find_reference(flat) if is_deep else None
-        if reference is not None:
-            self.findings.check(pointer, "allOf", _DEEP)
-            return self._refer(reference, pointer)
         merged = self._flattening.flatten(flat, pointer)
-        if is_deep:
-            merged = self._drop_alternatives(merged, pointer)
+        if len(self._open) >= self._max_nested:
+            merged = self._loosen(merged, pointer)
         self._open.add(name)
         node = self._lower_unconjoined(merged, pointer)
         self._open.remove(name)
@@ -254,11 +263,26 @@ class _Lowering:
         self.definitions[name] = node
         return Reference(name)
 
-    def _drop_alternatives(self, flat: Mapping[str, Json], pointer: str) -> dict[str, Json]:
-        """The schema without its alternatives, which are checked after generation."""
-        for keyword in ALTERNATIVES & flat.keys():
+    def _loosen(self, flat: Mapping[str, Json], pointer: str) -> Mapping[str, Json]:
+        """The schema without alternatives, and without conjunctions in its members: both are
+        checked after generation."""
+        dropped = ALTERNATIVES & flat.keys()
+        for keyword in dropped:
             self.findings.check(pointer, keyword, _DEEP)
-        return omit(flat, *ALTERNATIVES)
+        loose = map_parts(omit(flat, *ALTERNATIVES), lambda part, step: _keep_type(part))
+        for keyword in loose:
+            if loose[keyword] != flat[keyword]:
+                self.findings.check(pointer, keyword, _DEEP)
+        if dropped:
+            return self._open_object(loose)
+        return loose
+
+    def _open_object(self, flat: Mapping[str, Json]) -> Mapping[str, Json]:
+        """The schema of an object that allows undeclared keys, unless it excludes them itself: what
+        is checked after generation may declare some."""
+        if not self._close or "additionalProperties" in flat:
+            return flat
+        return {**flat, "additionalProperties": True}
 
     def _lower_unconjoined(self, flat: Mapping[str, Json], pointer: str) -> Node:
         """A schema without `$ref` and `allOf`; it may have alternatives."""
@@ -271,6 +295,8 @@ class _Lowering:
         split = find_split(flat, untouched, self._flattening.resolve(pointer))
         if split is not None and self._splits_left > 0:
             return self._lower_split(split, pointer)
+        if any(map(declares_keys, list_cases(flat))):
+            flat = self._open_object(flat)
         if "not" in flat and is_exclusion(flat):
             return self._flat.lower_exclusion(flat, pointer)
         return self._flat.lower_typed(flat, pointer)

@@ -116,7 +116,7 @@ def plan_reasoning(
     *,
     has_block: bool,
     variables: Collection[str],
-    refuses: Callable[[str, bool | str], bool],
+    refuses: Callable[[Mapping[str, bool | str]], bool],
 ) -> ReasoningPlan:
     """Plans the reasoning of a request for one model.
 
@@ -124,7 +124,7 @@ def plan_reasoning(
         request: what the request asks for.
         has_block: whether the format of the model's turns has a reasoning block.
         variables: those that the chat template reads.
-        refuses: whether the template fails if a variable has a value.
+        refuses: whether the template fails if variables have these values.
     """
     if not request.is_given:
         return ReasoningPlan()
@@ -140,18 +140,20 @@ def plan_reasoning(
 def _fill_variables(
     request: ReasoningRequest,
     variables: Collection[str],
-    refuses: Callable[[str, bool | str], bool],
+    refuses: Callable[[Mapping[str, bool | str]], bool],
 ) -> dict[str, Any]:
-    """Returns the variables for the template, without values that it refuses: the grammar and the
-    budget are enforced without them."""
+    """Returns the variables for the template, without switches and efforts that it refuses: the
+    grammar and the budget are enforced without them."""
     values: dict[str, Any] = {}
     for name in SWITCHES:
-        if name in variables and not refuses(name, not request.is_off):
-            values[name] = not request.is_off
+        chosen = values | {name: not request.is_off}
+        if name in variables and not refuses(chosen):
+            values = chosen
     if EFFORTS in variables and request.effort is not None:
         for word in _list_words(request.effort):
-            if not refuses(EFFORTS, word):
-                values[EFFORTS] = word
+            chosen = values | {EFFORTS: word}
+            if not refuses(chosen):
+                values = chosen
                 break
     if BUDGET in variables and request.tokens is not None:
         values[BUDGET] = request.tokens
@@ -161,12 +163,16 @@ def _fill_variables(
 def _list_words(effort: Effort) -> Iterator[str]:
     """Yields the words for an effort, the best one first: that of the three words which most
     templates know, then the nearest ones; of two equally near ones, the higher first."""
+    if effort is Effort.NONE:  # a higher effort would ask for reasoning that the mask forbids
+        yield from ("low", "none", "minimal")
+        return
     yield _round_effort(effort)
     grades = list(Effort)
     highest_first = reversed(grades[1:])  # without "none": reasoning is turned off in another way
-    yield from sorted(
+    nearest_first = sorted(
         highest_first, key=lambda grade: abs(grades.index(grade) - grades.index(effort))
     )
+    yield from (grade.value for grade in nearest_first)
 
 
 def _round_effort(effort: Effort) -> str:

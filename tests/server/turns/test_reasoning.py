@@ -1,5 +1,6 @@
 """What becomes of what a request says of reasoning, for models that know it or do not."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import pytest
@@ -12,7 +13,7 @@ from server.turns.reasoning import BUDGETS, Effort, ReasoningPlan, ReasoningRequ
 QWEN = frozenset({"enable_thinking"})
 GPT_OSS = frozenset({"reasoning_effort"})
 SEED = frozenset({"thinking_budget"})
-plan_reasoning = partial(reasoning.plan_reasoning, refuses=lambda name, value: False)
+plan_reasoning = partial(reasoning.plan_reasoning, refuses=lambda values: False)
 
 
 def test_nothing_said_changes_nothing() -> None:
@@ -76,7 +77,7 @@ def test_values_that_a_template_refuses_are_not_sent(effort: str, word: str) -> 
 
 def test_a_template_that_fails_anyway_refuses_no_value() -> None:
     template = ChatTemplate("{{ nothing.at_all }}{{ enable_thinking }}")
-    assert not template.refuses("enable_thinking", False)
+    assert not template.refuses({"enable_thinking": False})
 
 
 def test_a_budget_goes_before_that_of_the_effort() -> None:
@@ -103,3 +104,24 @@ def test_a_model_without_reasoning_says_so(asked: ReasoningRequest) -> None:
 def test_no_reasoning_is_what_such_a_model_does_anyway() -> None:
     plan = plan_reasoning(ReasoningRequest(Effort.NONE), has_block=False, variables=())
     assert not plan.ignored
+
+
+def test_values_that_a_template_refuses_together_are_not_sent_together() -> None:
+    def refuses(values: Mapping[str, bool | str]) -> bool:
+        return values.get("enable_thinking") is False and "reasoning_effort" in values
+
+    names = ("enable_thinking", "reasoning_effort")
+    for effort in Effort:
+        asked = ReasoningRequest(effort=effort)
+        plan = reasoning.plan_reasoning(asked, has_block=True, variables=names, refuses=refuses)
+        assert not refuses(plan.variables)
+
+
+def test_no_effort_never_becomes_a_high_one() -> None:
+    def refuses(values: Mapping[str, bool | str]) -> bool:
+        return values.get("reasoning_effort", "none") not in ("none", "high")
+
+    asked = ReasoningRequest(effort=Effort.NONE)
+    names = ("reasoning_effort",)
+    plan = reasoning.plan_reasoning(asked, has_block=True, variables=names, refuses=refuses)
+    assert plan.variables == {"reasoning_effort": "none"}
