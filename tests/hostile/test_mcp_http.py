@@ -126,7 +126,7 @@ class HostileEvents(BaseHTTPRequestHandler):
     """A server of the transport of 2024: answers come as events of one long reply."""
 
     answers: "queue.Queue[bytes | None]"
-    on_call: Callable[[BaseHTTPRequestHandler], bytes | None]
+    on_call: "Callable[[HostileEvents], bytes | None]"
 
     def do_GET(self) -> None:
         _write(self, b"event: endpoint\ndata: /post\n\n", EVENTS)
@@ -168,14 +168,16 @@ def address() -> Iterator[str]:
         yield address
 
 
-def write_events_without_end(reply: BaseHTTPRequestHandler, is_refused: threading.Event) -> None:
-    """Sets an event once the client reads no more."""
+def write_many_events(reply: BaseHTTPRequestHandler, refused: "queue.Queue[bool]") -> None:
+    """Writes 64 MB of no event, and says whether the client has refused to read them."""
     _write(reply, b"", EVENTS)
     try:
-        while True:
+        for _ in range(1_000):
             reply.wfile.write(PIECE)
     except OSError:
-        is_refused.set()
+        refused.put(True)
+    else:
+        refused.put(False)
 
 
 def test_what_is_no_answer_is_an_error_of_bounded_length(
@@ -224,9 +226,9 @@ def close_session(on_delete: Callable[[BaseHTTPRequestHandler], None]) -> None:
 
 def test_the_answer_to_the_end_of_a_session_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("constrained.mcp.bounded_http.LONGEST_MESSAGE", LONGEST_BODY)
-    is_refused = threading.Event()
-    close_session(lambda reply: write_events_without_end(reply, is_refused))
-    assert is_refused.wait(30)
+    refused = queue.Queue[bool]()
+    close_session(lambda reply: write_many_events(reply, refused))
+    assert refused.get(timeout=30)
 
 
 def test_a_server_that_does_not_answer_the_end_of_a_session_is_left() -> None:
@@ -241,9 +243,7 @@ def test_a_server_that_does_not_answer_the_end_of_a_session_is_left() -> None:
         is_over.set()
 
 
-def call_over_sse(
-    on_call: Callable[[BaseHTTPRequestHandler], bytes | None], timeout: float
-) -> McpError:
+def call_over_sse(on_call: Callable[[HostileEvents], bytes | None]) -> McpError:
     """The error of a call."""
 
     class Events(HostileEvents):
@@ -253,7 +253,7 @@ def call_over_sse(
 
     async def call(address: str) -> McpError:
         server = ServerAddress(address, transport=HttpTransport.SSE)
-        connection = McpConnection(server, ConnectionSettings(timeout=timeout))
+        connection = McpConnection(server, ConnectionSettings())
         await connection.open()
         try:
             with pytest.raises(McpError) as caught:
@@ -269,14 +269,18 @@ def call_over_sse(
 
 def test_the_answer_to_what_is_posted_over_sse_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("constrained.mcp.bounded_http.LONGEST_MESSAGE", LONGEST_BODY)
-    is_refused = threading.Event()
+    refused = queue.Queue[bool]()
 
-    call_over_sse(lambda reply: write_events_without_end(reply, is_refused), 0.5)
-    assert is_refused.wait(30)
+    def write(reply: HostileEvents) -> None:
+        write_many_events(reply, refused)
+        reply.answers.put(None)  # which ends the call
+
+    call_over_sse(write)
+    assert refused.get(timeout=30)
 
 
 def test_a_message_over_sse_that_is_too_long_is_named() -> None:
-    error = call_over_sse(lambda reply: b" " * 2**20, 60)
+    error = call_over_sse(lambda reply: b" " * 2**20)
     assert "event exceeded the 1048576 byte limit" in str(error)
 
 
