@@ -233,7 +233,7 @@ def count_differences(record: Path) -> tuple[int, int]:
     """How many runs a record has, and how many of them do not replay."""
     different = 0
     with RunStore(record) as store:
-        runs = store.list_runs()
+        runs = [store.read_run(listed) for listed in store.list_runs()]
         for run in runs:
             replayed = replay(run, store.read_events(run.id))
             different += bool(replayed.differences) or replayed.run is None

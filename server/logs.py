@@ -4,7 +4,7 @@ import json
 import logging
 from typing import Any
 
-from constrained.terminal.log_lines import LineFormatter, silence_loud
+from constrained.terminal.log_lines import LineFormatter, show_loud
 
 
 class JsonFormatter(logging.Formatter):
@@ -39,5 +39,4 @@ def set_up_log(level: str, form: str = "text") -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     if level == "info":  # httpx has a line for each request to a remote engine
         logging.getLogger("httpx").setLevel(logging.WARNING)
-    if level != "debug":
-        silence_loud()
+    show_loud(level == "debug")

@@ -22,7 +22,7 @@ from constrained.terminal.output import print_json, print_notes, print_table, pr
 if TYPE_CHECKING:
     from constrained.agent.run_tools import RunTools
     from constrained.mcp.servers import McpServers
-    from constrained.runs.store import RecordedRun, RunStore
+    from constrained.runs.store import ListedRun, RecordedRun, RunStore
 
 FUNCTIONS = "a Python file whose functions are the tools of the run, or which lists them as TOOLS"
 
@@ -93,12 +93,12 @@ def _find(
         kind = f"run that is {state}" if state else "run"
         message = f"{options.record} has {len(runs) or 'no'} {kind}{'s' if runs else ''}"
         raise RequestError(message, hint="Name one, as `constrained runs list` shows them")
-    return runs[-1]
+    return store.read_run(runs[-1])
 
 
 def _list(options: argparse.Namespace) -> int:
     with _open(options) as store:
-        rows = [_describe(store, run) for run in store.list_runs()]
+        rows = [_describe(store, listed) for listed in store.list_runs()]
     if options.json:
         print_json(rows)
     else:
@@ -106,10 +106,23 @@ def _list(options: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _describe(store: "RunStore", run: "RecordedRun") -> dict[str, Any]:
+def _describe(store: "RunStore", listed: "ListedRun") -> dict[str, Any]:
+    """A run as a row of a table; of one that is damaged, no more than that."""
     from constrained.runs.store import EventKind
 
-    replies = sum(event.kind is EventKind.REPLY for event in store.read_events(run.id))
+    try:
+        run = store.read_run(listed)
+        events = store.read_events(run.id)
+    except RequestError:
+        return {
+            "id": listed.id,
+            "begun": None,
+            "state": "damaged",
+            "turns": None,
+            "parent": None,
+            "model": None,
+        }
+    replies = sum(event.kind is EventKind.REPLY for event in events)
     begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
     return {
         "id": run.id,

@@ -6,6 +6,7 @@ A named pipe keeps whoever opens it waiting until another program writes, and a 
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,10 @@ from grammars.byte_cache import MIB
 
 MAX_BYTES = 256 * MIB
 """Of a file that is read whole, and of a line of one that is read by lines."""
-GIVEN = ("/dev/", "/proc/")
-"""Where the descriptors lie that this process was given."""
+PIECE = MIB
+"""Bytes that are read at once: Python makes room for as many, whatever the file has."""
+GIVEN = re.compile(r"/dev/stdin|(/dev|/proc/(self|thread-self|[0-9]+))/fd/[0-9]+")
+"""Paths of the descriptors that this process was given, or another one of this user."""
 # A pipe that nobody writes into is not waited for.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -38,7 +41,7 @@ def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> Binary
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         if stat.S_ISREG(mode):
             return file
-        is_named_pipe = stat.S_ISFIFO(mode) and not os.path.abspath(path).startswith(GIVEN)
+        is_named_pipe = stat.S_ISFIFO(mode) and not GIVEN.fullmatch(os.path.abspath(path))
         if regular or is_named_pipe:
             raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
         os.set_blocking(file.fileno(), True)
@@ -64,10 +67,12 @@ def read_stream(file: BinaryIO) -> bytes:
     Raises:
         OSError: it cannot be read, or is longer than `MAX_BYTES`.
     """
-    data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES // MIB:,} MiB")
-    return data
+    data = bytearray()
+    while piece := file.read(PIECE):
+        data += piece
+        if len(data) > MAX_BYTES:
+            raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES // MIB:,} MiB")
+    return bytes(data)
 
 
 def read_stream_lines(file: BinaryIO) -> Iterator[bytes]:

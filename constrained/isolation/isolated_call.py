@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import pickle
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -20,6 +20,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from constrained.errors import RequestError
+from constrained.isolation.async_results import finish
 
 MIB = 2**20
 PATIENCE = 5.0  # seconds that a killed process has to end
@@ -136,9 +137,7 @@ def _work(answers: Connection, bound: Callable[[], Any], isolation: Isolation) -
     answer: dict[str, Any]
     try:
         _limit(isolation)
-        result = bound()
-        if isinstance(result, Awaitable):
-            result = _wait(result)
+        result = finish(bound())
         answer = {"result": to_jsonable_python(result, by_alias=True, fallback=str)}
         data = json.dumps(answer).encode()
     except MemoryError:
@@ -146,15 +145,6 @@ def _work(answers: Connection, bound: Callable[[], Any], isolation: Isolation) -
     except BaseException as e:
         data = json.dumps({"error": f"{type(e).__name__}: {e}"}).encode()
     answers.send_bytes(data)
-
-
-def _wait(result: Awaitable[Any]) -> Any:
-    import asyncio
-
-    async def finish() -> Any:
-        return await result
-
-    return asyncio.run(finish())
 
 
 def _explain_memory(isolation: Isolation) -> str:

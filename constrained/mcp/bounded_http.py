@@ -20,14 +20,13 @@ class BoundedBody(httpx2.AsyncByteStream):
 
     Args:
         body: the arriving bytes.
-        headers: of the reply. A stream of events may have any length: the package limits each
-            event.
+        encoding: its `Content-Encoding`.
+        is_stream: it may have any length: it is read event by event, and each event has a limit.
     """
 
-    def __init__(self, body: httpx2.AsyncByteStream, headers: Mapping[str, str]):
+    def __init__(self, body: httpx2.AsyncByteStream, encoding: str, *, is_stream: bool):
         self._body = body
-        self._encoding = headers.get("content-encoding", "").strip()
-        is_stream = headers.get("content-type", "").lower().startswith(EVENTS)
+        self._encoding = encoding.strip()
         self._most = None if is_stream else LONGEST_MESSAGE
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -44,13 +43,12 @@ class BoundedBody(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
-async def _bound(response: httpx2.Response) -> None:
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = BoundedBody(response.stream, response.headers)
-
-
 def make_bounded_client(
-    headers: Mapping[str, str], timeout: httpx2.Timeout, auth: httpx2.Auth | None = None
+    headers: Mapping[str, str],
+    timeout: httpx2.Timeout,
+    auth: httpx2.Auth | None = None,
+    *,
+    streamed: tuple[str, ...],
 ) -> httpx2.AsyncClient:
     """Makes an HTTP client with bounded replies.
 
@@ -58,9 +56,19 @@ def make_bounded_client(
         headers: sent with each request.
         timeout: of connections and reads.
         auth: from the package `mcp`.
+        streamed: the methods whose replies the package reads event by event, if the server says
+            that they are events. It reads replies to all other methods whole, whatever they say.
     """
+
+    async def bound(response: httpx2.Response) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        kind = response.headers.get("content-type", "").lower()
+        is_stream = response.request.method in streamed and kind.startswith(EVENTS)
+        encoding = response.headers.get("content-encoding", "")
+        response.stream = BoundedBody(response.stream, encoding, is_stream=is_stream)
+
     client = httpx2.AsyncClient(
-        headers=headers, auth=auth, timeout=timeout, event_hooks={"response": [_bound]}
+        headers=headers, auth=auth, timeout=timeout, event_hooks={"response": [bound]}
     )
     client.headers["Accept-Encoding"] = "identity"
     return client

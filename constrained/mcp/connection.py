@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any, TypeVar
 
 import httpx2
@@ -31,7 +32,11 @@ LONGEST_NAME = 200  # characters of a server's own name
 LONGEST_ERROR = 4_000  # characters of a server's error, in our message
 LONGEST_LOG = 500  # characters of a server's log, in our message
 LISTEN_AGAIN = (1.0, 60.0)  # seconds before notifications are requested again: first and maximum
+PATIENCE = 5.0  # seconds to wait for the cause of an end, before it is reported without
 LIST_AGAIN = 1.0  # seconds between two lists of the tools
+STREAMED = ("GET", "POST")
+"""Methods whose replies streamable HTTP reads event by event."""
+STREAMED_BY_SSE = ("GET",)
 NO_ANSWER = (ValueError, RuntimeError)
 """Errors that the package raises for an invalid answer of a server: a value that pydantic refuses,
 a structured value that does not fit its schema."""
@@ -80,7 +85,7 @@ class McpConnection:
         self._settings = settings
         self._name: str | None = server.name
         self._client: Client | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._keeper: asyncio.Task[Exception | None] | None = None
         self._end = asyncio.Event()
         self._lock = asyncio.Lock()
         self._may_reopen = True
@@ -127,12 +132,12 @@ class McpConnection:
         if self._keeper is not None:
             await asyncio.gather(self._keeper, return_exceptions=True)
 
-    async def _keep(self, ready: "asyncio.Future[Client]", end: asyncio.Event) -> None:
-        """Holds the connection open. The package requires that the task which opens it also closes
-        it."""
+    async def _keep(self, ready: "asyncio.Future[Client]", end: asyncio.Event) -> Exception | None:
+        """Holds the connection open, and returns why it failed. The package requires that the task
+        which opens it also closes it."""
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
             try:
-                async with AsyncExitStack() as stack:
+                async with asyncio.timeout(None) as closing, AsyncExitStack() as stack:
                     async with asyncio.timeout(self._settings.connect_timeout):
                         client = await self._connect(stack, log, end)
                     ready.set_result(client)
@@ -141,14 +146,25 @@ class McpConnection:
                         await end.wait()
                     finally:
                         watching.cancel()
+                        closing.reschedule(self._find_last_moment())
             except Exception as e:
                 if not ready.done():
                     ready.set_exception(self._explain_start(e, _read_end(log)))
                 else:
                     LOG.debug("the connection to %s has ended: %r", self.name, e)
+                return e
             finally:
                 if not ready.done():
                     ready.cancel()
+            return None
+
+    def _find_last_moment(self) -> float | None:
+        """When a connection has to be closed, on the clock of the loop. A server is told of the end
+        over HTTP, and may never answer; the package bounds the end of a command, and would leave
+        its process if that was cancelled."""
+        if isinstance(self._server, ServerCommand):
+            return None
+        return asyncio.get_running_loop().time() + self._settings.connect_timeout
 
     async def _connect(self, stack: AsyncExitStack, log: IO[str], end: asyncio.Event) -> Client:
         server = self._server
@@ -175,7 +191,7 @@ class McpConnection:
     @asynccontextmanager
     async def _make_streamable(self, server: ServerAddress) -> AsyncIterator[Any]:
         async with (
-            self._make_http(dict(server.headers)) as http,
+            self._make_http(STREAMED, dict(server.headers)) as http,
             streamable_http_client(
                 server.url, http_client=http, max_sse_event_size=LONGEST_MESSAGE
             ) as streams,
@@ -184,18 +200,21 @@ class McpConnection:
 
     def _make_sse(self, server: ServerAddress) -> Any:
         return sse_client(
-            server.url, headers=dict(server.headers), httpx_client_factory=self._make_http
+            server.url,
+            headers=dict(server.headers),
+            httpx_client_factory=partial(self._make_http, STREAMED_BY_SSE),
         )
 
     def _make_http(
         self,
+        streamed: tuple[str, ...],
         headers: dict[str, str] | None = None,
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
         """Makes an HTTP client without a read timeout, since calls have their own deadline."""
         wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
-        return make_bounded_client(headers or {}, wait, auth)
+        return make_bounded_client(headers or {}, wait, auth, streamed=streamed)
 
     async def _open_client(
         self, stack: AsyncExitStack, transport: Any, end: asyncio.Event
@@ -344,15 +363,18 @@ class McpConnection:
             McpError: the server refuses it, ends, or does not answer in time.
         """
         client = await self._find_client()
-        end = self._end
+        end, keeper = self._end, self._keeper
         try:
             async with self._within_time(what):
                 answered = await request(client)
         except MCPError as e:
             if e.code == types.CONNECTION_CLOSED:
                 self._leave(end)
-                raise self._explain_end(what, e) from e
+                failure = await self._find_failure(keeper)
+                raise self._explain_end(what, failure or e) from e
             raise McpError(f"{self.name}: {_shorten(e.message)}") from e
+        except Error:  # which is a ValueError, too
+            raise
         except NO_ANSWER as e:
             message = f"{self.name} has answered {what} with what is no answer: {_shorten(str(e))}"
             raise McpError(message) from e
@@ -379,9 +401,21 @@ class McpConnection:
         if self._end is end:
             self._client = None
 
-    def _explain_end(self, what: str, cause: MCPError) -> McpError:
+    async def _find_failure(
+        self, keeper: asyncio.Task[Exception | None] | None
+    ) -> Exception | None:
+        """What a connection over HTTP has failed of, which the package tells as it is closed."""
+        if keeper is None or isinstance(self._server, ServerCommand):
+            return None
+        await asyncio.wait({keeper}, timeout=PATIENCE)
+        if not keeper.done() or keeper.cancelled():
+            return None
+        return keeper.result()
+
+    def _explain_end(self, what: str, failure: Exception) -> McpError:
         message = f"the MCP server {self.name} has ended during {what}; whether that had an effect"
-        why = f" ({_shorten(cause.message)})" if cause.message else ""
+        cause = _shorten(str(_find_cause(failure)))
+        why = f" ({cause})" if cause else ""
         more = ". The next call starts it again" if self._may_reopen else ""
         return McpError(f"{message} is not known{why}{more}")
 

@@ -22,6 +22,7 @@ from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_turn import RemoteTurn
 from constrained.remote.sampler import DrawnBy, Sampled, SampleEnd, SampleRequest, TokenSampler
 from constrained.schedule.admission import AdmissionOrder, Seat
+from constrained.schedule.home_process import HomeProcess
 from grammars.ir.grammar import Grammar
 
 POLL = 0.02  # seconds between two checks whether requests are still wanted
@@ -79,6 +80,7 @@ class RemoteRunner:
         self._clock = clock
         self._max_waiting = max_waiting
         self._breaker = CircuitBreaker(sampler.name, clock)
+        self._process = HomeProcess()
         self._lock = threading.Lock()  # for the two fields below
         self._unfinished = 0
         self._is_closed = False
@@ -100,6 +102,7 @@ class RemoteRunner:
         return Metrics(sequences, none, none, none, running=running, waiting=waiting)
 
     def submit(self, request: Request) -> Future[Generation]:
+        self._process.check()
         request.options.sampling.check_tokens(len(self._sampler.vocabulary.tokens))
         self._sampler.check(self._write(request))
         check_request(request, self._sampler.name)

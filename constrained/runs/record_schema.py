@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
+from pydantic import TypeAdapter
+
+from constrained.agent.budget import Budget
 from constrained.agent.outcome import Outcome
 from constrained.decode.request import Usage
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
+from constrained.isolation.isolated_call import Isolation
 from constrained.reply import Reply
+from constrained.runs.json_form import read_options
 from grammars.lowering.lower import lower
 from grammars.schema.nodes import Schema, Unfit
 from grammars.turn import CallConfidence, ToolCall
 
 Json: TypeAlias = Mapping[str, Any]
-REQUEST = "request"
 HINT = "It is damaged, or another program has written it"
 _TEXT: Json = {"type": "string"}
 _NUMBER: Json = {"type": "number"}
@@ -43,6 +48,11 @@ def _fields(kind: type, known: Json) -> Json:
         "required": required,
         "additionalProperties": False,
     }
+
+
+def _find_types(kind: type) -> Json:
+    """The schemas of the fields of a dataclass, by their annotations."""
+    return TypeAdapter(kind).json_schema()["properties"]
 
 
 def _has_no_default(field: dataclasses.Field[Any]) -> bool:
@@ -91,20 +101,30 @@ _BIASES = _list(
     {**_BIAS, "prefixItems": [{"type": ["integer", "string"]}, {"type": ["string", "number"]}]}
 )
 _MESSAGES: Json = {"anyOf": [_TEXT, _list(_object({"role": _TEXT}))]}
+_OPTIONS = _object(
+    {},
+    {
+        "sampling": _fields(Sampling, {**_find_types(Sampling), "logit_bias": _BIASES}),
+        "budget": _fields(Budget, _find_types(Budget)),
+        "isolate": {"anyOf": [_BOOLEAN, _fields(Isolation, _find_types(Isolation))]},
+        "excluded_calls": _CALLS,
+        "date": _TEXT,
+    },
+)
+_REQUEST = _object(
+    {
+        "messages": _MESSAGES,
+        "tools": _TOOLS,
+        "options": _OPTIONS,
+        "has_approve": _BOOLEAN,
+        "model": _TEXT,
+        "template": _TEXT,
+        "tokens": {"type": "object", "additionalProperties": _TEXT},
+        "format": _TEXT,
+    },
+    {"hidden_tools": _TOOLS, "search": _object({"tools": _TOOLS})},
+)
 SCHEMAS: Mapping[str, Json] = {
-    REQUEST: _object(
-        {
-            "messages": _MESSAGES,
-            "tools": _TOOLS,
-            "options": _object({}, {"sampling": _object({}, {"logit_bias": _BIASES})}),
-            "has_approve": _BOOLEAN,
-            "model": _TEXT,
-            "template": _TEXT,
-            "tokens": {"type": "object", "additionalProperties": _TEXT},
-            "format": _TEXT,
-        },
-        {"hidden_tools": _TOOLS, "search": _object({"tools": _TOOLS})},
-    ),
     "turn": _object({"seconds": _NUMBER}),
     "tools": _object({"tools": _TOOLS}),
     "reply": _object({"reply": _REPLY, "seconds": _NUMBER}),
@@ -122,16 +142,40 @@ SCHEMAS: Mapping[str, Json] = {
     ),
     "end": _object({"reason": _TEXT, "detail": _TEXT, "outcomes": _list(_TEXT)}),
 }
-"""The schemas of a run's request, and of the bodies of its events by kind."""
+"""The schemas of the bodies of a run's events, by kind."""
 
 
 @cache
-def _lower(kind: str) -> Schema:
+def _lower_request() -> Schema:
+    return lower(_REQUEST)
+
+
+@cache
+def _lower_body(kind: str) -> Schema:
     return lower(SCHEMAS[kind])
 
 
+def read_request(text: Any, where: str) -> dict[str, Any]:
+    """The request of a run, as it was written.
+
+    Args:
+        text: JSON.
+        where: the row stands, for messages.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    request = _read(_lower_request(), text, where)
+    try:
+        read_options(request["options"])
+    except ValueError as e:  # a value out of its range, a date that is none
+        message = f"{where} cannot be read: /options: {e}"
+        raise RequestError(message, where="/record", hint=HINT) from e
+    return request
+
+
 def read_body(kind: str, text: Any, where: str) -> dict[str, Any]:
-    """Reads and checks the JSON of a row.
+    """Reads and checks the body of an event.
 
     Args:
         kind: a key of `SCHEMAS`.
@@ -143,11 +187,15 @@ def read_body(kind: str, text: Any, where: str) -> dict[str, Any]:
     """
     if kind not in SCHEMAS:
         raise RequestError(f"{where} is of no known kind: {kind!r}", where="/record", hint=HINT)
+    return _read(_lower_body(kind), text, where)
+
+
+def _read(schema: Schema, text: Any, where: str) -> dict[str, Any]:
     try:
         body = json.loads(text)
     except (TypeError, ValueError, RecursionError) as e:
         raise RequestError(f"{where} is not JSON: {e}", where="/record", hint=HINT) from e
-    for error in _lower(kind).find_errors(body):
+    for error in schema.find_errors(body):
         message = f"{where} cannot be read: {error.pointer}: {error.message}"
         raise RequestError(message, where="/record", hint=HINT)
     return body

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
-from constrained.runs.record_schema import HINT, REQUEST, read_body
+from constrained.runs.record_schema import HINT, read_body, read_request
 
 VERSION = 1  # of the tables
 RUNNING = "running"
@@ -68,6 +68,20 @@ class RecordedEvent:
 
 
 @dataclass(frozen=True)
+class ListedRun:
+    """A run in the list of a store, as it stands there: nothing of it has been checked.
+
+    Args:
+        row: of the table.
+        state: as of `RecordedRun`.
+    """
+
+    row: int
+    id: str
+    state: str
+
+
+@dataclass(frozen=True)
 class RecordedRun:
     """A run in a store.
 
@@ -105,27 +119,48 @@ class RunStore:
             # files the same mode.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(self._path, timeout=30, isolation_level=None)
-            self._prepare()
         except (sqlite3.Error, OSError) as e:
-            hint = "Name a file that a run has recorded, or one that is not there yet"
-            message = f"{str(path)!r} cannot be used: {e}"
-            raise RequestError(message, where="/record", hint=hint) from e
+            raise self._refuse(str(e)) from e
+        try:
+            self._prepare()
+        except sqlite3.Error as e:
+            self._database.close()
+            raise self._refuse(str(e)) from e
+        except BaseException:
+            self._database.close()
+            raise
+
+    def _refuse(self, cause: str) -> RequestError:
+        hint = "Name a file that a run has recorded, or one that is not there yet"
+        message = f"{str(self._path)!r} cannot be used: {cause}"
+        return RequestError(message, where="/record", hint=hint)
 
     def _prepare(self) -> None:
+        # What is not UTF-8 is no JSON then, and hides none of the other runs.
+        self._database.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
         execute = self._database.execute
+        self._has_tables()  # before the first change: the file may be another program's
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")  # an event is on disk before it has an effect
         with self._transaction():
-            (version,) = execute("PRAGMA user_version").fetchone()
-            (tables,) = execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if version == 0 and tables:
-                raise sqlite3.DatabaseError("it is a database of another program")
-            if version == 0:
+            if not self._has_tables():
                 for statement in _TABLES.split(";"):
                     execute(statement)
                 execute(f"PRAGMA user_version = {VERSION}")
-            elif version != VERSION:
-                raise sqlite3.DatabaseError(f"its version is {version}, this program's {VERSION}")
+
+    def _has_tables(self) -> bool:
+        """False for an empty file.
+
+        Raises:
+            RequestError: its tables are others.
+        """
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        (tables,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if version == 0 and tables:
+            raise self._refuse("it is a database of another program")
+        if version not in (0, VERSION):
+            raise self._refuse(f"its version is {version}, this program's {VERSION}")
+        return version == VERSION
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -133,16 +168,20 @@ class RunStore:
 
         Raises:
             RequestError: SQLite fails: the disk is full, or another process has locked the file.
+            sqlite3.IntegrityError: the row exists already.
         """
         try:
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._database.execute("COMMIT")
             except BaseException:
-                self._database.execute("ROLLBACK")
+                if self._database.in_transaction:  # SQLite ends it itself where the disk is full
+                    self._database.execute("ROLLBACK")
                 raise
-            self._database.execute("COMMIT")
-        except sqlite3.OperationalError as e:
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.Error as e:
             message = f"{str(self._path)!r} cannot be written: {e}"
             raise RequestError(message, where="/record") from e
 
@@ -193,12 +232,22 @@ class RunStore:
         row = (run, event.number, event.at, event.kind.value, event.turn, event.call, body)
         self._database.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
-    def list_runs(self) -> list[RecordedRun]:
-        """Returns all runs, the oldest first."""
-        statement = "SELECT id, created, parent, state, request FROM runs ORDER BY created, rowid"
-        return [_read_run(row) for row in self._select(statement)]
+    def list_runs(self) -> list[ListedRun]:
+        """Returns all runs, the oldest first; also damaged ones."""
+        statement = "SELECT rowid, id, state FROM runs ORDER BY created, rowid"
+        return [ListedRun(row, str(id), str(state)) for row, id, state in self._select(statement)]
 
-    def _select(self, statement: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+    def read_run(self, listed: ListedRun) -> RecordedRun:
+        """A run of the list.
+
+        Raises:
+            RequestError: it is damaged.
+        """
+        statement = "SELECT id, created, parent, state, request FROM runs WHERE rowid = ?"
+        (row,) = self._select(statement, (listed.row,))
+        return _read_run(row)
+
+    def _select(self, statement: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
         try:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.Error as e:
@@ -209,14 +258,15 @@ class RunStore:
         """Finds a run by its id, or by a unique beginning of its id.
 
         Raises:
-            RequestError: no run fits, or several do.
+            RequestError: no run fits, several do, or the run is damaged.
         """
-        found = [run for run in self.list_runs() if run.id.startswith(id)]
+        listed = self.list_runs()
+        found = [run for run in listed if run.id.startswith(id)]
         exact = [run for run in found if run.id == id]
         if len(exact or found) == 1:
-            return (exact or found)[0]
+            return self.read_run((exact or found)[0])
         many = f"{len(found)} runs" if found else "no run"
-        known = ", ".join(run.id for run in (found or self.list_runs())[-5:])
+        known = ", ".join(run.id for run in (found or listed)[-5:])
         hint = f"There are {known}" if known else "The file has no runs"
         raise RequestError(f"{many} of id {id!r}", where="/id", hint=hint)
 
@@ -262,7 +312,7 @@ def _read_run(row: tuple[Any, ...]) -> RecordedRun:
     if not isinstance(id, str) or not isinstance(state, str) or not _are_numbers(created):
         message = f"the run {id!r} has no id, no state or no time"
         raise RequestError(message, where="/record", hint=HINT)
-    return RecordedRun(id, created, parent, state, read_body(REQUEST, request, f"the run {id}"))
+    return RecordedRun(id, created, parent, state, read_request(request, f"the run {id}"))
 
 
 def _are_numbers(*values: Any) -> bool:

@@ -11,6 +11,7 @@ from constrained.engine.options import MAX_WAITING
 from constrained.errors import BusyError, ModelError
 from constrained.metrics import Metrics
 from constrained.schedule.admission import Seat
+from constrained.schedule.home_process import HomeProcess
 from constrained.schedule.scheduler import Schedule
 
 
@@ -26,7 +27,7 @@ class TurnRunner(Protocol):
         """Queues a request. Its `is_wanted` is how to cancel it.
 
         Raises:
-            ModelError: the runner is closed.
+            ModelError: the runner is closed, or one of another process.
             BusyError: too many requests are waiting.
             RequestError: the engine does not support what it asks for.
         """
@@ -54,6 +55,7 @@ class Runner:
         self._schedule = schedule
         self._max_waiting = max_waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._process = HomeProcess()
         self._lock = threading.Lock()  # protects `_arrived` and `_is_running`
         self._arrived: list[Seat] = []
         self._is_running = False
@@ -69,9 +71,10 @@ class Runner:
         """Queues a request. Its `is_wanted` is how to cancel it.
 
         Raises:
-            ModelError: the runner is closed.
+            ModelError: the runner is closed, or one of another process.
             BusyError: too many requests are waiting.
         """
+        self._process.check()
         seat = Seat(request)
         with self._lock:
             if len(self._arrived) + self._schedule.waiting >= self._max_waiting:

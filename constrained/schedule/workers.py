@@ -5,7 +5,6 @@ takes only work that is known to be quick, and no client gets all the others. Wo
 counts its steps (`grammars.steps`), and checks now and then whether anybody still waits for it.
 """
 
-import os
 import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from constrained.errors import BusyError, ModelError
+from constrained.schedule.home_process import HomeProcess
 from constrained.schedule.streams import resolve
 from grammars.steps import stop_when
 
@@ -105,7 +105,7 @@ class Workers:
         self._reserved = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-known")
         self._max_per_client = max(1, threads - 1)
         self._max_waiting = max_waiting
-        self._process = os.getpid()
+        self._process = HomeProcess()
         self._lock = threading.Lock()  # protects the attributes below
         self._known = _Queue()
         self._unknown = _Queue()
@@ -119,7 +119,7 @@ class Workers:
             ModelError: the workers are closed, or those of another process.
             BusyError: too much work is waiting.
         """
-        self._check_process()
+        self._process.check()
         item = _Item(work, order)
         with self._lock:
             max_waiting = self._max_waiting if order.is_bounded else None
@@ -138,13 +138,6 @@ class Workers:
             raise ModelError("the model is closed") from e
         item.result.add_done_callback(lambda done: self._withdraw(item))
         return item.result
-
-    def _check_process(self) -> None:
-        """A process that was forked has no threads but the one that has called fork: nobody would
-        do the work."""
-        if os.getpid() != self._process:
-            hint = "Load a model in each process, or start processes by multiprocessing's spawn"
-            raise ModelError("the model was loaded before this process was forked", hint=hint)
 
     def start(self, work: Callable[[], Future[T]], order: Order = DEFAULT_ORDER) -> Future[T]:
         """Queues work that returns a future, and returns a future with the same result.

@@ -34,14 +34,23 @@ def _indent(text: str) -> list[str]:
     return [INDENT + escape_controls(line) for line in text.split("\n")]
 
 
+class NoteFormatter(LineFormatter):
+    """Writes warnings as notes of the command line, and errors as its errors."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's name
+        kind = "error" if record.levelno >= logging.ERROR else "note"
+        return f"constrained: {kind}: {record.message}"
+
+
 def show_warnings() -> None:
     """Warnings of all loggers are notes of the command line, where no log is set up."""
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(LineFormatter("constrained: note: %(message)s"))
-    silence_loud()
+        logging.lastResort.setFormatter(NoteFormatter())
+    show_loud(False)
 
 
-def silence_loud() -> None:
-    """Nothing is logged of what comes as an error anyway."""
+def show_loud(is_shown: bool) -> None:
+    """Whether the log has what comes as an error anyway."""
+    level = logging.NOTSET if is_shown else logging.CRITICAL
     for name in LOUD:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger(name).setLevel(level)

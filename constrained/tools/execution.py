@@ -1,17 +1,16 @@
 """Executes calls: passes JSON arguments to a function, and converts its result to text."""
 
 import asyncio
-import contextvars
 import functools
 import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from constrained.errors import CallError
+from constrained.isolation.async_results import as_awaitable, finish
 from constrained.isolation.isolated_call import IsolatedCall, Isolation
 from constrained.tools.functions import find_tool
 from grammars.turn import ToolCall
@@ -32,10 +31,7 @@ def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
     bound, isolation = _bind(call, tools)
     if isolation is not None:
         return IsolatedCall(bound, isolation).result()
-    result = _as_awaitable(bound())
-    if inspect.isawaitable(result):
-        return _wait(result)
-    return result
+    return finish(bound())
 
 
 async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
@@ -47,7 +43,7 @@ async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
         result = bound()
     else:
         result = await asyncio.to_thread(_run, bound)
-    result = _as_awaitable(result)
+    result = as_awaitable(result)
     if inspect.isawaitable(result):
         return await result
     return result
@@ -83,35 +79,11 @@ def _bind(call: ToolCall, tools: Iterable[Any]) -> tuple[functools.partial[Any],
     return functools.partial(tool.function, *arguments, **keywords), tool.isolation
 
 
-def _as_awaitable(result: Any) -> Any:
-    """Collects the items of an async generator in a list, since pydantic cannot write it."""
-    if not isinstance(result, AsyncIterator):
-        return result
-
-    async def collect() -> list[Any]:
-        return [item async for item in result]
-
-    return collect()
-
-
 def _run(bound: functools.partial[Any]) -> Any:
     try:
         return bound()
     except StopIteration as e:  # asyncio would wait forever: a future cannot hold it
         raise RuntimeError("the function raised StopIteration") from e
-
-
-def _wait(result: Awaitable[Any]) -> Any:
-    async def finish() -> Any:
-        return await result
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(finish())
-    # In a notebook, for example: the loop of this thread is busy with this call.
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(contextvars.copy_context().run, asyncio.run, finish()).result()
 
 
 def format_result(result: Any) -> str:

@@ -3,14 +3,17 @@
 import asyncio
 import gzip
 import json
+import queue
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from mcp import types
 
+from constrained.mcp.bounded_http import EVENTS
 from constrained.mcp.connection import ConnectionSettings, McpConnection, McpError
 from constrained.mcp.elicitation import Elicitation, answer
 from constrained.mcp.results import McpResult
@@ -48,7 +51,7 @@ def _write_compressed(reply: BaseHTTPRequestHandler, data: bytes) -> None:
 
 def _write_long_event(reply: BaseHTTPRequestHandler, data: bytes) -> None:
     event = b"data: " + data + b" " * LONGEST_BODY + b"\n\n"
-    _write(reply, event, "text/event-stream")
+    _write(reply, event, EVENTS)
 
 
 def _write_no_result(reply: BaseHTTPRequestHandler, data: bytes) -> None:
@@ -103,14 +106,78 @@ def _find_result(request: dict[str, Any]) -> dict[str, Any]:
             return RESULT
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), HostileReply) as server:
+class HostileSession(HostileReply):
+    """A server with sessions, the ends of which it takes as the test says."""
+
+    on_delete: Callable[[BaseHTTPRequestHandler], None]
+
+    def end_headers(self) -> None:
+        self.send_header("Mcp-Session-Id", "one")
+        super().end_headers()
+
+    def do_GET(self) -> None:
+        self.send_error(405)
+
+    def do_DELETE(self) -> None:
+        type(self).on_delete(self)
+
+
+class HostileEvents(BaseHTTPRequestHandler):
+    """A server of the transport of 2024: answers come as events of one long reply."""
+
+    answers: "queue.Queue[bytes | None]"
+    on_call: "Callable[[HostileEvents], bytes | None]"
+
+    def do_GET(self) -> None:
+        _write(self, b"event: endpoint\ndata: /post\n\n", EVENTS)
+        while (answered := self.answers.get()) is not None:
+            self.wfile.write(b"event: message\ndata: " + answered + b"\n\n")
+        self.close_connection = True
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        padding: bytes | None = b""
+        if request["method"] == "tools/call":
+            padding = type(self).on_call(self)
+        if padding is None:
+            return  # it has been answered
+        self.send_response(202)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        if "id" in request:
+            answered = {"jsonrpc": "2.0", "id": request["id"], "result": _find_result(request)}
+            self.answers.put(json.dumps(answered).encode() + padding)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(kind: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving(HostileReply) as address:
+        yield address
+
+
+def write_many_events(reply: BaseHTTPRequestHandler, refused: "queue.Queue[bool]") -> None:
+    """Writes 64 MB of no event, and says whether the client has refused to read them."""
+    _write(reply, b"", EVENTS)
+    try:
+        for _ in range(1_000):
+            reply.wfile.write(PIECE)
+    except OSError:
+        refused.put(True)
+    else:
+        refused.put(False)
 
 
 def test_what_is_no_answer_is_an_error_of_bounded_length(
@@ -134,6 +201,87 @@ def test_what_is_no_answer_is_an_error_of_bounded_length(
             await connection.close()
 
     asyncio.run(call_all())
+
+
+def close_session(on_delete: Callable[[BaseHTTPRequestHandler], None]) -> None:
+    """Opens a session and closes it, within 30 seconds."""
+
+    class Session(HostileSession):
+        pass
+
+    Session.on_delete = on_delete
+
+    async def open_and_close(address: str) -> None:
+        server = ServerAddress(address, transport=HttpTransport.STREAMABLE)
+        connection = McpConnection(server, ConnectionSettings())
+        await connection.open()
+        # Only now: the machine may be busy while the connection is opened.
+        connection._settings = ConnectionSettings(connect_timeout=0.2)
+        async with asyncio.timeout(30):
+            await connection.close()
+
+    with serving(Session) as address:
+        asyncio.run(open_and_close(address))
+
+
+def test_the_answer_to_the_end_of_a_session_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("constrained.mcp.bounded_http.LONGEST_MESSAGE", LONGEST_BODY)
+    refused = queue.Queue[bool]()
+    close_session(lambda reply: write_many_events(reply, refused))
+    assert refused.get(timeout=30)
+
+
+def test_a_server_that_does_not_answer_the_end_of_a_session_is_left() -> None:
+    is_over = threading.Event()
+
+    def wait(reply: BaseHTTPRequestHandler) -> None:
+        is_over.wait(60)
+
+    try:
+        close_session(wait)
+    finally:
+        is_over.set()
+
+
+def call_over_sse(on_call: Callable[[HostileEvents], bytes | None]) -> McpError:
+    """The error of a call."""
+
+    class Events(HostileEvents):
+        answers = queue.Queue[bytes | None]()
+
+    Events.on_call = on_call
+
+    async def call(address: str) -> McpError:
+        server = ServerAddress(address, transport=HttpTransport.SSE)
+        connection = McpConnection(server, ConnectionSettings())
+        await connection.open()
+        try:
+            with pytest.raises(McpError) as caught:
+                await connection.call("fine", {})
+        finally:
+            Events.answers.put(None)
+            await connection.close()
+        return caught.value
+
+    with serving(Events) as address:
+        return asyncio.run(call(address))
+
+
+def test_the_answer_to_what_is_posted_over_sse_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("constrained.mcp.bounded_http.LONGEST_MESSAGE", LONGEST_BODY)
+    refused = queue.Queue[bool]()
+
+    def write(reply: HostileEvents) -> None:
+        write_many_events(reply, refused)
+        reply.answers.put(None)  # which ends the call
+
+    call_over_sse(write)
+    assert refused.get(timeout=30)
+
+
+def test_a_message_over_sse_that_is_too_long_is_named() -> None:
+    error = call_over_sse(lambda reply: b" " * 2**20)
+    assert "event exceeded the 1048576 byte limit" in str(error)
 
 
 def test_thousands_of_tools_of_one_name_have_names_of_their_own() -> None:

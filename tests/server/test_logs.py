@@ -7,10 +7,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained.terminal.log_lines import INDENT, LineFormatter
+from constrained.terminal.log_lines import (
+    INDENT,
+    LOUD,
+    LineFormatter,
+    NoteFormatter,
+    show_warnings,
+)
+from server.logs import set_up_log
 from tests.command_line import Run
 from tests.scripted_model import scripted
 from tests.server.running_server import running
@@ -77,6 +85,41 @@ def test_what_is_printed_stays_as_it_is() -> None:
     with logging_to(out) as logger:
         logger.info("größer als %s", "日本 \\n 🙂")
     assert out.getvalue() == "INFO: größer als 日本 \\n 🙂\n"
+
+
+@pytest.fixture
+def log_settings() -> Iterator[None]:
+    """Restores what a command sets up for good."""
+    loggers = [logging.getLogger(name) for name in (None, "httpx", *LOUD)]
+    levels = [logger.level for logger in loggers]
+    root = loggers[0]
+    handlers = list(root.handlers)
+    last = logging.lastResort
+    formatter = last.formatter if last else None
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+    root.handlers[:] = handlers
+    if last is not None:
+        last.setFormatter(formatter)
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_what_a_package_logs_of_servers_is_shown_for_debugging(
+    log_settings: None, level: str
+) -> None:
+    show_warnings()  # as the command line does before any command
+    set_up_log(level)
+    for name in LOUD:
+        assert logging.getLogger(f"{name}.session").isEnabledFor(logging.ERROR) == (
+            level == "debug"
+        )
+
+
+@pytest.mark.parametrize(("level", "kind"), [(logging.WARNING, "note"), (logging.ERROR, "error")])
+def test_an_error_is_no_note(level: int, kind: str) -> None:
+    record = logging.makeLogRecord({"msg": "it\nis", "levelno": level})
+    assert NoteFormatter().format(record) == f"constrained: {kind}: it\\nis"
 
 
 def refuse_tool(client: httpx.Client, name: str, tool_name: str = "bad") -> Any:

@@ -52,8 +52,16 @@ def run_vllm(folder: Path, *options: str) -> Iterator[str]:
                 raise RuntimeError(f"vLLM does not answer: {log.read()[-4000:]}")
             yield f"127.0.0.1:{port}"
         finally:
-            process.terminate()
-            process.wait(60)
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _is_ready(process: subprocess.Popen[bytes], url: str) -> bool:

@@ -3,6 +3,7 @@
 import io
 import os
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,34 @@ def test_a_pipe_whose_writer_is_late_is_waited_for() -> None:
         assert late.stdout is not None
         with open_input(f"/dev/fd/{late.stdout.fileno()}") as file:
             assert list(read_stream_lines(file)) == [b"late\n"]
+
+
+@pytest.mark.parametrize("folder", ["/dev/shm", "/proc/self/cwd"])
+def test_a_named_pipe_is_not_given_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if not os.path.isdir(folder):
+        pytest.skip(f"there is no {folder}")
+    path = os.path.join(folder, f"constrained-test-{os.getpid()}")
+    os.mkfifo(path)
+    try:
+        with pytest.raises(OSError, match="no regular file"):
+            read_input(path)
+    finally:
+        os.unlink(path)
+
+
+def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "small"
+    path.write_bytes(b"text")
+    tracemalloc.start()
+    try:
+        assert read_input(path) == b"text"
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * input_files.MIB
 
 
 def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

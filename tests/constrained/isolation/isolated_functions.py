@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def act(how: str) -> object:
 async def act_later(how: str) -> str:
     await asyncio.sleep(0)
     return how
+
+
+async def count(how: str) -> AsyncIterator[str]:
+    for letter in how:
+        yield letter
 
 
 def wait(path: str) -> None:

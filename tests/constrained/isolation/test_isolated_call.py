@@ -20,7 +20,7 @@ from constrained.tools.execution import acall_function, call_function
 from constrained.tools.functions import FunctionTool
 from grammars.byte_cache import MIB
 from grammars.turn import ToolCall
-from tests.constrained.isolation.isolated_functions import act, act_later, wait
+from tests.constrained.isolation.isolated_functions import act, act_later, count, wait
 from tests.scripted_model import scripted
 from tests.templates import hermes_call
 
@@ -38,6 +38,7 @@ def test_it_is_another_process() -> None:
     acting = isolate(act)
     assert call_function(ToolCall("act", {"how": "pid"}), [acting]) != os.getpid()
     assert call_function(ToolCall("act_later", {"how": "é"}), [isolate(act_later)]) == "é"
+    assert call_function(ToolCall("count", {"how": "ab"}), [isolate(count)]) == ["a", "b"]
     assert asyncio.run(acall_function(ToolCall("act", {"how": "object"}), [acting])) == {"x": 1}
 
 

@@ -235,7 +235,8 @@ def test_a_call_takes_too_long(tmp_path: Path) -> None:
     path = tmp_path / "state"
     with connect_mcp(raw(), timeout=0.3) as servers:
         made_call = made(servers, "hang", text=str(path))
-        assert "hang took longer than 0.3 s, and was cancelled" in made_call.content
+        told = json.loads(made_call.content)["error"]
+        assert told == "McpError: hang took longer than 0.3 s, and was cancelled"
         wait_for(path, "cancelled")
 
 

@@ -28,6 +28,7 @@ from constrained.runs.replay import Replayed, replay
 from constrained.runs.store import RecordedRun, RunStore
 from constrained.tools.functions import FunctionTool
 from grammars.turn import ToolCall
+from tests.command_line import Run
 from tests.scripted_model import scripted
 from tests.templates import PING, QWEN3_CODER, hermes_call
 
@@ -297,7 +298,8 @@ def test_a_fork_goes_another_way(tmp_path: Path) -> None:
         new = fork(store, store.find(str(ran.id)), 1)
         with pytest.raises(RequestError, match="has 3 turns, not 4"):
             fork(store, store.find(str(ran.id)), 4)
-        seeds = [run.request["options"]["sampling"]["seed"] for run in store.list_runs()]
+        runs = [store.read_run(listed) for listed in store.list_runs()]
+        seeds = [run.request["options"]["sampling"]["seed"] for run in runs]
         assert len(set(seeds)) == 2
     other = scripted(SCRIPTS[0], "Something else.").resume(record, new, ledger.tools)
     assert (other.content, other.steps) == ("Something else.", 2)
@@ -468,6 +470,26 @@ DAMAGES: tuple[tuple[str, str], ...] = (
     ("UPDATE runs SET request = json_remove(request, '$.template')", "template"),
     ("UPDATE runs SET created = 'today'", "no time"),
     ("DROP TABLE events", "no such table"),
+    ("UPDATE events SET kind = 'request', body = (SELECT request FROM runs)", "no known kind"),
+    (
+        "UPDATE runs SET request = json_set(request, '$.options.sampling.temperature', 'hot')",
+        "/options/sampling/temperature",
+    ),
+    (
+        "UPDATE runs SET request = json_set(request, '$.options.sampling.temperature', -1)",
+        "temperature",
+    ),
+    (
+        "UPDATE runs SET request = json_set(request, '$.options.budget', json('{\"x\": 1}'))",
+        "budget",
+    ),
+    ("UPDATE runs SET request = json_set(request, '$.options.isolate', 'yes')", "isolate"),
+    (
+        "UPDATE runs SET request = json_set(request, '$.options.excluded_calls', json('[1]'))",
+        "/options/excluded_calls/0",
+    ),
+    ("UPDATE runs SET request = json_set(request, '$.options.date', 'today')", "/options.*today"),
+    ("UPDATE runs SET request = CAST(x'7BFF7D' AS TEXT)", "is not JSON"),
 )
 
 
@@ -487,8 +509,37 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE notes (text TEXT)")
     database.close()
+    before = path.read_bytes()
     with pytest.raises(RequestError, match="a database of another program"):
         RunStore(path)
-    with sqlite3.connect(path) as database:
-        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("notes",)]
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("damage", ["request = '{'", "created = 'today'", "id = x'ff'"])
+def test_a_run_that_is_damaged_hides_no_other(tmp_path: Path, run: Run, damage: str) -> None:
+    record = tmp_path / "runs.db"
+    ids = [str(scripted("Done.").run("Go.", [PING], record=record).id) for _ in range(2)]
+    with sqlite3.connect(record) as database:
+        database.execute(f"UPDATE runs SET {damage} WHERE id = ?", (ids[0],))
     database.close()
+    assert find(record, ids[1]).id == ids[1]
+    code, out, _ = run("runs", "list", str(record), "--json")
+    assert code == 0
+    assert {row["state"] for row in json.loads(out)} == {"damaged", "stop"}
+    code, out, _ = run("runs", "list", str(record))
+    assert code == 0
+    assert "damaged" in out
+
+
+def test_a_full_disk_is_named_and_leaves_the_run_as_it_was(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    scripted("Done.").run("Go.", [PING], record=record)
+    with RunStore(record) as store:
+        (listed,) = store.list_runs()
+        request = {**store.read_run(listed).request, "messages": "x" * 100_000}
+        store._database.execute("PRAGMA max_page_count = 1")  # no less than there are
+        for _ in range(2):
+            with pytest.raises(RequestError, match="cannot be written: database or disk is full"):
+                store.create(request)
+        assert store.list_runs() == [listed]

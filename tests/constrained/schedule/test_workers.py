@@ -1,8 +1,11 @@
 """What waits to be compiled is counted, each client has its turn, and known work goes first."""
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +19,8 @@ from constrained.model.model import Model
 from constrained.schedule.workers import Order, Workers
 from constrained.template.chat_template import ChatTemplate
 from grammars.steps import spend
-from tests.scripted_model import BYTES
+from tests.remote_model import drawn_elsewhere
+from tests.scripted_model import BYTES, scripted
 from tests.templates import HERMES
 
 FULL = r"2 requests are waiting already\. Try again later"
@@ -182,10 +186,48 @@ def test_work_ends_where_nobody_wants_it_any_more(worker: Workers):
     assert worker.submit(lambda: 1).result(60) == 1
 
 
+@contextmanager
+def load_here() -> Iterator[Model]:
+    with scripted("Hi") as model:
+        yield model
+
+
+@contextmanager
+def load_elsewhere() -> Iterator[Model]:
+    with drawn_elsewhere(lambda: scripted("Hi")) as load, load() as model:
+        yield model
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("load", [load_here, load_elsewhere])
 def test_a_process_that_was_forked_does_not_wait_for_threads_that_it_has_not(
-    worker: Workers, monkeypatch: pytest.MonkeyPatch
+    load: Callable[[], AbstractContextManager[Model]],
 ) -> None:
-    assert worker.submit(lambda: 1).result() == 1
-    monkeypatch.setattr("os.getpid", lambda: -1)
-    with pytest.raises(ModelError, match="before this process was forked"):
-        worker.submit(lambda: 1)
+    with load() as model:
+        job = Job([{"role": "user", "content": "Hi"}])
+        turn = model.compile(job)
+        assert model.complete([turn], max_tokens=2)[0].content == "Hi"
+        told = "the model was loaded before this process was forked"
+        assert told in find_error_in_fork(lambda: model.compile(job))
+        assert told in find_error_in_fork(lambda: model.complete([turn]))
+        assert told in find_error_in_fork(lambda: list(model.stream_turn(turn)))
+
+
+def find_error_in_fork(ask: Callable[[], Any]) -> str:
+    """The message of the `ModelError` that this raises in a process that is forked."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends a process that waits
+        try:
+            ask()
+        except ModelError as e:
+            os.write(writing, str(e).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as told:
+        message = told.read().decode()
+    os.waitpid(child, 0)
+    return message
