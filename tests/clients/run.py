@@ -225,6 +225,11 @@ def run_backend(kind: str | None) -> Iterator[str | None]:
         yield None
 
 
+def needs_file(kind: str) -> bool:
+    """True if the engine does not give the template and the bytes of tokens, which a file has."""
+    return kind == EngineKind.VLLM
+
+
 def compare(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[str]:
     """The scenarios whose results differ, and those that one of the runs alone has."""
     results = [{line["scenario"]: line.get("result") for line in run} for run in (first, second)]
@@ -254,6 +259,7 @@ def main() -> int:
         engine = ["-t", "1"]
         if host is not None:
             engine = ["--backend", f"{options.backend}://{host}", "--alias", "demo"]
+            engine += ["--tokenizer", str(embedded.PATH)] if needs_file(options.backend) else []
         for sequences in options.parallel:
             outcomes[sequences] = run_clients(chosen, sequences, engine)
     return judge(outcomes)

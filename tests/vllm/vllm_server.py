@@ -22,6 +22,7 @@ OPTIONS = (
     f"--max-num-seqs={SEQUENCES}",
     "--structured-outputs-config.backend=guidance",
     "--enable-prompt-tokens-details",
+    "--block-size=32",  # the cache holds whole blocks; prompts of tests are short
 )
 QUIET = {
     "HF_HUB_OFFLINE": "1",
