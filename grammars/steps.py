@@ -36,6 +36,13 @@ class Account:
         self._unchecked = 0
         self._outer = outer
 
+    @property
+    def spent(self) -> int:
+        """The steps so far; 0 if there is no limit, since they are not counted then."""
+        if self._max_steps is None or self.left is None:
+            return 0
+        return self._max_steps - self.left
+
     def spend(self, count: int) -> None:
         if self.left is not None:
             self.left -= count

@@ -27,7 +27,7 @@ class BoundedBody(httpx2.AsyncByteStream):
     def __init__(self, body: httpx2.AsyncByteStream, encoding: str, *, is_stream: bool):
         self._body = body
         self._encoding = encoding.strip()
-        self._most = None if is_stream else LONGEST_MESSAGE
+        self._max_bytes = None if is_stream else LONGEST_MESSAGE
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._encoding.lower() not in PLAIN:
@@ -35,8 +35,8 @@ class BoundedBody(httpx2.AsyncByteStream):
         length = 0
         async for piece in self._body:
             length += len(piece)
-            if self._most is not None and length > self._most:
-                raise RefusedBodyError(f"the body is longer than {self._most:,} bytes")
+            if self._max_bytes is not None and length > self._max_bytes:
+                raise RefusedBodyError(f"the body is longer than {self._max_bytes:,} bytes")
             yield piece
 
     async def aclose(self) -> None:

@@ -10,10 +10,9 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
 from grammars.errors import SchemaError
-from grammars.lowering.document.reading import read_document
+from grammars.lowering.document.reading import DocumentReading, read_document
 from grammars.lowering.findings import Findings
 from grammars.lowering.keywords import drop_annotations
 from grammars.lowering.nodes.flat import FlatLowering
@@ -96,15 +95,12 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     """
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema must be an object, true or false", where="")
-    try_out = partial(_lower_within, source, close=close, only_object=only_object)
-    *earlier, last = EFFORTS
-    for effort in earlier:
-        with suppress(StepsError):
-            return try_out(effort=effort)
     try:
-        return try_out(effort=last)
+        return _lower_with_efforts(source, close=close, only_object=only_object)
     except StepsError as error:
         raise _refuse_size(error.where or "") from error
+    except RecursionError:
+        raise SchemaError("the schema is nested too deeply", where="") from None
 
 
 def _refuse_size(pointer: str) -> SchemaError:
@@ -139,21 +135,35 @@ def declares_keys(schema: Json) -> bool:
     return is_object(schema) and bool(schema.keys() & DECLARING)
 
 
-def _lower_within(
-    source: Json, *, close: bool, only_object: bool, effort: LoweringEffort
-) -> Schema:
-    try:
-        with limit_steps(effort.steps):
-            return _lower(source, close=close, only_object=only_object, effort=effort)
-    except RecursionError:
-        raise SchemaError("the schema is nested too deeply", where="") from None
+def _lower_with_efforts(source: Json, *, close: bool, only_object: bool) -> Schema:
+    """Reads a document once, and lowers it with the most effort that its limit of steps allows; the
+    steps of reading count for each effort.
+
+    Raises:
+        StepsError: it takes too many steps to read, or with the least effort.
+    """
+    *earlier, last = EFFORTS
+    with limit_steps(EFFORTS[0].steps) as account:
+        reading = _read(source)
+    for effort in earlier:
+        with suppress(StepsError), limit_steps(effort.steps - account.spent):
+            return _lower(reading, close=close, only_object=only_object, effort=effort)
+    with limit_steps(last.steps - account.spent):
+        return _lower(reading, close=close, only_object=only_object, effort=last)
 
 
-def _lower(source: Json, *, close: bool, only_object: bool, effort: LoweringEffort) -> Schema:
-    document, repaired, problem = read_document(source)
-    multiplied = None if problem is not None else find_multiplied(document)
+def _read(source: Json) -> DocumentReading:
+    reading = read_document(source)
+    multiplied = None if reading.problem is not None else find_multiplied(reading.document)
     if multiplied is not None:
         raise _refuse_size(multiplied)
+    return reading
+
+
+def _lower(
+    reading: DocumentReading, *, close: bool, only_object: bool, effort: LoweringEffort
+) -> Schema:
+    document, problem = reading.document, reading.problem
     lowering = _Lowering(document, close=close, effort=effort)
     root = document
     if only_object and (isinstance(root, bool) or root.get("type") != "object"):
@@ -184,7 +194,7 @@ def _lower(source: Json, *, close: bool, only_object: bool, effort: LoweringEffo
     if only_object and not types <= {Object}:
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
-    report = replace(lowering.findings.report(), repaired=repaired)
+    report = replace(lowering.findings.report(), repaired=reading.repaired)
     return Schema(document, node, definitions, report=report, root=document, least=least)
 
 

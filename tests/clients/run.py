@@ -209,25 +209,25 @@ def run_clients(
 
 
 @contextmanager
-def run_backend(kind: str | None) -> Iterator[str | None]:
-    """Runs what draws the tokens of the demo model; gives its host and port, None for the server
-    itself."""
+def run_engine(kind: str | None) -> Iterator[list[str]]:
+    """Runs what draws the tokens of the demo model; gives the options with which a server uses it.
+
+    Args:
+        kind: one of `BACKENDS`; None: the server itself.
+    """
     if kind == EngineKind.LLAMA_SERVER:
         with run_llama_server(embedded.PATH) as host:
-            yield host
+            yield ["--backend", f"{kind}://{host}", "--alias", "demo"]
     elif kind == EngineKind.VLLM:
         with (
             TemporaryDirectory() as folder,
             run_vllm(write_hugging_face(embedded.PATH, Path(folder))) as host,
         ):
-            yield host
+            # vLLM gives neither the template nor the bytes of tokens; the file has them.
+            options = ["--tokenizer", str(embedded.PATH), "--alias", "demo"]
+            yield ["--backend", f"{kind}://{host}", *options]
     else:
-        yield None
-
-
-def needs_file(kind: str) -> bool:
-    """True if the engine does not give the template and the bytes of tokens, which a file has."""
-    return kind == EngineKind.VLLM
+        yield ["-t", "1"]
 
 
 def compare(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[str]:
@@ -255,11 +255,7 @@ def main() -> int:
     for client in chosen:
         client.install()
     outcomes: dict[int, dict[str, list[dict[str, Any]]]] = {}
-    with run_backend(options.backend) as host:
-        engine = ["-t", "1"]
-        if host is not None:
-            engine = ["--backend", f"{options.backend}://{host}", "--alias", "demo"]
-            engine += ["--tokenizer", str(embedded.PATH)] if needs_file(options.backend) else []
+    with run_engine(options.backend) as engine:
         for sequences in options.parallel:
             outcomes[sequences] = run_clients(chosen, sequences, engine)
     return judge(outcomes)

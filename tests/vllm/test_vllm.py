@@ -42,7 +42,12 @@ Json: TypeAlias = dict[str, Any]
 TURNS = 50
 REQUESTS = 100
 QUESTION = "What's the weather in Oslo?"
-ADDRESSES = "/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat"
+ADDRESSES = (
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/messages",
+    "/api/chat",
+)
 BUSY = re.compile(r"^vllm:num_requests_(?:running|waiting)\{.*\} (\S+)$", re.MULTILINE)
 PROMPT = [2040, 40, 50]
 ASKED: list[Json] = [

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jsonschema_rs
 
@@ -20,12 +20,25 @@ _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are not valid in 2020-12: with `items` as a list."""
 
 
-def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError | None]:
+class DocumentReading(NamedTuple):
+    """A document that has been read.
+
+    Args:
+        document: as it is meant, with pointers for references.
+        repaired: the repairs.
+        problem: why it is not a JSON Schema; None if it is one.
+    """
+
+    document: Json
+    repaired: tuple[Finding, ...]
+    problem: SchemaError | None
+
+
+def read_document(source: Json) -> DocumentReading:
     """Reads a document.
 
-    Returns:
-        the document as it is meant, with pointers for references; the repairs; and why it is not a
-        JSON Schema, or None.
+    Raises:
+        StepsError: its patterns are too large; `where` points to one of them.
     """
     meant, repaired = repair(source)
     document, found = mend_references(localize(meant))
@@ -35,8 +48,9 @@ def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError 
         old = {"$schema": _DRAFT_7, **document}
         if find_problem(_define(old)) is None:
             reason = "none, and no schema of 2020-12: read as draft 7"
-            return old, (*repaired, Finding("", "$schema", reason)), None
-    return document, repaired, problem
+            repaired = (*repaired, Finding("", "$schema", reason))
+            return DocumentReading(old, repaired, None)
+    return DocumentReading(document, repaired, problem)
 
 
 def _define(document: Mapping[str, Json]) -> Json:

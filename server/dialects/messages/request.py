@@ -218,7 +218,8 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             ignored += [f"{name}.{field}" for field in within]
         if has_citations(self.messages):
             ignored.append("citations")
-        return (*ignored, *_find_ignored_of_tools(self.tools or ()))
+        ignored += _find_ignored_of_tools(self.tools or ())
+        return tuple(ignored)
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
         """Numbers of first messages behind which there is a breakpoint, the smallest first. A
