@@ -7,7 +7,7 @@ Lowering may only allow more values, not fewer: a keyword that the mask does not
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -130,9 +130,14 @@ def list_cases(flat: Mapping[str, Json]) -> list[Json]:
     return cases
 
 
-def declares_keys(schema: Json) -> bool:
-    """True if the schema, or a part of it, may declare properties."""
-    return is_object(schema) and bool(schema.keys() & DECLARING)
+def declares_keys(schema: Json, declared: Container[str]) -> bool:
+    """True if the schema, or a part of it, may declare properties, or requires other keys than the
+    declared ones."""
+    if not is_object(schema):
+        return False
+    if schema.keys() & DECLARING:
+        return True
+    return any(key not in declared for key in schema.get("required", ()))
 
 
 def _lower_with_efforts(source: Json, *, close: bool, only_object: bool) -> Schema:
@@ -305,7 +310,8 @@ class _Lowering:
         split = find_split(flat, untouched, self._flattening.resolve(pointer))
         if split is not None and self._splits_left > 0:
             return self._lower_split(split, pointer)
-        if any(map(declares_keys, list_cases(flat))):
+        declared = flat.get("properties", {})
+        if any(declares_keys(case, declared) for case in list_cases(flat)):
             flat = self._open_object(flat)
         if "not" in flat and is_exclusion(flat):
             return self._flat.lower_exclusion(flat, pointer)

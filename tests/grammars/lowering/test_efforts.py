@@ -39,6 +39,10 @@ CASES: list[tuple[dict[str, Any], list[Json]]] = [
         [{"kind": "a", "x": 1}, {"kind": "b", "y": 1, "z": 2}],
     ),
     (
+        {"properties": {"kind": {}}, "if": tag("a"), "then": {"required": ["x"]}},
+        [{"kind": "a", "x": True}, {"kind": "b"}],
+    ),
+    (
         {"properties": {"a": INTEGER}, "dependentSchemas": {"a": declare("b")}},
         [{"a": 1, "b": 2}, {}],
     ),
