@@ -311,7 +311,8 @@ class _Lowering:
         if split is not None and self._splits_left > 0:
             return self._lower_split(split, pointer)
         declared = flat.get("properties", {})
-        if any(declares_keys(case, declared) for case in list_cases(flat)):
+        cases = list_cases(omit(flat, *untouched))  # those are enforced with their keys
+        if any(declares_keys(case, declared) for case in cases):
             flat = self._open_object(flat)
         if "not" in flat and is_exclusion(flat):
             return self._flat.lower_exclusion(flat, pointer)
