@@ -14,6 +14,7 @@ from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
+from server.dialects.responses.client_tools import ClientCallItem
 from server.dialects.responses.conversation import PARALLEL
 from server.dialects.responses.mcp_items import (
     ITEM_DONE,
@@ -231,7 +232,9 @@ class SearchCallItem:
         yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
 
 
-OutputItem: TypeAlias = TextItem | CallItem | SearchCallItem | McpCallItem | ApprovalItem
+OutputItem: TypeAlias = (
+    TextItem | CallItem | ClientCallItem | SearchCallItem | McpCallItem | ApprovalItem
+)
 
 
 class ResponseWriter(ReplyWriter):
@@ -381,6 +384,8 @@ class ResponseWriter(ReplyWriter):
             if tool.runs_here:
                 return SearchCallItem(f"tsc_{mark}{id}", None, index)
             return SearchCallItem(make_id(f"tsc_{mark}"), f"call_{id}", index)
+        if tool.is_described:
+            return ClientCallItem(f"call_{id}", tool.name, index, mark=mark)
         if tool.server is None:
             return CallItem(id, tool, index, mark=mark)
         if tool.runs_here:
