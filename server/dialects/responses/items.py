@@ -66,6 +66,8 @@ def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
             unread.append(f"input/{number} (encrypted_content)")
         elif is_shown(item) and has_pictures(item):
             unread.append(f"input/{number} (image)")
+        elif _has_annotations(item):
+            unread.append(f"input/{number} (annotations)")
     return tuple(unread)
 
 
@@ -77,6 +79,13 @@ def _is_unread(item: Json) -> bool:
     if not isinstance(kind, str) or kind in (*CALLS, *READ_WITHOUT_CALL_ID) or is_shown(item):
         return False
     return kind.endswith("_call") and item.get("call_id") is None
+
+
+def _has_annotations(item: Json) -> bool:
+    """True of a message whose text cites something."""
+    content = item.get("content")
+    parts = content if isinstance(content, list) else ()
+    return any(isinstance(part, Mapping) and part.get("annotations") for part in parts)
 
 
 def _has_summary_alone(item: Json) -> bool:
