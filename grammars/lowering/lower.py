@@ -50,7 +50,7 @@ ALTERNATIVES = frozenset(["allOf", "anyOf", "oneOf"])
 """Keywords with alternatives in a schema whose conjunctions are merged."""
 DECLARING = ALTERNATIVES | OPENNESS | {"$ref", "then", "else", "dependentSchemas"}
 """Keywords that declare properties, or may have schemas that do."""
-MAX_PARTS = 5_000  # subschemas of a schema, with conjunctions multiplied out
+MAX_PARTS = 15_000  # subschemas of a schema, with conjunctions multiplied out
 MAX_SHORTEST_VALUE = 1_000_000  # characters of the shortest value
 
 

@@ -236,6 +236,8 @@ def test_what_has_no_sensible_meaning_is_refused_with_its_place(schema: Any, whe
 
 def test_a_long_chain_of_names_is_followed_once() -> None:
     names = {f"a{i}": {"$ref": f"a{i + 1}"} for i in range(400)}
-    document, findings, _ = read_document({"$defs": {**names, "a400": {"type": "string"}}})
+    document, findings, _ = read_document(
+        {"$ref": "#/$defs/a0", "$defs": {**names, "a400": {"type": "string"}}}
+    )
     assert len(findings) == 400
     assert document["$defs"]["a0"] == {"$ref": "#/$defs/a1"}
