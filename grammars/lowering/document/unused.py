@@ -14,7 +14,7 @@ _POINTER = re.compile("#?(/.*)?", re.DOTALL)
 """A JSON pointer, also without its `#`, which is a slip; other references may name any part."""
 
 
-class _Untraced(Exception):
+class _UntracedError(Exception):
     """A reference that may lead anywhere."""
 
 
@@ -33,7 +33,7 @@ def drop_unused(source: Json) -> Json:
         return source
     try:
         used = _find_used(source, places)
-    except _Untraced:
+    except _UntracedError:
         return source
     if all(definitions.keys() <= used for definitions in places.values()):
         return source
@@ -47,7 +47,7 @@ def _find_used(source: Mapping[str, Json], places: Mapping[str, Mapping[str, Jso
     """The names in references, from the root on.
 
     Raises:
-        _Untraced: there is a reference that may lead anywhere.
+        _UntracedError: there is a reference that may lead anywhere.
     """
     used = set[str]()
     queue: list[Json] = [omit(source, *places)]
@@ -65,7 +65,7 @@ def _find_used(source: Mapping[str, Json], places: Mapping[str, Mapping[str, Jso
 def _list_names(reference: str) -> Iterator[str]:
     """The steps of a pointer, each of which may be the name of a definition."""
     if not _POINTER.fullmatch(reference):
-        raise _Untraced
+        raise _UntracedError
     for text in (reference, unquote(reference)):
         for step in text.split("/"):
             yield step.replace("~1", "/").replace("~0", "~")
@@ -80,7 +80,7 @@ def _list_references(value: Json) -> Iterator[str]:
             queue += part
         elif is_object(part):
             if part.keys() & _DYNAMIC:
-                raise _Untraced
+                raise _UntracedError
             if isinstance(part.get("$ref"), str):
                 yield part["$ref"]
             queue += part.values()
