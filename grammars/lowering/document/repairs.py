@@ -42,6 +42,8 @@ _SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
 )
 _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
 """Keywords that exclude null even if the type allows it."""
+_THIRD_FORMATS = {"host-name": "hostname", "ip-address": "ipv4"}
+"""Formats of draft 3, by the names that they have had since then."""
 
 
 def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
@@ -86,7 +88,7 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
 
 
 def _rename_third(flat: dict[str, Json], note: Note) -> None:
-    """Renames keywords of draft 3: `divisibleBy`, `extends`, `disallow`."""
+    """Renames keywords of draft 3 (`divisibleBy`, `extends`, `disallow`), and its formats."""
     if "divisibleBy" in flat and "multipleOf" not in flat:
         flat["multipleOf"] = flat.pop("divisibleBy")
         note("divisibleBy", "read as multipleOf")
@@ -98,6 +100,10 @@ def _rename_third(flat: dict[str, Json], note: Note) -> None:
         part_types(excluded, note)
         flat["not"] = excluded
         note("disallow", "read as not")
+    name = flat.get("format")
+    if isinstance(name, str) and name in _THIRD_FORMATS:
+        flat["format"] = _THIRD_FORMATS[name]
+        note("format", f"read as {flat['format']}")
 
 
 def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> None:

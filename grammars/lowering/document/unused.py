@@ -10,8 +10,8 @@ from grammars.schema.subschemas import is_list, is_object, omit
 
 _PLACES = ("$defs", "definitions")
 _DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])
-_POINTER = re.compile("#?(/.*)?", re.DOTALL)
-"""A JSON pointer, also without its `#`, which is a slip; other references may name any part."""
+_POINTER = re.compile("#(/.*)?", re.DOTALL)
+"""A JSON pointer; other references may name any part."""
 
 
 class _UntracedError(Exception):

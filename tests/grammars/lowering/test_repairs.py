@@ -93,6 +93,8 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"$schema": DRAFT_3, "divisibleBy": 2, "extends": {"minimum": 1}, "disallow": "null"},
          {"$schema": DRAFT_4, "multipleOf": 2, "allOf": [{"minimum": 1}], "not": {"type": "null"}},
          ["divisibleBy", "extends", "disallow", "$schema"]),
+        ({"$schema": DRAFT_3, "format": "ip-address"}, {"$schema": DRAFT_4, "format": "ipv4"},
+         ["format", "$schema"]),
     ],
 )  # fmt: skip
 def test_what_is_plainly_meant_is_read(schema: Any, meant: Any, keywords: list[str]) -> None:
@@ -302,5 +304,6 @@ def test_definitions_that_nothing_refers_to_are_not_read() -> None:
         assert problem is None
         assert findings == ()
         assert document["definitions"].keys() == {"used", "a/b c"}
-        by_name = {**draft, **root, "definitions": definitions, "not": {"$ref": "#anchor"}}
-        assert read_document(by_name).problem is not None
+        for name in ("#anchor", "/path.json", "used"):
+            named = {**draft, **root, "definitions": definitions, "not": {"$ref": name}}
+            assert read_document(named).problem is not None
