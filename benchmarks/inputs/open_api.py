@@ -16,37 +16,34 @@ _METHODS = ("get", "put", "post", "delete", "patch")
 _OF_PARAMETERS = frozenset(["name", "in", "required", "style", "explode", "allowEmptyValue"])
 
 
-def is_open_api(document: Json) -> bool:
-    """Whether that is the description of a service."""
-    return is_object(document) and bool({"openapi", "swagger"} & document.keys())
+DOCUMENTS = frozenset([".json", ".yaml", ".yml"])
+"""How the names of descriptions end."""
 
 
-def read_document(path: Path) -> Json:
-    """Reads JSON or YAML."""
-    text = path.read_text(encoding="utf-8-sig")
-    if path.suffix == ".json":
-        return json.loads(text)
-    return json.loads(json.dumps(yaml.safe_load(text), default=str))  # YAML has dates
-
-
-def read_open_api(document: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+def read_operations(path: Path) -> Iterator[dict[str, Any]]:
     """The operations with arguments, as rows `{id, schema}`.
 
     Parameters are properties; so are the members of a body that is a plain object, another body is
     the property `body`. What the schemas refer to is in `$defs`.
 
     Args:
-        document: the description.
-        name: what the ids begin with.
+        path: the description.
     """
-    for path, item in document.get("paths", {}).items():
+    document = _read_document(path)
+    for place, item in document["paths"].items():
         for method in _METHODS:
             if method in item:
-                shared = item.get("parameters", [])
                 tool = _Tool(document)
-                tool.add_operation(item[method], shared)
+                tool.add_operation(item[method], item.get("parameters", []))
                 if tool.properties:
-                    yield {"id": f"{name} {method} {path}", "schema": tool.write()}
+                    yield {"id": f"{path.stem} {method} {place}", "schema": tool.write()}
+
+
+def _read_document(path: Path) -> Any:
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix == ".json":
+        return json.loads(text)
+    return json.loads(json.dumps(yaml.safe_load(text), default=str))  # YAML has dates
 
 
 class _Tool:
