@@ -38,7 +38,7 @@ def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> 
     overlaps: list[list[int]] = [[] for _ in branches]
     if _are_told_apart(branches, definitions):
         return overlaps
-    comparison = _Comparison(definitions)
+    comparison = _NodeComparison(definitions)
     for i, branch in enumerate(branches):
         spend(len(branches))
         for j in range(i):
@@ -87,7 +87,7 @@ def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
     return node
 
 
-class _Comparison:
+class _NodeComparison:
     """Compares nodes, each pair on a few levels."""
 
     def __init__(self, definitions: Mapping[str, Node]):
