@@ -8,16 +8,20 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from grammars.errors import SchemaError
+from grammars.lowering.document.dialects import read_dialect
 from grammars.lowering.document.misplaced import mend_references
-from grammars.lowering.document.references import localize
+from grammars.lowering.document.references import find_draft, localize
 from grammars.lowering.document.repairs import repair
+from grammars.lowering.document.unused import drop_unused
 from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_object, point_to
-from grammars.schema.validator import Validator
+from grammars.schema.validator import LATEST, Validator
 from grammars.steps import StepsError
 
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are not valid in 2020-12: with `items` as a list."""
+
+_DRAFT_HINT = f"Leave $schema out, or name a draft such as {LATEST}"
 
 
 class DocumentReading(NamedTuple):
@@ -40,7 +44,7 @@ def read_document(source: Json) -> DocumentReading:
     Raises:
         StepsError: its patterns are too large; `where` points to one of them.
     """
-    meant, repaired = repair(source)
+    meant, repaired = repair(drop_unused(source))
     document, found = mend_references(localize(meant))
     repaired = (*repaired, *found)
     problem = find_problem(document)
@@ -69,6 +73,10 @@ def find_problem(source: Json) -> SchemaError | None:
     Raises:
         StepsError: its patterns are too large; `where` points to one of them.
     """
+    draft = find_draft(source)
+    if read_dialect(draft) is None:
+        message = f"not a JSON Schema: $schema {draft!r} is no known draft"
+        return SchemaError(message, where="/$schema", hint=_DRAFT_HINT)
     try:
         Validator(source, source)
         _shapes().validate(source)
