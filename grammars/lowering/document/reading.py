@@ -12,10 +12,21 @@ from grammars.lowering.document.misplaced import mend_references
 from grammars.lowering.document.references import localize
 from grammars.lowering.document.repairs import repair
 from grammars.schema.nodes import Finding, Json
-from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_object, point_to
+from grammars.schema.subschemas import (
+    LISTS,
+    MAPS,
+    SINGLES,
+    count_subschemas,
+    is_object,
+    point_to,
+)
 from grammars.schema.validator import Validator
 from grammars.steps import StepsError
 
+MAX_SUBSCHEMAS = 10_000
+"""Of a document, with definitions that nothing refers to. jsonschema-rs reads all of them in one
+call, 2 to 4 us for each, and keeps all other threads waiting meanwhile. A mask holds half as
+many."""
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are not valid in 2020-12: with `items` as a list."""
 
@@ -38,8 +49,14 @@ def read_document(source: Json) -> DocumentReading:
     """Reads a document.
 
     Raises:
+        SchemaError: it has too many subschemas.
         StepsError: its patterns are too large; `where` points to one of them.
     """
+    count = count_subschemas(source)
+    if count > MAX_SUBSCHEMAS:
+        message = f"the schema has {count:,} subschemas, the limit is {MAX_SUBSCHEMAS:,}"
+        hint = "Leave out definitions that nothing refers to, or split the tool"
+        raise SchemaError(message, where="", hint=hint)
     meant, repaired = repair(source)
     document, found = mend_references(localize(meant))
     repaired = (*repaired, *found)
