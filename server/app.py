@@ -216,13 +216,13 @@ class _Lifespan:
             self.store.close()
 
     async def _connect(self, mcp: McpServerPool) -> None:
-        """Connects to MCP servers.
+        """Connects to MCP servers, until the server has to end.
 
         Raises:
             Error: one cannot be reached, and there is no `stop` to tell.
         """
         try:
-            await mcp.start()
+            await self.models.end.limit(mcp.start())
         except Error as error:
             if self.stop is None:
                 raise

@@ -3,6 +3,7 @@
 import argparse
 import gc
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from math import ceil
@@ -90,7 +91,8 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
 
     def drain() -> None:
         app.state.batches.drain()
-        app.state.models.drain(settings.drain_seconds)
+        # Nobody has asked anything while the server starts.
+        app.state.models.drain(settings.drain_seconds if server.started else 0)
 
     config = uvicorn.Config(
         app,
@@ -105,6 +107,9 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     )
     server = DrainingServer(config, drain)
     collections.keep_looking(lambda: not server.server_state.tasks)
+    # uvicorn sends itself the signal once more when it has stopped. Whoever watches the process,
+    # systemd for one, takes an end by this signal for a clean one, and no exit code.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     server.run([prepare_socket(listening, settings.idle_seconds)])
     if failures:
         print_error(str(failures[0]))
