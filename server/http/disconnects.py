@@ -13,6 +13,11 @@ T = TypeVar("T")
 GONE = 499  # nginx's status for this; no client receives it
 
 
+def make_gone() -> HttpError:
+    """The error of a request whose client has disconnected."""
+    return HttpError(GONE, "the client has disconnected", "client_closed_request")
+
+
 async def wait_for_client(
     request: Request, work: Coroutine[Any, Any, T], cancel: Callable[[], None] = lambda: None
 ) -> T:
@@ -35,7 +40,7 @@ async def wait_for_client(
         if task.done():
             return task.result()
         if gone.done():
-            raise HttpError(GONE, "the client has disconnected", "client_closed_request")
+            raise make_gone()
         raise end.result()
     finally:
         cancel()
