@@ -160,7 +160,8 @@ def _read_message(line: bytes) -> SessionMessage | Exception:
 
 async def _end(process: Process) -> None:
     """Ends a server, and all that it has started: in order, or else by force."""
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     with suppress(*GONE):
         await process.stdin.aclose()
     if not await _has_ended(process):

@@ -21,6 +21,7 @@ from constrained.mcp.command_transport import run_command
 from constrained.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.mcp.results import McpResult
 from constrained.mcp.server import HttpTransport, McpServer, ServerAddress, ServerCommand
+from constrained.mcp.sse_endpoint import EndpointCheck
 from constrained.mcp.watched_transport import notice_end
 
 T = TypeVar("T")
@@ -205,7 +206,11 @@ class McpConnection:
         return sse_client(
             server.url,
             headers=dict(server.headers),
-            httpx_client_factory=partial(self._make_http, STREAMED_BY_SSE),
+            httpx_client_factory=partial(
+                self._make_http,
+                STREAMED_BY_SSE,
+                check_stream=lambda: EndpointCheck(server.url).take,
+            ),
         )
 
     def _make_http(
@@ -214,10 +219,13 @@ class McpConnection:
         headers: dict[str, str] | None = None,
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
+        check_stream: Callable[[], Callable[[bytes], None]] | None = None,
     ) -> httpx2.AsyncClient:
         """Makes an HTTP client without a read timeout, since calls have their own deadline."""
         wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
-        return make_bounded_client(headers or {}, wait, auth, streamed=streamed)
+        return make_bounded_client(
+            headers or {}, wait, auth, streamed=streamed, check_stream=check_stream
+        )
 
     async def _open_client(
         self, stack: AsyncExitStack, transport: Any, end: asyncio.Event
