@@ -5,6 +5,7 @@ that comes: a line of 30 MB takes seconds, in which nothing else is read. Here a
 and each of its bytes is looked at once.
 """
 
+import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -23,6 +24,9 @@ from constrained.mcp.server import ServerCommand
 if sys.platform != "win32":
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
+LONGEST_REASON = 500  # characters, of an answer that cannot be read
+LONGEST_SEARCHED = 1 << 20  # bytes of a line that is no message
+LONGEST_ID = 18  # digits
 PIECE = 1 << 18  # bytes that are read at a time
 END_SECONDS = 2.0  # for a server to end when its stdin is closed, and again when it is told to
 FLUSH_SECONDS = 0.5  # for what is written already
@@ -151,11 +155,37 @@ async def _deliver(output: ByteReceiveStream, deliver: Callable[..., Any]) -> No
 
 
 def _read_message(line: bytes) -> SessionMessage | Exception:
-    """A message; the error of a line that is none, which the session passes over."""
+    """A message. Of an answer that cannot be read, an error for whoever waits for it; of any other
+    line, its error, which the session passes over."""
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        return error
+        id = find_answered(line)
+        if id is None:
+            return error
+        message = f"its answer cannot be read: {str(error)[:LONGEST_REASON]}"
+        fault = types.ErrorData(code=types.PARSE_ERROR, message=message)
+        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=fault))
+
+
+def find_answered(line: bytes) -> int | str | None:
+    """The id of the request that a line answers, although it is no valid message: text that is not
+    UTF-8, lone surrogates, NaN, or long numbers do not matter; None: it is no answer."""
+    if len(line) > LONGEST_SEARCHED:
+        return None
+    try:
+        found = json.loads(line.decode("utf-8", "replace"), parse_int=_read_integer)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or "method" in found:
+        return None
+    id = found.get("id")
+    return id if isinstance(id, int | str) and not isinstance(id, bool) else None
+
+
+def _read_integer(digits: str) -> int:
+    """Reads an id; of other numbers, which may have any length, nothing is needed."""
+    return int(digits[:LONGEST_ID])
 
 
 async def _end(process: Process) -> None:

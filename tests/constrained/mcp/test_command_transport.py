@@ -7,7 +7,7 @@ import pytest
 
 from constrained import connect_mcp
 from constrained.mcp import command_transport
-from constrained.mcp.command_transport import LineReader, LongLineError
+from constrained.mcp.command_transport import LineReader, LongLineError, find_answered
 from constrained.mcp.connection import McpError
 from constrained.mcp.server import ServerCommand
 
@@ -62,6 +62,24 @@ def test_a_line_that_is_too_long_is_refused(pieces: list[bytes]) -> None:
         list(reader.take(piece))
     with pytest.raises(LongLineError, match="longer than 6 bytes"):
         list(reader.take(last))
+
+
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        (b'{"id": 7, "result": {"a": "\\ud800"}}', 7),
+        (b'{"id": "x", "result": {"a": NaN}}', "x"),
+        (b'{"id": 7, "result": "\xff"}', 7),
+        (b'{"id": 7, "result": ' + b"9" * 5_000 + b"}", 7),
+        (b'{"id": 7, "method": "\\ud800"}', None),
+        (b'{"id": true, "result": {}}', None),
+        (b'{"id": 7, "result": ' + b"[" * 100_000, None),
+        (b"[7]", None),
+        (b"Traceback", None),
+    ],
+)
+def test_the_request_of_an_answer_that_cannot_be_read(line: bytes, id: int | str | None) -> None:
+    assert find_answered(line) == id
 
 
 def test_a_server_is_told_apart_from_its_errors(monkeypatch: pytest.MonkeyPatch) -> None:
