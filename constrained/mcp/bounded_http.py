@@ -14,6 +14,11 @@ class RefusedBodyError(httpx2.StreamError):
     """A body is refused; the package answers the request with this message."""
 
 
+class ForeignEndpointError(httpx2.SSEError):
+    """A server names an address on another host. Of all errors of a stream, the package lets go of
+    those of this kind alone."""
+
+
 class BoundedBody(httpx2.AsyncByteStream):
     """A body that fails when it is longer than a message may be, or at once if it is compressed: we
     do not ask for compression, and a few compressed bytes may be gigabytes of text.

@@ -7,17 +7,12 @@ connection ends, and says why.
 import re
 from urllib.parse import urljoin, urlsplit
 
-from httpx2 import SSEError
+from constrained.mcp.bounded_http import ForeignEndpointError
 
 LONGEST_EVENT = 65_536  # bytes that are looked through for the end of the first event
 LONGEST_SHOWN = 200  # characters of an address in a message
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINES = re.compile(r"\r\n|\n|\r")
-
-
-class ForeignEndpointError(SSEError):
-    """A server names an address on another host. Of all errors of a stream, the package lets go of
-    those of this kind alone."""
 
 
 class EndpointCheck:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from mcp import types
 
-from constrained.mcp.bounded_http import EVENTS
+from constrained.mcp.bounded_http import EVENTS, ForeignEndpointError
 from constrained.mcp.connection import ConnectionSettings, McpConnection, McpError
 from constrained.mcp.elicitation import Elicitation, answer
 from constrained.mcp.results import McpResult
 from constrained.mcp.server import HttpTransport, ServerAddress
-from constrained.mcp.sse_endpoint import EndpointCheck, ForeignEndpointError
+from constrained.mcp.sse_endpoint import EndpointCheck
 from constrained.mcp.tool_names import LONGEST, name_tools
 
 LONGEST_BODY = 100_000  # bytes, in place of 32 MiB
