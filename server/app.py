@@ -16,6 +16,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 import constrained
@@ -39,6 +40,7 @@ from server.dialects.responses.shared_responses import SharedResponses
 from server.errors import HttpError, as_http_error, log_error
 from server.http import model_routes, status
 from server.http.body import describe_mistakes
+from server.http.disconnects import make_gone
 from server.http.gate import OPEN, Gate
 from server.http.leases import Leases
 from server.http.openapi import complete_document
@@ -216,13 +218,13 @@ class _Lifespan:
             self.store.close()
 
     async def _connect(self, mcp: McpServerPool) -> None:
-        """Connects to MCP servers.
+        """Connects to MCP servers, until the server has to end.
 
         Raises:
             Error: one cannot be reached, and there is no `stop` to tell.
         """
         try:
-            await mcp.start()
+            await self.models.end.limit(mcp.start())
         except Error as error:
             if self.stop is None:
                 raise
@@ -273,7 +275,11 @@ def _add_errors(app: FastAPI) -> None:
         response.headers.update(error.headers or {})
         return response
 
+    async def leave(request: Request, error: Exception) -> Response:
+        return _answer(request, make_gone())
+
     app.add_exception_handler(Error, refuse)
+    app.add_exception_handler(ClientDisconnect, leave)
     app.add_exception_handler(RequestValidationError, refuse_query)
     app.add_exception_handler(HTTPException, refuse_path)
     app.add_exception_handler(Exception, refuse)

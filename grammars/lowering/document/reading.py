@@ -14,10 +14,20 @@ from grammars.lowering.document.references import find_draft, localize
 from grammars.lowering.document.repairs import repair
 from grammars.lowering.document.unused import drop_unused
 from grammars.schema.nodes import Finding, Json
-from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_object, point_to
+from grammars.schema.subschemas import (
+    LISTS,
+    MAPS,
+    SINGLES,
+    count_subschemas,
+    is_object,
+    point_to,
+)
 from grammars.schema.validator import LATEST, Validator
 from grammars.steps import StepsError
 
+MAX_SUBSCHEMAS = 15_000
+"""Subschemas of a document, without definitions that nothing refers to. jsonschema-rs reads all of
+them in one call, 2 to 4 us for each, and keeps all other threads waiting meanwhile."""
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are not valid in 2020-12: with `items` as a list."""
 
@@ -42,9 +52,16 @@ def read_document(source: Json) -> DocumentReading:
     """Reads a document.
 
     Raises:
+        SchemaError: it has too many subschemas.
         StepsError: its patterns are too large; `where` points to one of them.
     """
-    meant, repaired = repair(drop_unused(source))
+    source = drop_unused(source)
+    count = count_subschemas(source)
+    if count > MAX_SUBSCHEMAS:
+        message = f"the schema has {count:,} subschemas, the limit is {MAX_SUBSCHEMAS:,}"
+        hint = "Split the tool, or allow any value in parts of it"
+        raise SchemaError(message, where="", hint=hint)
+    meant, repaired = repair(source)
     document, found = mend_references(localize(meant))
     repaired = (*repaired, *found)
     problem = find_problem(document)
