@@ -21,7 +21,9 @@ _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # blank or a sign of prose closes, `Call` or `tool(`, could stand in any answer.
 _OPENERS = (
     r"<[^<>\s=:]+(?:[=:_]|\s(?:[\w-]+=[\"']?)?)$",
+    r"<\w[^<>\s=]*(?:\s+[\w-]+=\"[^<>\"]*\")+>",
     r"[^\W\d_]\w{3,}(?:\s?[:：]|[^\w\s=.,;!?'\"(){}/-])",
+    r"[^\W\d_]\w{3,}(?: \w+){1,2} ?[:：]",
     r"[^\W\d_]\w{3,}(?: \w+)+\n",
     r"[^\W\d_]\w+=(?:\w+[.:/])?$",
     r"([^\w\s\"'{}\[\]()])\1{2,}\w*",
