@@ -65,15 +65,20 @@ llama_cpp.llama_backend_init()
 
 
 def measure_needs(
-    model: llama_cpp.llama_model_p, options: EngineOptions, memory: int | None
+    model: llama_cpp.llama_model_p,
+    options: EngineOptions,
+    memory: int | None,
+    *,
+    flash_attention: bool,
 ) -> ContextNeeds:
     """Estimates the memory of a context. Layers with a sliding window, or without attention, need
     less than estimated.
 
     Args:
         model: the model of the context.
-        options: the types of keys and values, and whether flash attention is used.
+        options: the types of keys and values, and the size of a micro-batch.
         memory: the free bytes; None: not known.
+        flash_attention: whether it is used.
     """
     heads = max(1, llama_cpp.llama_model_n_head(model))
     # The numbers are those of the first layer. If it has no attention (LFM2), it has no key heads.
@@ -84,7 +89,7 @@ def measure_needs(
     layers = llama_cpp.llama_model_n_layer(model)
     # The attention mask has a row for each token of a micro-batch; without flash attention, each
     # head has such rows, too.
-    rows = 1 if options.flash_attention is not False else 1 + heads
+    rows = 1 if flash_attention else 1 + heads
     return ContextNeeds(
         trained=llama_cpp.llama_model_n_ctx_train(model),
         sequences=options.sequences,
