@@ -23,7 +23,7 @@ from constrained.engine.llama_params import (
     model_params,
 )
 from constrained.engine.llama_vocabulary import read_vocabulary
-from constrained.engine.options import UINT32, EngineOptions
+from constrained.engine.options import PLAIN_TYPES, UINT32, EngineOptions
 from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MAX_DRAFTED
 from constrained.errors import ModelError
@@ -41,6 +41,7 @@ HINTS = {
     "does not divide": "Keep the context in another type (cache_type_k, -ctk; cache_type_v, -ctv)",
     "cache types": "Keep keys and values in the same type (-ctk, -ctv)",
 }
+QUANTISED_BLOCK = 32  # numbers; all quantised types of a KV cache have blocks of this size
 MEMORY = re.compile("alloc|memory", re.IGNORECASE)
 MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or take a smaller quantisation"
 CONTEXT_MEMORY = (
@@ -98,6 +99,22 @@ def measure_needs(
         graph=4 * rows * options.ubatch_size,
         memory=memory,
     )
+
+
+def check_keys(model: llama_cpp.llama_model_p, options: EngineOptions) -> None:
+    """Raises ModelError if the keys cannot have the type that is asked for.
+
+    llama.cpp refuses that itself, but without flash attention it ends the process.
+    """
+    if options.flash_attention is not False or options.cache_type_k in PLAIN_TYPES:
+        return
+    heads = max(1, llama_cpp.llama_model_n_head(model))
+    width = _read_width(model, "key_length", llama_cpp.llama_model_n_embd(model) // heads)
+    if width % QUANTISED_BLOCK:
+        kind = options.cache_type_k
+        block = f"the block of {QUANTISED_BLOCK} numbers of {kind} does not divide {width}"
+        message = f"keys cannot be kept in {kind}: {block}, the size of an attention head"
+        raise ModelError(message, hint=HINTS["does not divide"])
 
 
 def _read_width(model: llama_cpp.llama_model_p, name: str, default: int) -> int:

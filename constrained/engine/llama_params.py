@@ -132,8 +132,9 @@ def spares_flash_attention(
         size: of the context.
         is_offloaded: a GPU computes some of the layers.
     """
+    types = {options.cache_type_k, options.cache_type_v}
     is_asked = options.flash_attention is not None
-    if is_asked or is_offloaded or options.cache_type_v not in PLAIN_TYPES:
+    if is_asked or is_offloaded or not types.issubset(PLAIN_TYPES):
         return False
     longest = size.cells if size.is_shared else size.length
     if longest * needs.graph > MAX_SCORES:

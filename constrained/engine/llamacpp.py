@@ -15,6 +15,7 @@ from constrained.engine.drawing import RowSampler, find_candidates
 from constrained.engine.host import available_memory, check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
+    check_keys,
     create_context,
     create_unasked,
     errors,
@@ -73,6 +74,11 @@ def load(
     check_gguf(path)
     probe_file(path)
     model = load_model(path, options, progress)
+    try:
+        check_keys(model, options)
+    except ModelError:
+        llama_cpp.llama_model_free(model)
+        raise
     asked, sequences = options.context_length, options.sequences
     is_offloaded = offloads(options.gpu_layers)
     # Linux overcommits memory, so llama.cpp would not notice that it is short.

@@ -138,7 +138,7 @@ PLAIN = replace(LARGE, graph=2048 * 33, memory=32 * GIB)  # without flash attent
     [
         (EngineOptions(), PLAIN, 4096, False, True),
         (EngineOptions(), replace(PLAIN, memory=None), 4096, False, True),
-        (EngineOptions(cache_type_k="q8_0"), PLAIN, 4096, False, True),
+        (EngineOptions(cache_type_k="q8_0"), PLAIN, 4096, False, False),
         (EngineOptions(cache_type_v="q8_0"), PLAIN, 4096, False, False),
         (EngineOptions(flash_attention=True), PLAIN, 4096, False, False),
         (EngineOptions(), PLAIN, 4096, True, False),
