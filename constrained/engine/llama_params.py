@@ -123,8 +123,8 @@ def spares_flash_attention(
     """True if attention is faster without flash attention, and there is memory for its scores.
 
     On a CPU, llama.cpp's flash attention computes fewer than 64 tokens of a sequence one by one.
-    Two matrix products, which need all scores in memory, take half the time for several tokens, and
-    no longer for one token or for many (`python -m benchmarks.attention`).
+    Two matrix products, which need all scores in memory, take half of that time or less; only for
+    more tokens, behind thousands, they take a fifth more (`python -m benchmarks.attention`).
 
     Args:
         options: of the model.
