@@ -142,7 +142,7 @@ def calls_what_is_named(asker: Asker) -> Iterator[ReplyFault]:
         reply = asker.ask(body)
         names = [call.name for call in reply.calls]
         if set(names) != {name} and not reply.is_cut:
-            yield ReplyFault(f"{names} is called, and not {name!r}", body, reply.show())
+            yield ReplyFault(f"{names} is called instead of {name!r}", body, reply.show())
         yield from _find_faults(reply, body)
 
 
@@ -183,7 +183,7 @@ def streams_the_reply(asker: Asker) -> Iterator[ReplyFault]:
             yield from _find_faults(streamed, stream_body)
             # A server that answers otherwise each time cannot be held to its first answer.
             if whole.show() == again.show() != streamed.show():
-                what = "the stream adds up to something else"
+                what = "the chunks of the stream add up to a different reply"
                 yield ReplyFault(what, stream_body, streamed.show(), whole.show())
 
 

@@ -39,7 +39,7 @@ def test_a_right_reply_has_no_fault() -> None:
         (reply(call('{"city"')), "call 0: its arguments are not JSON"),
         (reply(call(name="other")), "call 0: there is no tool 'other'"),
         (reply(call(), call()), "the ids of the calls are not texts that differ"),
-        (reply(reason="tool_calls"), "finish_reason is 'tool_calls', without any call"),
+        (reply(reason="tool_calls"), "finish_reason is 'tool_calls', although there is no call"),
         (reply(content="<tool_call>", reason="stop"), "the content has '<tool_call>' in it"),
         (reply(reason="done"), "finish_reason is 'done'"),
     ],

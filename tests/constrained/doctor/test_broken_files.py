@@ -133,7 +133,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], Level, str]] = {
     "a marker of calls of the wrong type": (
         lambda path: write(path, tokens=retype("<tool_call>", TokenType.NORMAL)),
         Level.WARNING,
-        "<tool_call>: a token each, but of the type of ordinary text",
+        "<tool_call>: one token each, but typed as ordinary text",
     ),
     "markers that are no tokens": (
         lambda path: write(path, tokens=load_small()),

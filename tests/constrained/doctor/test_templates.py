@@ -56,7 +56,7 @@ def test_a_template_that_writes_all_is_well():
         (
             "in message.tool_calls or []",
             "in (message.tool_calls or [])[:1]",
-            "a second call of a turn",
+            "a second call in a turn",
             Level.WARNING,
         ),
         ("in ('user', 'tool')", "in ('user',)", "results of tools", Level.WARNING),

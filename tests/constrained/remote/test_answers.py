@@ -147,7 +147,7 @@ def test_another_prompt_is_refused(kind: str):
             event["choices"][0]["prompt_token_ids"] = [1, 3]
         case _:
             event["meta_info"]["prompt_tokens"] = 8
-    with pytest.raises(RemoteError, match="it has read another prompt"):
+    with pytest.raises(RemoteError, match="it read another prompt"):
         list(reader.read(event))
 
 

@@ -73,7 +73,7 @@ def test_another_model_is_refused_until_the_first_one_is_back(sampler: LocalSamp
         assert ask(model, "Paris").calls[0].valid
         machine.engine = make_stand_in(LLAMA_SERVER, sampler, Seen(), template="{{ messages }}")
         for _ in range(2):
-            with pytest.raises(RemoteError, match="was started again, and differs in: templates"):
+            with pytest.raises(RemoteError, match="was restarted, and differs in: templates"):
                 ask(model, "Paris")
         machine.engine = first
         assert ask(model, "Paris").calls[0].valid

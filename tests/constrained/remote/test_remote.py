@@ -172,7 +172,7 @@ def test_the_reply_tells_of_the_engine(kind: EngineKind, remotes: dict[EngineKin
     reply = remotes[kind].call("Hello", max_tokens=2)
     assert reply.remote is not None
     assert str(kind) in reply.remote.engine
-    assert "going on after max_repetition" in reply.remote.lacks
+    assert "continuing after max_repetition" in reply.remote.lacks
     assert any(str(kind) in notice for notice in remotes[kind].notices)
 
 
