@@ -104,7 +104,7 @@ class Asker:
             raise FaultFound(ReplyFault(f"there is no reply: {e.message}", body)) from e
 
     def find_mistaken(self, body: Json) -> Iterator[ReplyFault]:
-        """What is wrong with the answer to a request that cannot be carried out.
+        """What is wrong with the answer to a request that cannot be executed.
 
         Raises:
             FaultFound: there is none.

@@ -257,7 +257,7 @@ def test_addresses_are_read(text: str, url: str):
     "text", ["http://h", "vllm://", "vllm://h:x", "vllm://u@h", "vllm://h?a=1", "://h"]
 )
 def test_what_is_no_address_is_refused(text: str):
-    with pytest.raises(RequestError, match="is no address of an engine"):
+    with pytest.raises(RequestError, match="is not an address of an engine"):
         read_address(text)
 
 

@@ -179,7 +179,7 @@ def test_several_servers_behind_one_address_are_known_again(
         for started in (2, 1.5, 2, 1.5):
             facts.started = started
             model.call("Hi", max_tokens=1)
-    assert caplog.text.count("was started again") == 1
+    assert caplog.text.count("was restarted") == 1
 
 
 def test_an_engine_may_have_another_room_once_it_is_started_again(sampler: LocalSampler):

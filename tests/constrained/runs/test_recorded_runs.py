@@ -172,7 +172,7 @@ def test_two_processes_do_not_go_on_with_one_run(tmp_path: Path) -> None:
         return True
 
     ledger = Ledger()
-    with pytest.raises(RequestError, match="another process goes on with the run"):
+    with pytest.raises(RequestError, match="another process continues the run"):
         scripted(*SCRIPTS).resume(record, "", ledger.tools, on_interrupted=meanwhile)
     assert other.made + ledger.made == ["write 2"]
 
@@ -510,7 +510,7 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
         database.execute("CREATE TABLE notes (text TEXT)")
     database.close()
     before = path.read_bytes()
-    with pytest.raises(RequestError, match="a database of another program"):
+    with pytest.raises(RequestError, match="the database of another program"):
         RunStore(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -270,8 +270,8 @@ def test_what_else_is_refused() -> None:
     for start, rules, message in (
         (EmbeddedLark("start: /x/"), {}, "a Lark grammar of your own"),
         (Literal("a\0b"), {}, r"U\+0000"),
-        (unknown, {"T_0": anchored}, "cannot be taken apart"),
-        (JsonSchema('{"type": "string"}'), {}, "known to llguidance alone"),
+        (unknown, {"T_0": anchored}, "cannot be expanded"),
+        (JsonSchema('{"type": "string"}'), {}, "only llguidance supports it"),
     ):
         with pytest.raises(CannotEmitError, match=message):
             emit(make_grammar(start, rules), "gbnf")

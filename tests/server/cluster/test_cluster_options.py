@@ -52,7 +52,7 @@ def test_the_section_is_told(tmp_path: Path, lines: str, message: str) -> None:
 def test_an_alias_of_no_model_is_refused(tmp_path: Path) -> None:
     presets = tmp_path / "models.ini"
     presets.write_text("[small]\nmodel = small.gguf\n")
-    with pytest.raises(RequestError, match="--alias is the name of no model"):
+    with pytest.raises(RequestError, match="--alias does not name a model"):
         read_words(f"--models-preset {presets} --alias demo")
 
 
