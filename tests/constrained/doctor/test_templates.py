@@ -210,7 +210,7 @@ def test_known_templates_are_known_and_changes_are_found():
         assert part["text"].split("\n")[0] in lines[part["line"] - 2]
         assert "last_question" in part["text"]
     (spaced,) = compare_known(source.replace("{%- ", "{%-  "))
-    assert "but for white space" in spaced.text
+    assert "except for white space" in spaced.text
     (own,) = compare_known(HERMES)
     assert "known" not in own.facts
 

@@ -131,7 +131,7 @@ def test_names_of_llama_cpp():
 
 
 def test_more_parts_than_devices():
-    with pytest.raises(RequestError, match=r"tensor_split has 500 parts, llama\.cpp can have"):
+    with pytest.raises(RequestError, match=r"tensor_split has 500 parts, llama\.cpp supports"):
         model_params(EngineOptions(tensor_split=(1,) * 500))
 
 
