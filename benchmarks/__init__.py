@@ -7,8 +7,8 @@ prints, `python -m benchmarks.NAME --help`. `docs/figures.md` has what they gave
 - schemas: schemas, instances, orders, tool_reports;
 - real weights: real, bfcl_judge, best_of, calibration, instructions;
 - beside others: peers, side_by_side, compared, emitted, foreign_parsers;
-- the loop: step_parts, device_share, together, forced, passes, copying, drafting, compiling,
-  completions, large_choices, learning, tracing, startup;
+- the loop: step_parts, device_share, together, forced, passes, attention, copying, drafting,
+  compiling, completions, large_choices, learning, tracing, startup;
 - what is kept of prompts: sharing, histories, first_token, agent_replay, lost_prefix;
 - the server: overhead, queueing, delays, load, soak, hoarding, hostile, siege, smooth;
 - agents: early_dispatch, tool_search, mcp_agent, crashed_runs;

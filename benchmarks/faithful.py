@@ -179,7 +179,7 @@ def _list_shapes() -> dict[str, Turn]:
 
 
 def _list_conversations() -> dict[str, tuple[Message, ...]]:
-    (call,) = _number([("ping", {})])
+    call = ToolCall("ping", {}, id="abcdefgh9")  # no id of a trial
     result: Message = {"role": "tool", "tool_call_id": call.id, "name": "ping", "content": "pong"}
     asked: Message = {"role": "assistant", "content": "", "tool_calls": [_show(call)]}
     return {

@@ -3,10 +3,11 @@ takes although the report says that it enforces all of the schema.
 
     python -m benchmarks.instances [PATH ...] [--count N] [--misses N]
 
-PATHs are JSON Lines files with rows `{id, schema, tests?: [{data, valid}]}`. Without a PATH, the
-committed sample. For each schema N instances are drawn, besides those of the row that are valid;
-each is written as Python, JavaScript and Go write it. A refusal is silent if the report of the
-schema lists nothing as refused or narrowed. Then each is changed in one place, some times over.
+PATHs are as for `benchmarks.schemas`: JSON Lines files with rows `{id, schema, tests?: [{data,
+valid}]}`, checkouts, OpenAPI descriptions. Without a PATH, the committed sample. For each schema N
+instances are drawn, besides those of the row that are valid; each is written as Python, JavaScript
+and Go write it. A refusal is silent if the report of the schema lists nothing as refused or
+narrowed. Then each is changed in one place, some times over.
 """
 
 import argparse

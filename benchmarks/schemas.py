@@ -2,8 +2,9 @@
 
     python -m benchmarks.schemas [PATH ...] [--sort-keys] [--keywords [--markdown]] [--misses N]
 
-PATHs are JSON Lines files with rows `{id, schema, tests: [{data, valid}]}`, or checkouts of
-SchemaStore (see `benchmarks.inputs.schema_store`). Without a PATH, the committed sample. An
+PATHs are JSON Lines files with rows `{id, schema, tests: [{data, valid}]}`, checkouts of
+SchemaStore (see `benchmarks.inputs.schema_store`), or descriptions of services by OpenAPI (`.json`,
+`.yaml`), each operation of which is a tool. Without a PATH, the committed sample. An
 instance of a schema that does not compile counts as refused by the mask. With `--sort-keys` each
 instance is written with its keys in the order of the schema, which shows what the order of keys
 costs.
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.inputs.key_order import sort_instances
+from benchmarks.inputs.open_api import DOCUMENTS, read_operations
 from benchmarks.inputs.schema_store import read_schema_store
 from benchmarks.inputs.tool_sets import SAMPLE
 from benchmarks.processes.limits import Limited
@@ -30,6 +32,9 @@ def read(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
     for path in map(Path, paths or sorted(SAMPLE.glob("schemas*.jsonl"))):
         if path.is_dir():
             yield from read_schema_store(path)
+            continue
+        if path.suffix in DOCUMENTS:
+            yield from read_operations(path)
             continue
         with path.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)

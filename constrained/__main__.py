@@ -6,6 +6,7 @@ import signal
 import sys
 
 INTERRUPTED = 130
+TERMINATED = 143
 SAID = b"constrained: interrupted\n"
 
 
@@ -14,6 +15,9 @@ def main() -> int:
 
     Returns:
         the exit code; 2 where a package has the name of one of ours, 130 after Ctrl-C.
+
+    Raises:
+        SystemExit: SIGTERM has come; with 143.
     """
     raises = signal.getsignal(signal.SIGINT)
     catches = raises is signal.default_int_handler  # not where nohup has it ignored
@@ -29,6 +33,8 @@ def main() -> int:
     from constrained import cli
 
     def start() -> None:
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, _terminate)
         if catches:
             signal.signal(signal.SIGINT, raises)
 
@@ -42,6 +48,13 @@ def _end(*_: object) -> None:
     """Ends the process at once."""
     os.write(2, SAID)
     os._exit(INTERRUPTED)
+
+
+def _terminate(*_: object) -> None:
+    """Ends the command as Ctrl-C does: whatever it has started, such as MCP servers, ends, too. A
+    second signal ends the process at once."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise SystemExit(TERMINATED)
 
 
 def _open_streams() -> None:

@@ -144,6 +144,20 @@ def gather_system_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[s
     return [{"role": "system", "content": "\n\n".join(filter(None, said))}, *rest]
 
 
+def part_calls(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages, where calls beside content stand in a message of their own behind it."""
+    parted: list[dict[str, Any]] = []
+    for message in messages:
+        calls = message.get("tool_calls")
+        if not calls or not message["content"]:
+            parted.append(message)
+            continue
+        content = {key: value for key, value in message.items() if key != "tool_calls"}
+        parted.append(content)
+        parted.append({"role": message["role"], "content": None, "tool_calls": calls})
+    return parted
+
+
 def write_messages(
     messages: list[dict[str, Any]],
     *,

@@ -157,8 +157,11 @@ def _calls(calls: Sequence[ToolCall], format: Format, tools: Sequence[Tool], sta
     written = [
         _CallWriter(call, number, format, known, state).write() for number, call in enumerate(calls)
     ]
-    opening, closing = spell_fixed(format.opening), spell_fixed(format.closing)
-    return opening + format.between.join(written) + closing
+    opening, between, closing = format.opening, format.between, format.closing
+    if format.several is not None and len(calls) > 1:
+        several = format.several
+        opening, between, closing = several.opening, several.between, several.closing
+    return spell_fixed(opening) + between.join(written) + spell_fixed(closing)
 
 
 class _CallWriter:

@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 import constrained
@@ -39,6 +40,7 @@ from server.dialects.responses.shared_responses import SharedResponses
 from server.errors import HttpError, as_http_error, log_error
 from server.http import model_routes, status
 from server.http.body import describe_mistakes
+from server.http.disconnects import make_gone
 from server.http.gate import OPEN, Gate
 from server.http.leases import Leases
 from server.http.openapi import complete_document
@@ -218,13 +220,13 @@ class _Lifespan:
             self.store.close()
 
     async def _connect(self, mcp: McpServerPool) -> None:
-        """Connects to MCP servers.
+        """Connects to MCP servers, until the server has to end.
 
         Raises:
             Error: one cannot be reached, and there is no `stop` to tell.
         """
         try:
-            await mcp.start()
+            await self.models.end.limit(mcp.start())
         except Error as error:
             if self.stop is None:
                 raise
@@ -268,32 +270,46 @@ def _add_errors(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         code = CODES.get(error.status_code, "invalid_value")
         message = f"{request.method} {request.url.path}: {error.detail}"
-        if error.status_code == 404 and (known := _find_path(request.url.path)):
+        if error.status_code == 404 and (known := _find_path(request)):
             rest = request.url.path.removesuffix(known)
             message += f". There is {known}: remove {rest!r} from the base URL of the client"
         response = _answer(request, HttpError(error.status_code, message, code))
         response.headers.update(error.headers or {})
         return response
 
+    async def leave(request: Request, error: Exception) -> Response:
+        return _answer(request, make_gone())
+
     app.add_exception_handler(Error, refuse)
+    app.add_exception_handler(ClientDisconnect, leave)
     app.add_exception_handler(RequestValidationError, refuse_query)
     app.add_exception_handler(HTTPException, refuse_path)
     app.add_exception_handler(Exception, refuse)
 
 
-def _find_path(path: str) -> str | None:
+def _find_path(request: Request) -> str | None:
     """The longest end of a path that is one of the application's: clients add theirs to a base URL,
-    which may have a `/v1` too many."""
+    which may have a `/v1` too many. What is in front of it is no base URL if it is a path of its
+    own: `/v1/messages/batches` is not `/batches`."""
+    path = request.url.path
     _, *segments = path.rsplit("/", MAX_SEGMENTS)
     for number in range(len(segments)):
         end = "/" + "/".join(segments[number:])
-        if end not in ("/", path) and any(_is_path_of(router, end) for router in ALL_ROUTERS):
+        is_known = end not in ("/", path) and _is_served(end, request.method)
+        if is_known and not _is_served(path.removesuffix(end)):
             return end
     return None
 
 
-def _is_path_of(router: APIRouter, path: str) -> bool:
-    return any(isinstance(route, Route) and route.path_regex.match(path) for route in router.routes)
+def _is_served(path: str, method: str | None = None) -> bool:
+    """True for a path of the application; with a method: for one that takes it."""
+    for router in ALL_ROUTERS:
+        for route in router.routes:
+            if not isinstance(route, Route) or not route.path_regex.match(path):
+                continue
+            if method is None or method in (route.methods or ()):
+                return True
+    return False
 
 
 def _answer(request: Request, fault: HttpError) -> Response:

@@ -85,6 +85,8 @@ class HttpError(Error):
             return {"Accept-Encoding": "identity"}
         if self.status == 503 and self.retry_after is not None:
             return {"Retry-After": str(max(RETRY_AFTER, ceil(self.retry_after)))}
+        if self.status in (501, 503):  # the SDKs of OpenAI and Anthropic would try again
+            return {"X-Should-Retry": "false"}
         return {}
 
 

@@ -41,7 +41,12 @@ class RawAttack:
 
 
 def write_request(
-    *fields: str, method: str = "POST", path: str = CHAT, body: bytes = b"", key: str = ""
+    *fields: str,
+    method: str = "POST",
+    path: str = CHAT,
+    body: bytes = b"",
+    key: str = "",
+    kind: str = "application/json",
 ) -> bytes:
     """A request to this machine.
 
@@ -51,8 +56,9 @@ def write_request(
         path: of the request.
         body: as it stands behind the head.
         key: an API key; "": none.
+        kind: the content type.
     """
-    usual = ["Host: localhost", "Content-Type: application/json"]
+    usual = ["Host: localhost", f"Content-Type: {kind}"]
     if key:
         usual.append(f"Authorization: Bearer {key}")
     lines = [f"{method} {path} HTTP/1.1", *usual, *fields, "", ""]
@@ -109,6 +115,10 @@ def _list_lengths() -> Iterator[RawAttack]:
         ("100,000 trailers", write_chunk(BODY) + b"0\r\n" + b"X: y\r\n" * 100_000),
     ):
         yield _refuse(name, partial(write_request, _CLOSE, _CHUNKED, body=chunk))
+    part = write_chunk(b'--a\r\nContent-Disposition: form-data; name="file"\r\n\r\n')
+    form = partial(write_request, path="/v1/files", kind="multipart/form-data; boundary=a")
+    cut = partial(form, _CLOSE, _CHUNKED, body=part + b"ZZ\r\n")
+    yield _refuse("a file that ends in a chunk without size", cut)
     smuggled = write_request(method="GET", path="/health")
     length = f"Content-Length: {len(smuggled)}"
     request = write_request(length, _CLOSE, method="GET", path="/health", body=smuggled)

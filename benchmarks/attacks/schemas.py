@@ -336,6 +336,8 @@ def _list_sizes() -> Iterator[Attack]:
     yield from _both("const, 200 deep", _one({"const": nested_json(200)}))
     yield from _both("3,000 properties", many_properties(3000, {"type": "string"}))
     yield from _both("500 patterns", many_properties(500, {"pattern": "^(a{1,900}b){1,900}$"}))
+    unused = {"$defs": {f"d{i}": {"type": "string"} for i in range(25_000)}, "type": "object"}
+    yield from _both("25,000 definitions without use", unused)
     yield from _both("9,000 required", {"type": "object", "required": words[:9000]})
     yield from _both("bound of 4,000 digits", _one({"type": "integer", "minimum": 10**4000}))
     yield from _both("multipleOf 1e-300", _one({"type": "number", "multipleOf": 1e-300}))

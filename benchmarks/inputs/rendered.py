@@ -170,6 +170,8 @@ def align(
     """
     if whole.startswith(prompt):
         return whole.removeprefix(prompt)
+    if block is None and whole.startswith(prompt.rstrip()):
+        return whole.removeprefix(prompt.rstrip())  # a line break that only the prompt has
     tags = (block.opener.text, block.closer.text) if block else ()
     opened = (prompt.find(tag, prompt.rfind(question)) for tag in tags)
     head = prompt[: min((at for at in opened if at >= 0), default=len(prompt))]

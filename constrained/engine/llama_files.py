@@ -23,7 +23,7 @@ from constrained.engine.llama_params import (
     model_params,
 )
 from constrained.engine.llama_vocabulary import read_vocabulary
-from constrained.engine.options import UINT32, EngineOptions
+from constrained.engine.options import PLAIN_TYPES, UINT32, EngineOptions
 from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MAX_DRAFTED
 from constrained.errors import ModelError
@@ -41,6 +41,7 @@ HINTS = {
     "does not divide": "Keep the context in another type (cache_type_k, -ctk; cache_type_v, -ctv)",
     "cache types": "Keep keys and values in the same type (-ctk, -ctv)",
 }
+QUANTISED_BLOCK = 32  # numbers; all quantised types of a KV cache have blocks of this size
 MEMORY = re.compile("alloc|memory", re.IGNORECASE)
 MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or use a smaller quantisation"
 CONTEXT_MEMORY = (
@@ -65,15 +66,20 @@ llama_cpp.llama_backend_init()
 
 
 def measure_needs(
-    model: llama_cpp.llama_model_p, options: EngineOptions, memory: int | None
+    model: llama_cpp.llama_model_p,
+    options: EngineOptions,
+    memory: int | None,
+    *,
+    flash_attention: bool,
 ) -> ContextNeeds:
     """Estimates the memory of a context. Layers with a sliding window, or without attention, need
     less than estimated.
 
     Args:
         model: the model of the context.
-        options: the types of keys and values, and whether flash attention is used.
+        options: the types of keys and values, and the size of a micro-batch.
         memory: the free bytes; None: not known.
+        flash_attention: whether it is used.
     """
     heads = max(1, llama_cpp.llama_model_n_head(model))
     # The numbers are those of the first layer. If it has no attention (LFM2), it has no key heads.
@@ -84,7 +90,7 @@ def measure_needs(
     layers = llama_cpp.llama_model_n_layer(model)
     # The attention mask has a row for each token of a micro-batch; without flash attention, each
     # head has such rows, too.
-    rows = 1 if options.flash_attention is not False else 1 + heads
+    rows = 1 if flash_attention else 1 + heads
     return ContextNeeds(
         trained=llama_cpp.llama_model_n_ctx_train(model),
         sequences=options.sequences,
@@ -93,6 +99,22 @@ def measure_needs(
         graph=4 * rows * options.ubatch_size,
         memory=memory,
     )
+
+
+def check_keys(model: llama_cpp.llama_model_p, options: EngineOptions) -> None:
+    """Raises ModelError if the keys cannot have the type that is asked for.
+
+    llama.cpp refuses that itself, but without flash attention it ends the process.
+    """
+    if options.flash_attention is not False or options.cache_type_k in PLAIN_TYPES:
+        return
+    heads = max(1, llama_cpp.llama_model_n_head(model))
+    width = _read_width(model, "key_length", llama_cpp.llama_model_n_embd(model) // heads)
+    if width % QUANTISED_BLOCK:
+        kind = options.cache_type_k
+        block = f"the block of {QUANTISED_BLOCK} numbers of {kind} does not divide {width}"
+        message = f"keys cannot be kept in {kind}: {block}, the size of an attention head"
+        raise ModelError(message, hint=HINTS["does not divide"])
 
 
 def _read_width(model: llama_cpp.llama_model_p, name: str, default: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import llama_cpp
 
 from constrained.engine.host import physical_cores
-from constrained.engine.options import EngineOptions
+from constrained.engine.options import PLAIN_TYPES, EngineOptions
 from constrained.errors import RequestError
 
 # ggml.h and llama.h; llama-cpp-python does not have all of these names.
@@ -33,6 +33,7 @@ UNASKED_MEMORY = 0.5  # the part of the free memory for a context of no requeste
 UNASKED_LENGTH = 65_536
 """Maximum tokens of a sequence if no length is requested: llama.cpp allocates and clears the whole
 context at the start. Agents begin with about 34,000 tokens."""
+MAX_SCORES = 1 << 30  # bytes of the scores of attention, if nobody asks for flash attention or none
 LEAST_LENGTH = 4096  # tokens, if the model was trained on as many; few requests fit into less
 NEED_GPU = {"gpu_layers": "-ngl", "split_mode": "-sm", "main_gpu": "-mg", "tensor_split": "-ts"}
 
@@ -114,6 +115,31 @@ def _choose_unasked(needs: ContextNeeds) -> ContextSize:
             cells = max(least, 1 << (room.bit_length() - 1))
     length = min(length, cells)
     return ContextSize(length, cells, is_shared=cells < length * needs.sequences)
+
+
+def spares_flash_attention(
+    options: EngineOptions, needs: ContextNeeds, size: ContextSize, *, is_offloaded: bool
+) -> bool:
+    """True if attention is faster without flash attention, and there is memory for its scores.
+
+    On a CPU, llama.cpp's flash attention computes fewer than 64 tokens of a sequence one by one.
+    Two matrix products, which need all scores in memory, take half of that time or less; only for
+    more tokens, behind thousands, they take a fifth more (`python -m benchmarks.attention`).
+
+    Args:
+        options: of the model.
+        needs: of the context without flash attention.
+        size: of the context.
+        is_offloaded: a GPU computes some of the layers.
+    """
+    types = {options.cache_type_k, options.cache_type_v}
+    is_asked = options.flash_attention is not None
+    if is_asked or is_offloaded or not types.issubset(PLAIN_TYPES):
+        return False
+    longest = size.cells if size.is_shared else size.length
+    if longest * needs.graph > MAX_SCORES:
+        return False
+    return needs.memory is None or needs.measure(size) <= UNASKED_MEMORY * needs.memory
 
 
 def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) -> Iterator[str]:

@@ -15,6 +15,7 @@ from constrained.engine.drawing import RowSampler, find_candidates
 from constrained.engine.host import available_memory, check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
+    check_keys,
     create_context,
     create_unasked,
     errors,
@@ -30,6 +31,7 @@ from constrained.engine.llama_params import (
     describe_context,
     describe_unused,
     offloads,
+    spares_flash_attention,
 )
 from constrained.engine.llama_state import (
     PART,
@@ -72,13 +74,23 @@ def load(
     check_gguf(path)
     probe_file(path)
     model = load_model(path, options, progress)
+    try:
+        check_keys(model, options)
+    except ModelError:
+        llama_cpp.llama_model_free(model)
+        raise
     asked, sequences = options.context_length, options.sequences
     is_offloaded = offloads(options.gpu_layers)
     # Linux overcommits memory, so llama.cpp would not notice that it is short.
     memory = None if is_offloaded else available_memory()
-    needs = measure_needs(model, options, memory)
+    flash_attention = options.flash_attention is not False
+    needs = measure_needs(model, options, memory, flash_attention=flash_attention)
     size = choose_context(asked, needs)
     params = context_params(options)
+    plain = measure_needs(model, options, memory, flash_attention=False)
+    if spares_flash_attention(options, plain, size, is_offloaded=is_offloaded):
+        needs = plain
+        params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
     create = create_unasked if asked is None else create_context
     context, size = create(model, params, size, sequences=sequences)
     if not context:

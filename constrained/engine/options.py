@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from constrained.errors import RequestError
 
+PLAIN_TYPES = ("f32", "f16", "bf16")  # of the KV cache, not quantised
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
 SplitMode = Literal["none", "layer", "row"]
 
@@ -66,7 +67,8 @@ class EngineOptions:
             prompt no longer than that.
         ubatch_size: how many of these tokens are computed at once. More is faster on a GPU, but
             takes memory.
-        flash_attention: switch flash attention on or off; None: llama.cpp decides.
+        flash_attention: switch flash attention on or off; None: on a GPU, llama.cpp decides; on
+            the CPU it is off, where it is slower, unless the context is too long for the memory.
         cache_type_k: type of the keys in the KV cache.
         cache_type_v: type of the values in the KV cache; quantised types need flash attention.
         gpu_layers: number of layers on the GPU, if there is one; -1: all.
@@ -121,7 +123,7 @@ class EngineOptions:
         if self.batch_size < self.sequences:  # each of them decodes a token at least
             least = f"at least the number of sequences, {self.sequences}"
             self._require("batch_size", False, least)
-        if self.cache_type_v not in ("f32", "f16", "bf16") and self.flash_attention is False:
+        if self.cache_type_v not in PLAIN_TYPES and self.flash_attention is False:
             raise RequestError(
                 f"values in {self.cache_type_v} need flash attention, which is off",
                 where="/cache_type_v",

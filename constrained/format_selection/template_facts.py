@@ -40,7 +40,7 @@ class TemplateFacts:
     def detection(self) -> Detection | DetectError:
         """The wire format, or why none is known."""
         try:
-            return detect(self._template.render)
+            return detect(self._template.without_parting().render)
         except DetectError as e:
             # The error is kept for long, so without its traceback, which holds frames.
             return DetectError(e.message, where=e.where, hint=e.hint)

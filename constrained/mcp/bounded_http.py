@@ -1,6 +1,6 @@
 """Limits the length of replies of MCP servers over HTTP: the package `mcp` reads a whole body."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import httpx2
 
@@ -14,6 +14,11 @@ class RefusedBodyError(httpx2.StreamError):
     """A body is refused; the package answers the request with this message."""
 
 
+class ForeignEndpointError(httpx2.SSEError):
+    """A server names an address on another host. Of all errors of a stream, the package lets go of
+    those of this kind alone."""
+
+
 class BoundedBody(httpx2.AsyncByteStream):
     """A body that fails when it is longer than a message may be, or at once if it is compressed: we
     do not ask for compression, and a few compressed bytes may be gigabytes of text.
@@ -22,10 +27,19 @@ class BoundedBody(httpx2.AsyncByteStream):
         body: the arriving bytes.
         encoding: its `Content-Encoding`.
         is_stream: it may have any length: it is read event by event, and each event has a limit.
+        check: sees each piece first; None: nobody does.
     """
 
-    def __init__(self, body: httpx2.AsyncByteStream, encoding: str, *, is_stream: bool):
+    def __init__(
+        self,
+        body: httpx2.AsyncByteStream,
+        encoding: str,
+        *,
+        is_stream: bool,
+        check: Callable[[bytes], None] | None = None,
+    ):
         self._body = body
+        self._check = check
         self._encoding = encoding.strip()
         self._max_bytes = None if is_stream else LONGEST_MESSAGE
 
@@ -37,6 +51,8 @@ class BoundedBody(httpx2.AsyncByteStream):
             length += len(piece)
             if self._max_bytes is not None and length > self._max_bytes:
                 raise RefusedBodyError(f"the body is longer than {self._max_bytes:,} bytes")
+            if self._check is not None:
+                self._check(piece)
             yield piece
 
     async def aclose(self) -> None:
@@ -49,6 +65,7 @@ def make_bounded_client(
     auth: httpx2.Auth | None = None,
     *,
     streamed: tuple[str, ...],
+    check_stream: Callable[[], Callable[[bytes], None]] | None = None,
 ) -> httpx2.AsyncClient:
     """Makes an HTTP client with bounded replies.
 
@@ -58,6 +75,7 @@ def make_bounded_client(
         auth: from the package `mcp`.
         streamed: the methods whose replies the package reads event by event, if the server says
             that they are events. It reads replies to all other methods whole, whatever they say.
+        check_stream: makes what sees the pieces of a stream first; None: nobody does.
     """
 
     async def bound(response: httpx2.Response) -> None:
@@ -65,7 +83,9 @@ def make_bounded_client(
         kind = response.headers.get("content-type", "").lower()
         is_stream = response.request.method in streamed and kind.startswith(EVENTS)
         encoding = response.headers.get("content-encoding", "")
-        response.stream = BoundedBody(response.stream, encoding, is_stream=is_stream)
+        check = check_stream() if is_stream and check_stream is not None else None
+        body = BoundedBody(response.stream, encoding, is_stream=is_stream, check=check)
+        response.stream = body
 
     client = httpx2.AsyncClient(
         headers=headers, auth=auth, timeout=timeout, event_hooks={"response": [bound]}

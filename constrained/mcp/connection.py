@@ -10,16 +10,18 @@ from functools import partial
 from typing import IO, Any, TypeVar
 
 import httpx2
-from mcp import Client, MCPError, StdioServerParameters, stdio_client, types
+from mcp import Client, MCPError, types
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
 from constrained.errors import Error, RequestError
 from constrained.mcp.bounded_http import LONGEST_MESSAGE, make_bounded_client
+from constrained.mcp.command_transport import run_command
 from constrained.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.mcp.results import McpResult
 from constrained.mcp.server import HttpTransport, McpServer, ServerAddress, ServerCommand
+from constrained.mcp.sse_endpoint import EndpointCheck
 from constrained.mcp.watched_transport import notice_end
 
 T = TypeVar("T")
@@ -93,6 +95,7 @@ class McpConnection:
         self._refreshing: asyncio.Task[None] | None = None
         self._changes = 0  # notifications that the tools have changed
         self._is_stale = False  # listing the tools again has failed
+        self._broken: Exception | None = None  # why the connection to a command has ended
         self.tools: list[types.Tool] = []
 
     @property
@@ -158,6 +161,9 @@ class McpConnection:
                     ready.cancel()
             return None
 
+    def _note_failure(self, error: Exception) -> None:
+        self._broken = error
+
     def _find_last_moment(self) -> float | None:
         """When a connection has to be closed, on the clock of the loop. A server is told of the end
         over HTTP, and may never answer; the package bounds the end of a command, and would leave
@@ -169,10 +175,8 @@ class McpConnection:
     async def _connect(self, stack: AsyncExitStack, log: IO[str], end: asyncio.Event) -> Client:
         server = self._server
         if isinstance(server, ServerCommand):
-            parameters = StdioServerParameters(
-                command=server.command, args=[*server.args], env=dict(server.env), cwd=server.cwd
-            )
-            transport = stdio_client(parameters, errlog=log)  # type: ignore[arg-type]
+            self._broken = None
+            transport = run_command(server, log, self._note_failure)
             return await self._open_client(stack, transport, end)
         if server.transport is HttpTransport.SSE:
             return await self._open_client(stack, self._make_sse(server), end)
@@ -202,7 +206,11 @@ class McpConnection:
         return sse_client(
             server.url,
             headers=dict(server.headers),
-            httpx_client_factory=partial(self._make_http, STREAMED_BY_SSE),
+            httpx_client_factory=partial(
+                self._make_http,
+                STREAMED_BY_SSE,
+                check_stream=lambda: EndpointCheck(server.url).take,
+            ),
         )
 
     def _make_http(
@@ -211,10 +219,13 @@ class McpConnection:
         headers: dict[str, str] | None = None,
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
+        check_stream: Callable[[], Callable[[bytes], None]] | None = None,
     ) -> httpx2.AsyncClient:
         """Makes an HTTP client without a read timeout, since calls have their own deadline."""
         wait = httpx2.Timeout(self._settings.connect_timeout, read=None)
-        return make_bounded_client(headers or {}, wait, auth, streamed=streamed)
+        return make_bounded_client(
+            headers or {}, wait, auth, streamed=streamed, check_stream=check_stream
+        )
 
     async def _open_client(
         self, stack: AsyncExitStack, transport: Any, end: asyncio.Event
@@ -368,7 +379,7 @@ class McpConnection:
             async with self._within_time(what):
                 answered = await request(client)
         except MCPError as e:
-            if e.code == types.CONNECTION_CLOSED:
+            if self._has_closed(e, end):
                 self._leave(end)
                 failure = await self._find_failure(keeper)
                 raise self._explain_end(what, failure or e) from e
@@ -380,6 +391,12 @@ class McpConnection:
             raise McpError(message) from e
         self._may_reopen = True
         return answered
+
+    def _has_closed(self, error: MCPError, end: asyncio.Event) -> bool:
+        """True if an error says that the connection has ended, which the package gives a code that
+        a server may give to any error of its own. Over HTTP it also stands for a lost request."""
+        is_command = isinstance(self._server, ServerCommand)
+        return error.code == types.CONNECTION_CLOSED and (end.is_set() or not is_command)
 
     async def _find_client(self) -> Client:
         async with self._lock:
@@ -404,8 +421,10 @@ class McpConnection:
     async def _find_failure(
         self, keeper: asyncio.Task[Exception | None] | None
     ) -> Exception | None:
-        """What a connection over HTTP has failed of, which the package tells as it is closed."""
-        if keeper is None or isinstance(self._server, ServerCommand):
+        """What a connection has failed of; over HTTP the package tells it as it is closed."""
+        if isinstance(self._server, ServerCommand):
+            return self._broken
+        if keeper is None:
             return None
         await asyncio.wait({keeper}, timeout=PATIENCE)
         if not keeper.done() or keeper.cancelled():

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,10 @@ from grammars.wire.format import count_common
 LOG = logging.getLogger(__name__)
 BLOCK = 64  # prompt tokens of one decode, if `deterministic`
 STEP = 512  # maximum tokens of one decode; other turns wait as long as these take
+PROMPT_STEP = 64
+"""Maximum prompt tokens of one decode on the CPU while turns are being written. On 2 cores a decode
+of 512 takes 8 times as long and hardly less a token (`python -m benchmarks.attention`). A GPU needs
+large batches."""
 BACKGROUND_STEP = 16  # maximum prompt tokens of a background request while others are running
 
 
@@ -290,16 +294,22 @@ class Schedule:
 
     def _choose_many(self, spare: int) -> list[Chunk]:
         """Returns the next chunk of each turn that does not pause. Turns with few pending tokens
-        come first; prompts share the rest of the batch. Drafts add up to `spare` tokens."""
+        come first; prompts share the rest of the batch, or less of it, so that those who read a
+        stream do not wait long. Drafts add up to `spare` tokens."""
         has_live = any(not running.seat.request.background for running in self._running.values())
         due = self._find_due()
         order = sorted(due.items(), key=lambda item: item[1].turn.input.pending)
         chunks: list[Chunk] = []
         room = self._step
+        prompts = self._step
+        if not self._sequences.engine.offloads and _has_writer(due.values()):
+            prompts = PROMPT_STEP
         for done, (number, running) in enumerate(order):
             rest = len(order) - done
+            reads = running.turn.input.unread > 0
+            available = min(room, prompts) if reads else room
             # A checkpoint can only be taken where a decode ends.
-            share = min(max(1, room // rest), self._sequences.until_stop(number))
+            share = min(max(1, available // rest), self._sequences.until_stop(number))
             draft = spare // rest
             if has_live and running.seat.request.background:
                 share = min(share, BACKGROUND_STEP)
@@ -309,6 +319,8 @@ class Schedule:
             with running.share.measure(is_elsewhere=self._draft_model is not None):
                 chunk = running.turn.next_chunk(share, draft)
             room -= len(chunk.tokens)
+            if reads:
+                prompts -= len(chunk.tokens)
             spare -= chunk.drafted
             chunks.append(chunk)
         return chunks
@@ -461,6 +473,13 @@ class Schedule:
     def _fail(self, number: int, error: Exception) -> None:
         """Ends the request of a sequence with an error; the others go on."""
         _end_in_error(self._running.pop(number), error)
+
+
+def _has_writer(turns: Iterable[ActiveTurn]) -> bool:
+    """True if one of these turns is being written, and is not of the background."""
+    return any(
+        running.turn.input.unread == 0 and not running.seat.request.background for running in turns
+    )
 
 
 def _end_in_error(running: ActiveTurn, error: Exception) -> None:

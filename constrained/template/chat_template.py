@@ -24,6 +24,7 @@ from constrained.messages import (
     is_silent,
     is_text_parts,
     normalise,
+    part_calls,
     read_reasoning,
     write_messages,
 )
@@ -33,6 +34,7 @@ from constrained.template.work_limits import TemplateLimitError, limit_work, spe
 from grammars.byte_cache import MIB, keep_results
 
 _PROBE = "PROBE-OF-A-TEXT"
+_PROBE_ANSWER = "PROBE-OF-AN-ANSWER"
 _PROBE_USER: dict[str, Any] = {"role": "user", "content": _PROBE}
 _EMPTY_SYSTEM: dict[str, Any] = {"role": "system", "content": ""}
 _PROBE_ARGUMENTS = {"probe_key": "probe value"}
@@ -46,6 +48,14 @@ _PROBE_CALL = {
             "function": {"name": "probe", "arguments": _PROBE_ARGUMENTS},
         }
     ],
+}
+_PROBE_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "probe_of_a_tool",
+        "description": "A probe",
+        "parameters": {"type": "object", "properties": {"probe_key": {"type": "string"}}},
+    },
 }
 _WORDS_OF_NONE = ("None", "null", "none")
 TEMPLATES = 16 * MIB  # for compiled templates
@@ -252,6 +262,13 @@ class ChatTemplate:
         """The estimated size of the compiled template in bytes."""
         return self._bytes
 
+    def without_parting(self) -> Self:
+        """Returns this template with calls beside content as they are, even if it loses them: for
+        those who read off it how turns are written."""
+        other = copy(self)
+        other._loses_calls = False
+        return other
+
     def compiled_as(self, template: jinja2.Template) -> Self:
         """Returns this template, rendered by a template of another environment."""
         other = copy(self)
@@ -277,6 +294,10 @@ class ChatTemplate:
         - for an assistant message without content and calls, the content "", then a space;
         - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools;
         - system messages where they stand, then all that they say in the first message.
+
+        Where the template writes the calls of a message only without content, calls beside content
+        get a message of their own. Where it expects the tools in another variable than `tools`,
+        they go there.
 
         A template that refuses every conversation without a system message gets an empty one.
 
@@ -323,6 +344,8 @@ class ChatTemplate:
         check_kwargs(kwargs)
         with self.failures():
             normal = normalise(messages)
+        if self._needs_parting(normal):
+            normal = part_calls(normal)
         try:
             return self._render_in_order(normal, tools, kwargs, add_generation_prompt)
         except TemplateLimitError:  # another form would need as many steps
@@ -461,12 +484,51 @@ class ChatTemplate:
         )
         return is_python, not is_python
 
+    @cached_property
+    def _tools_name(self) -> tuple[str, bool] | None:
+        """The variable in which the template expects tools if it reads no `tools`, such as the
+        `xml_tools` of SmolLM3, and whether it is their JSON text; None if there is none."""
+        if "tools" in self.variables:
+            return None
+        names = [name for name in self.variables if "tool" in name or "function" in name]
+        for name in sorted(names, key=self.source.index):
+            for as_text in (False, True):
+                given = _tojson([_PROBE_TOOL], indent=2) if as_text else [_PROBE_TOOL]
+                try:
+                    text = self._render_in_order([_PROBE_USER], None, {name: given}, False)
+                except TemplateError:
+                    continue
+                is_code = str(given) in text and not as_text  # of Python, where JSON is meant
+                if _PROBE_TOOL["function"]["name"] in text and not is_code:
+                    return name, as_text
+        return None
+
+    def _needs_parting(self, normal: list[dict[str, Any]]) -> bool:
+        """True if the template would lose calls of these messages, which stand beside content."""
+        return part_calls(normal) != normal and self._loses_calls
+
+    @cached_property
+    def _loses_calls(self) -> bool:
+        """True if the template writes no calls of a message with content, but those of one behind
+        it: Phi-4-mini writes either."""
+        both = [_PROBE_USER, {**_PROBE_CALL, "content": _PROBE_ANSWER}]
+        try:
+            whole = self._render_in_order(normalise(both), None, {}, False)
+            apart = self._render_in_order(part_calls(normalise(both)), None, {}, False)
+        except TemplateError:
+            return False
+        calls = str(_PROBE_ARGUMENTS["probe_key"])
+        return calls not in whole and calls in apart and _PROBE_ANSWER in apart
+
     def _extras(self, tools: Any) -> dict[str, Any]:
         variables: dict[str, Any] = {"documents": None, **self.tokens}
         if self._functions_as_text:
             variables["functions"] = _tojson(tools, indent=2) if tools else ""
             # llama.cpp adds the time of day, but then no prompt could be cached.
             variables["datetime"] = read_now().strftime("%b %d %Y")
+        elif tools and self._tools_name:
+            name, as_text = self._tools_name
+            variables[name] = _tojson(tools, indent=2) if as_text else tools
         return variables
 
     @contextmanager

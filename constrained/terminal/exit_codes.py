@@ -23,6 +23,8 @@ class ExitCode(IntEnum):
     """The reply is withheld, for it does not fit what was asked for; or the grammar failed."""
     INTERRUPTED = 130
     """Ctrl-C."""
+    TERMINATED = 143
+    """SIGTERM."""
 
 
 CAUSES: tuple[tuple[type[Exception], ExitCode], ...] = (

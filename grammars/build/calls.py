@@ -104,6 +104,7 @@ class CallRules:
         first: tuple[Node, ...],
         opener: str = "",
         *,
+        is_several: bool = False,
         spaced: bool = False,
         behind: Expression = EMPTY,
     ) -> Expression:
@@ -112,6 +113,7 @@ class CallRules:
         Args:
             first: the nodes of the first call that are not written yet.
             opener: the text that opened the calls.
+            is_several: these are several calls, which are written in another way than one.
             spaced: allow white space before the calls.
             behind: the content that may follow the calls.
         """
@@ -126,9 +128,13 @@ class CallRules:
             written = sequence(chain.calls(first, spaced=spaced), after, behind, self._end)
             return self._builder.define(written, "calls")
         more = EMPTY
-        if several and self._opens_all(opener):
-            more = self._more(1)
-        close = self._builder.fixed("".join([node.text for node in format.closes(opener)]))
+        closing = format.closes(opener)
+        if format.several is not None and is_several:
+            more = self._more(1, format.several.between)
+            closing = format.several.closing
+        elif several and format.several is None and self._opens_all(opener):
+            more = self._more(1, format.between)
+        close = self._builder.fixed("".join([node.text for node in closing]))
         rest = sequence(more, close)
         if not format.closes_one:
             rest = optional(rest)
@@ -143,21 +149,22 @@ class CallRules:
             return True
         return format.opener is not None and opener == format.opener.text
 
-    def _more(self, number: int) -> Expression:
+    def _more(self, number: int, between: str) -> Expression:
         """Returns an expression for any number of further calls.
 
         Args:
             number: how many calls of this turn come before them.
+            between: the text between two calls.
         """
         counts = find_index(self._format)
         is_exact = counts is not None and counts.count(self._turn.state.calls, 0) is not None
         # One text for the separator and the beginning of the call: between two short texts, the
         # lexer would not consider the closer of the calls, which may begin in the same way.
-        nodes = (Literal(self._format.between), *self._format.call)
+        nodes = (Literal(between), *self._format.call)
         if not is_exact or number == COUNTED:
             return many(self._any_tool(nodes, None))
         call = self._any_tool(nodes, number)
-        return optional(sequence(call, self._more(number + 1)))
+        return optional(sequence(call, self._more(number + 1, between)))
 
     def _any_tool(
         self, nodes: tuple[Node, ...], number: int | None, *, spaced: bool = False

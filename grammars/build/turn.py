@@ -35,6 +35,7 @@ from grammars.wire.format import (
     JsonCall,
     KeywordArguments,
     Marker,
+    Node,
     Reasoning,
     cut_lead,
 )
@@ -217,37 +218,62 @@ class _TurnRules:
 
     def _opened_calls(self, opening: str) -> list[Expression]:
         """The calls that this text opens: immediately, or after content."""
-        nodes = self._format.openings[opening]
+        ways = self._list_ways(opening)
+        if not ways:
+            return []
         trailing = self._content_behind()
-        calls = self._calls.calls(nodes, opening, behind=trailing)
+        calls = choice(
+            self._calls.calls(nodes, opening, is_several=is_several, behind=trailing)
+            for nodes, is_several in ways
+        )
         if self._has_content_inside(opening):
-            closer, *rest = nodes
+            closer, *rest = self._format.openings[opening]
             assert isinstance(closer, Fixed)
             behind_closer = self._calls.calls(tuple(rest), opening, behind=trailing)
             calls = sequence(self._until(closer.text), behind_closer)
         at_once: list[Expression] = []
         if self._state.lead:
-            rest = cut_lead((Marker(opening), *nodes), self._state.lead)
-            if rest is not None:
-                at_once.append(self._calls.calls(rest, opening))
+            for nodes, is_several in ways:
+                rest = cut_lead((Marker(opening), *nodes), self._state.lead)
+                if rest is not None:
+                    at_once.append(self._calls.calls(rest, opening, is_several=is_several))
         elif self._is_shared(opening):
             # The lexer would prefer `to=user` to `to=`, so opener and name are one terminal.
-            whole = (Marker(opening), *nodes)
-            at_once.append(self._calls.calls(whole, opening, spaced=True, behind=trailing))
+            for nodes, is_several in ways:
+                whole = (Marker(opening), *nodes)
+                at_once.append(
+                    self._calls.calls(
+                        whole, opening, is_several=is_several, spaced=True, behind=trailing
+                    )
+                )
         else:
             at_once.append(sequence(self._calls.spaced(opening), calls))
         if self._policy.requires_output:
             return at_once
-        ways = [way for way in self._format.contents if way.calls]
+        contents = [content for content in self._format.contents if content.calls]
         header = self._format.before
-        if header.strip() and ways == [Content()] and not self._state.lead:
+        if header.strip() and contents == [Content()] and not self._state.lead:
             return [*at_once, sequence(self._until(header + opening), calls)]
-        if ways == [Content()] and not self._state.lead:
+        if contents == [Content()] and not self._state.lead:
             return [sequence(self._until(opening), calls)]
         behind: list[Expression] = []
-        for way in ways:
+        for way in contents:
             behind += self._calls_behind(way, opening, calls)
         return at_once + behind
+
+    def _list_ways(self, opening: str) -> list[tuple[tuple[Node, ...], bool]]:
+        """The nodes that may follow this opener of calls, each with whether they begin several
+        calls that are written in another way than one; empty if only one call is allowed, and this
+        opens several."""
+        format = self._format
+        if not format.opens_several(opening):
+            return [(format.openings[opening], False)]
+        ways: list[tuple[tuple[Node, ...], bool]] = []
+        if format.opener is not None and opening == format.opener.text:
+            ways.append((format.openings[opening], False))
+        if self._policy.parallel:
+            ways.append((format.several_nodes, True))
+        return ways
 
     def _has_content_inside(self, opening: str) -> bool:
         """True if content may follow the opener of the calls: not if a call is required."""

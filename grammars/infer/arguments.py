@@ -1,5 +1,6 @@
 """Arguments between tags, as a template writes them: read off calls with none, one and two."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import mode
@@ -7,7 +8,7 @@ from statistics import mode
 from grammars.errors import DetectError
 from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.styles import find_style
-from grammars.infer.text import common_prefix, common_suffix, find_tag
+from grammars.infer.text import TAG, common_prefix, common_suffix, find_tag
 from grammars.schema.nodes import Json
 from grammars.wire.format import JsonStyle, TaggedArguments, TextWrapper
 
@@ -126,7 +127,9 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
     while len(opener) < len(shared) and not suffix.startswith(close):
         opener = shared[-len(opener) - 1 :]  # arguments are indented, and their end is not
         close = middle.removesuffix(opener)
-    if not opener.strip() or not close or not suffix.startswith(close):
+    # Without a closer of its own, a value ends at the next tag, which has to be one.
+    is_closed = bool(close) or bool(find_tag(opener) and re.match(TAG, suffix))
+    if not opener.strip() or not is_closed or not suffix.startswith(close):
         raise DetectError(f"an argument has no text of its own around it: {one!r}")
     return head, opener, close
 

@@ -28,8 +28,6 @@ from grammars.infer.styles import (
     find_style,
 )
 from grammars.infer.text import (
-    common_prefix,
-    common_suffix,
     find_loose,
     find_tag,
     make_nodes,
@@ -37,6 +35,7 @@ from grammars.infer.text import (
     split_numbers,
     tokenise,
 )
+from grammars.infer.turn import CallLayout
 from grammars.render import render
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_object
@@ -281,64 +280,6 @@ def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -
     following = text.find("{", arguments.end)  # another call
     if arguments.kind in _WHOLE and closed and not 0 <= following < closed.start():
         yield _Hole("name", closed.start("name"), closed.end("name"))
-
-
-@dataclass(frozen=True)
-class CallLayout:
-    """The fixed texts around calls: `opening prefix CALL suffix between ... rest`.
-
-    Args:
-        rest: what stands behind the last call: what closes the calls, and the end of the turn.
-        lead: what the generation prompt has written of the first call.
-    """
-
-    rest: str
-    opening: str = ""
-    prefix: str = ""
-    suffix: str = ""
-    between: str = ""
-    lead: str = ""
-
-    def without_lead(self) -> "CallLayout":
-        """The same calls, where what the generation prompt has written is a part of no call, but
-        stands between two of them."""
-        prefix = self.prefix.removeprefix(self.lead)
-        return replace(self, prefix=prefix, between=self.between + self.lead, lead="")
-
-
-def find_layout(
-    *, header: str, head: str, behind: str, amid: str | None, end: str = ""
-) -> CallLayout:
-    """Tells a call's own text from what stands around all calls.
-
-    Args:
-        header: what opens the turn.
-        head: what stands in front of the first call's first hole.
-        behind: what stands behind the only call's last hole.
-        amid: what stands between two calls' holes; None if there is one call in a turn.
-        end: what ends a turn of content; "" if that is not known. It is no part of a call, for a
-            model that ends its turn there writes nothing behind it.
-    """
-    if amid is None:  # Llama 3's templates refuse a second call
-        return CallLayout(behind, prefix=head)
-    prefix = common_suffix(header + head, amid).lstrip()
-    lead = ""
-    if len(prefix) > len(head):  # Functionary 3.2: the prompt ends with `>>>`
-        lead = prefix[: len(prefix) - len(head)]
-        head = prefix
-    suffix = common_prefix(amid, behind).rstrip()
-    if len(prefix) + len(suffix) > len(amid):
-        suffix = suffix[: len(amid) - len(prefix)].rstrip()
-    if end and suffix.endswith(end):
-        suffix = suffix.removesuffix(end).rstrip()
-    return CallLayout(
-        rest=behind[len(suffix) :],
-        opening=head[: len(head) - len(prefix)],
-        prefix=prefix,
-        suffix=suffix,
-        between=amid[len(suffix) : len(amid) - len(prefix)],
-        lead=lead,
-    )
 
 
 def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Piece, ...]:

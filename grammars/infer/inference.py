@@ -14,7 +14,6 @@ from grammars.errors import DetectError
 from grammars.formats import NATIVE
 from grammars.infer.behind_prompt import try_behind_prompt
 from grammars.infer.calls import (
-    CallLayout,
     CallPair,
     CallSample,
     Cut,
@@ -22,7 +21,6 @@ from grammars.infer.calls import (
     build_call,
     cut_call,
     find_counting,
-    find_layout,
     prepend_counter,
 )
 from grammars.infer.probes import (
@@ -38,11 +36,14 @@ from grammars.infer.reasoning import find_reasoning
 from grammars.infer.styles import find_member
 from grammars.infer.text import find_tag, leading_space, make_nodes
 from grammars.infer.turn import (
+    CallLayout,
     Mixed,
     TurnEnding,
     find_closer,
     find_end,
     find_head,
+    find_layout,
+    find_layouts,
     infer_ending,
     infer_mixed,
     read_content,
@@ -68,6 +69,7 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Node,
+    Several,
     TaggedArguments,
 )
 
@@ -287,7 +289,8 @@ class _TemplateReader:
         if pair is None:
             return find_layout(header=header, head=head, behind=behind, amid=None)
         if pair.text[: pair.first.start] != head or pair.text[pair.second.end :] != behind:
-            raise DetectError("one call is not written as the first, or the last, of two calls")
+            around_two = pair.text[: pair.first.start], pair.text[pair.second.end :]
+            return find_layouts((head, behind), around_two, pair.amid)
         plain = read_content(self.chat)
         closer = find_closer(plain.tail, plain.opener)
         end = find_end(self.chat, plain.tail, closer=closer)
@@ -319,9 +322,29 @@ def _assemble(
             tail=ending.tail,
             ends=ending.ends,
             single=sample.pair is None,
+            several=_read_several(sample, head),
         )
     except TypeError as error:
         raise DetectError(str(error)) from error
+
+
+def _read_several(sample: CallSample, head: str) -> Several | None:
+    """How two calls are written; None where one is written likewise.
+
+    Raises:
+        DetectError: the turn ends in another way behind two calls than behind one.
+    """
+    layout = sample.layout.several
+    if layout is None:
+        return None
+    end = sample.layout.rest[len(sample.closing) :]
+    if not layout.rest.endswith(end):
+        raise DetectError(f"two calls end with {layout.rest!r}, and one with {end!r}")
+    return Several(
+        make_nodes(layout.opening.removeprefix(head), opens=True),
+        make_nodes(layout.rest.removesuffix(end)),
+        layout.between,
+    )
 
 
 def _put_in_front(gap: str, format: Format) -> Format:
@@ -421,10 +444,14 @@ def _describe_call(format: Format) -> str:
 def _describe_calls(format: Format) -> str:
     if format.single:
         return "the template writes one call in a turn"
+    opening, between, closing = format.opening, format.between, format.closing
+    if format.several is not None:
+        several = format.several
+        opening, between, closing = several.opening, several.between, several.closing
     texts = {
-        "opened by": spell_fixed(format.opening),
-        "between them": format.between,
-        "closed by": spell_fixed(format.closing),
+        "opened by": spell_fixed(opening),
+        "between them": between,
+        "closed by": spell_fixed(closing),
     }
     parts = [f"{what}: {text!r}" for what, text in texts.items() if text]
     return "; ".join(parts) or "calls stand side by side"

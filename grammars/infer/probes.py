@@ -158,6 +158,9 @@ class ProbedTemplate:
         header = common_prefix(written, prompt)
         if turns and all(turn.startswith(prompt) for turn in turns):
             header = prompt  # its last word may run into the text of a turn
+        elif turns and all(turn.startswith(prompt.rstrip()) for turn in turns):
+            # Some lack the line break of the prompt: what is generated behind that is the turn.
+            header = max(header, prompt.rstrip(), key=len)
         # Some write instructions in front of the prompt, and not in the history.
         if header not in (written, prompt):
             before, found, _ = written.rpartition(self._opening or written)

@@ -74,7 +74,7 @@ _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
-_WORD = re.compile(r"[^\W\d_]{3,}")
+_WORD = re.compile(r"[^\W\d_]{3,}|[^\W\d_\x00-\x7f]{2,}")  # 思考 is one, too
 # `Thought:`, `Réflexion :`, `**Thinking**`, `【思考】`
 _SIGN, _FIRST_SIGN = r"[^\w\s\"'`{}<>]", r"[^\w\s\"'`{}<>\])】〕》」』»]"
 _WORD_OPENER = re.compile(

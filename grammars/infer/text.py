@@ -15,13 +15,16 @@ _TOKEN = re.compile(rf"{TAG}|\w+|.", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="`, `<call ` or
 # `<call_` up to the name; a word with a sign, such as `functools[` (Firefunction) or `Action:`
-# (Command R+), long enough to stand for itself; words that fill a line, `BEGIN CALLS`; the
-# recipient of a message, `to=functions.`; a run such as `>>>` (Functionary 3.2), with the word
-# behind it, for "```" opens other text as well; a word between signs, `[[call]]`. A word that but a
-# blank or a sign of prose closes, `Call` or `tool(`, could stand in any answer.
+# (Command R+), long enough to stand for itself; words up to a colon, `FUNCTION CALL:`, or that
+# fill a line, `BEGIN CALLS`; a tag with attributes, `<code lang="ts">`; the recipient of a message,
+# `to=functions.`; a run such as `>>>` (Functionary 3.2), with the word behind it, for "```" opens
+# other text as well; a word between signs, `[[call]]`. A word that but a blank or a sign of prose
+# closes, `Call` or `tool(`, could stand in any answer.
 _OPENERS = (
     r"<[^<>\s=:]+(?:[=:_]|\s(?:[\w-]+=[\"']?)?)$",
+    r"<\w[^<>\s=]*(?:\s+[\w-]+=\"[^<>\"]*\")+>",
     r"[^\W\d_]\w{3,}(?:\s?[:：]|[^\w\s=.,;!?'\"(){}/-])",
+    r"[^\W\d_]\w{3,}(?: \w+){1,2} ?[:：]",
     r"[^\W\d_]\w{3,}(?: \w+)+\n",
     r"[^\W\d_]\w+=(?:\w+[.:/])?$",
     r"([^\w\s\"'{}\[\]()])\1{2,}\w*",

@@ -1,4 +1,4 @@
-"""The fixed texts around content, and those that end a turn."""
+"""The fixed texts around content and calls, and those that end a turn."""
 
 from dataclasses import dataclass, replace
 
@@ -10,12 +10,103 @@ from grammars.infer.text import (
     find_tag,
     find_tags,
     leading_space,
+    split_numbers,
     tokenise,
 )
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Content, ContentPlace
 
 _HARD_TEXT = 'PROBE "quoted" \\ <b>\n\n- ü'
+
+
+@dataclass(frozen=True)
+class CallLayout:
+    """The fixed texts around calls: `opening prefix CALL suffix between ... rest`.
+
+    Args:
+        rest: what stands behind the last call: what closes the calls, and the end of the turn.
+        lead: what the generation prompt has written of the first call.
+        several: the texts around two calls, if they are others than those around one.
+    """
+
+    rest: str
+    opening: str = ""
+    prefix: str = ""
+    suffix: str = ""
+    between: str = ""
+    lead: str = ""
+    several: "CallLayout | None" = None
+
+    def without_lead(self) -> "CallLayout":
+        """The same calls, where what the generation prompt has written is a part of no call, but
+        stands between two of them."""
+        prefix = self.prefix.removeprefix(self.lead)
+        return replace(self, prefix=prefix, between=self.between + self.lead, lead="")
+
+
+def find_layout(
+    *, header: str, head: str, behind: str, amid: str | None, end: str = ""
+) -> CallLayout:
+    """Tells a call's own text from what stands around all calls.
+
+    Args:
+        header: what opens the turn.
+        head: what stands in front of the first call's first hole.
+        behind: what stands behind the only call's last hole.
+        amid: what stands between two calls' holes; None if there is one call in a turn.
+        end: what ends a turn of content; "" if that is not known. It is no part of a call, for a
+            model that ends its turn there writes nothing behind it.
+    """
+    if amid is None:  # Llama 3's templates refuse a second call
+        return CallLayout(behind, prefix=head)
+    prefix = common_suffix(header + head, amid).lstrip()
+    lead = ""
+    if len(prefix) > len(head):  # Functionary 3.2: the prompt ends with `>>>`
+        lead = prefix[: len(prefix) - len(head)]
+        head = prefix
+    suffix = common_prefix(amid, behind).rstrip()
+    if len(prefix) + len(suffix) > len(amid):
+        suffix = suffix[: len(amid) - len(prefix)].rstrip()
+    if end and suffix.endswith(end):
+        suffix = suffix.removesuffix(end).rstrip()
+    return CallLayout(
+        rest=behind[len(suffix) :],
+        opening=head[: len(head) - len(prefix)],
+        prefix=prefix,
+        suffix=suffix,
+        between=amid[len(suffix) : len(amid) - len(prefix)],
+        lead=lead,
+    )
+
+
+def _drop_numbers(text: str) -> str:
+    return "".join(part for part in split_numbers(text) if not part.isdecimal())
+
+
+def find_layouts(one: tuple[str, str], two: tuple[str, str], amid: str) -> CallLayout:
+    """The texts around one call, and those around two, where they differ.
+
+    Args:
+        one: what stands in front of the first hole of a call alone, and behind its last one.
+        two: the same of two calls.
+        amid: what stands between two calls' holes.
+
+    Raises:
+        DetectError: nothing opens two calls that does not open one.
+    """
+    prefix = common_suffix(one[0], two[0], amid).lstrip()
+    amid = amid.removesuffix(prefix)
+    suffix = common_prefix(one[1], two[1], amid).rstrip()
+    opening_one, opening_two = (text.removesuffix(prefix) for text in (one[0], two[0]))
+    rest_one, rest_two = (text[len(suffix) :] for text in (one[1], two[1]))
+    if _drop_numbers(one[0]) == _drop_numbers(two[0]) and one[0] != two[0]:
+        raise DetectError(f"calls tell how many they are: {one[0]!r} and {two[0]!r}")
+    if not opening_two or opening_one == opening_two:
+        raise DetectError("one call is not written as the first, or the last, of two calls")
+    several = CallLayout(
+        rest_two, opening=opening_two, prefix=prefix, suffix=suffix, between=amid[len(suffix) :]
+    )
+    return CallLayout(rest_one, opening=opening_one, prefix=prefix, suffix=suffix, several=several)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from grammars.lowering.keywords import drop_annotations
 from grammars.lowering.nodes.flat import FlatLowering
 from grammars.lowering.nodes.inhabitation import (
     NEVER,
-    are_disjoint,
     find_cause,
-    find_overlaps,
     prune,
 )
+from grammars.lowering.nodes.overlap import find_overlaps
 from grammars.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.lowering.rewrite.flattening import Flattening
 from grammars.lowering.rewrite.presence import find_presence
@@ -50,7 +49,7 @@ ALTERNATIVES = frozenset(["allOf", "anyOf", "oneOf"])
 """Keywords with alternatives in a schema whose conjunctions are merged."""
 DECLARING = ALTERNATIVES | OPENNESS | {"$ref", "then", "else", "dependentSchemas"}
 """Keywords that declare properties, or may have schemas that do."""
-MAX_PARTS = 5_000  # subschemas of a schema, with conjunctions multiplied out
+MAX_PARTS = 15_000  # subschemas of a schema, with conjunctions multiplied out
 MAX_SHORTEST_VALUE = 1_000_000  # characters of the shortest value
 
 
@@ -326,8 +325,10 @@ class _Lowering:
         for i, part in enumerate(parts):
             spend(1 + len(base))
             branches.append(self._lower_beside(base, part, f"{pointer}/{keyword}/{i}"))
-        if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
+        overlaps: list[list[int]] = []
+        if keyword == "oneOf":
             overlaps = find_overlaps(branches, self.definitions)
+        if any(overlaps):
             divided = divide(parts, overlaps, self._flattening.resolve(pointer))
             if divided is None or self._splits_left <= 0:
                 self.findings.check(pointer, keyword, "the branches may overlap")

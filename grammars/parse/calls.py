@@ -457,7 +457,11 @@ def find_openings(format: Format, *, recover: bool) -> Mapping[str, Sequence[Seq
             `HeaderReader` reads the headers.
     """
     if not recover:
-        return {opening: (nodes,) for opening, nodes in format.openings.items()}
+        openings: dict[str, Sequence[Sequence[CallNode]]] = {}
+        for opening, nodes in format.openings.items():
+            is_shared = format.opens_several(opening) and nodes != format.several_nodes
+            openings[opening] = (nodes, format.several_nodes) if is_shared else (nodes,)
+        return openings
     return format.recovered if format.headers is None else {}
 
 

@@ -522,7 +522,10 @@ class Parser:
         if not (yield from self._read_call(opener, ways)):
             return False
         format = self._format
-        if not format.opening:
+        opens_several = any(
+            opener.endswith(opening) and format.opens_several(opening) for opening in self._openings
+        )
+        if not format.opening and not opens_several:
             if self._recover and opener:
                 yield from self._read_bare_objects()  # several objects between one pair of tags
             between, closing = format.between.strip(), spell_fixed(format.closing).strip()
@@ -535,23 +538,27 @@ class Parser:
             return True
         is_bare = format.bare is not None and ways[0] != format.call
         is_opened = format.opener is not None and opener.endswith(format.opener.text)
-        if is_bare or is_opened or (format.opener is not None and self._recover):
+        if is_bare or is_opened or opens_several or (format.opener is not None and self._recover):
             yield from self._read_further_calls()
         return True
 
     def _read_further_calls(self) -> Steps[None]:
         """Reads the calls after the first one of a group with a common opener, and the closer of
         the group."""
-        between = self._format.between.strip()
-        closing = spell_fixed(self._format.closing).strip()
+        between, closings = self._format.between.strip(), [self._format.closing]
+        if self._format.several is not None:
+            between = self._format.several.between.strip()
+            closings.insert(0, self._format.several.closing)
+        closers = list(filter(None, (spell_fixed(nodes).strip() for nodes in closings)))
         nexts = [text for text in (between, self._format.start) if text]
         while True:
-            if closing and (yield from self._accept_closing(closing)):
-                return
+            for closer in closers:
+                if (yield from self._accept_closing(closer)):
+                    return
             if nexts and not (yield from self._buffer.peek_text(*nexts)):
-                self._cut_behind_call(closing, between, self._format.start)
+                self._cut_behind_call(*closers, between, self._format.start)
                 return
-            if not nexts and self._cut_behind_call(closing):  # a name comes next, or this
+            if not nexts and self._cut_behind_call(*closers):  # a name comes next, or this
                 return
             if not (yield from self._read_call("", self._ways, between)):
                 return

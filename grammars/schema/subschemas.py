@@ -5,7 +5,7 @@ earlier drafts). They are not separated by draft.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import unquote
 
@@ -106,6 +106,29 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
         elif keyword in SINGLES:
             changed[keyword] = change_schema(value, f"/{keyword}")
     return changed
+
+
+def list_parts(flat: Mapping[str, Json]) -> Iterator[Json]:
+    """The direct subschemas of a schema that is an object."""
+    for keyword, value in flat.items():
+        if keyword in MAPS and is_object(value):
+            yield from value.values()
+        elif keyword in LISTS and is_list(value):
+            yield from value
+        elif keyword in SINGLES:
+            yield value
+
+
+def count_subschemas(document: Json) -> int:
+    """The number of schemas in a document, including itself and definitions without references."""
+    count = 0
+    queue = [document]
+    while queue:
+        count += 1
+        schema = queue.pop()
+        if is_object(schema):
+            queue += list_parts(schema)
+    return count
 
 
 def omit(schema: Mapping[str, Json], *keywords: str) -> dict[str, Json]:

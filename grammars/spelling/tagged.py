@@ -49,6 +49,8 @@ def is_writable(value: Json, tags: TaggedArguments) -> bool:
     begin like a wrapper."""
     if not isinstance(value, str):
         return True
+    if not tags.close:
+        return all((value + tag).find(tag) == len(value) for tag in (tags.open, tags.end))
     ends = tags.close + tags.open[0]
     looks_wrapped = tags.wrapper is not None and value.startswith(tags.wrapper.opener)
     return not looks_wrapped and ends not in "\n" + value + tags.close

@@ -6,7 +6,7 @@ that only the parser knows, in recovery.
 Needs `grammars.errors`, and `grammars.schema.subschemas` for JSON pointers.
 """
 
-from grammars.wire.format import Content, ContentPlace, Format, Reasoning, find_format
+from grammars.wire.format import Content, ContentPlace, Format, Reasoning, Several, find_format
 from grammars.wire.nodes import (
     CallId,
     CallIndex,
@@ -37,6 +37,7 @@ __all__ = [
     "Name",
     "NestedArguments",
     "Reasoning",
+    "Several",
     "TaggedArguments",
     "TextWrapper",
     "find_format",

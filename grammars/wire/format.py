@@ -63,6 +63,22 @@ class ContentPlace(StrEnum):
 
 
 @dataclass(frozen=True)
+class Several:
+    """How two or more calls of a turn are written, if one call alone is written in another way:
+    `opening call (between call)* closing`.
+
+    Args:
+        opening: the text before all calls: first a marker, which may be that of one call.
+        closing: the text after all calls.
+        between: the text between two calls.
+    """
+
+    opening: tuple[Fixed, ...]
+    closing: tuple[Fixed, ...] = ()
+    between: str = ""
+
+
+@dataclass(frozen=True)
 class Reasoning:
     """A reasoning block: `opener pad_open TEXT pad_close closer after`.
 
@@ -138,6 +154,8 @@ class Format:
         tail: the text at the end of every turn, before the end of turn.
         ends: the texts that end a turn, when they are spelled out (replay of recorded turns).
         single: the template can write only one call in a turn.
+        several: how two or more calls are written, if one call alone is written in another way,
+            which `opening` and `closing` describe; None: they are written alike.
         variants: other ways in which models write a call, each with a marker first. Only the parser
             uses them, and only in recovery.
         strays: markers of the reasoning block that models also write around an answer, where they
@@ -165,6 +183,7 @@ class Format:
     tail: str = ""
     ends: tuple[str, ...] = ()
     single: bool = False
+    several: Several | None = None
     variants: tuple[tuple[CallNode, ...], ...] = ()
     strays: tuple[str, ...] = ()
     headers: MessageHeaders | None = None
@@ -183,11 +202,21 @@ class Format:
         for nodes in self.variants:
             if nodes and not isinstance(nodes[0], Marker):
                 raise TypeError(f"format {self.name}: variants open with a marker")
+        if self.several is not None:
+            self._check_several(self.several)
         for node in self.call:
             if not isinstance(node, KeywordArguments):
                 continue
             if Name() not in self.call or not _ends_arguments(self.call, node):
                 raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
+
+    def _check_several(self, several: Several) -> None:
+        if not several.opening or not isinstance(several.opening[0], Marker):
+            raise TypeError(f"format {self.name}: a marker opens several calls")
+        is_python = isinstance(self.hole, KeywordArguments)
+        if self.bare is not None or self.single or is_python or self.has_content_inside:
+            message = "one call and several differ only between markers, and without Python"
+            raise TypeError(f"format {self.name}: {message}")
 
     @property
     def has_content_behind(self) -> bool:
@@ -277,11 +306,13 @@ class Format:
     @property
     def openings(self) -> Mapping[str, tuple[Node, ...]]:
         """The texts that open the first call, each with the nodes that follow it. These are the
-        marker, and the tag after the marker if there is no `opening`, since models sometimes leave
-        the marker out."""
+        marker, that of several calls if it is another one, and the tag after the marker if there is
+        no `opening`, since models sometimes leave the marker out."""
         if self.opener is None:
             return {}
         openings = {self.opener.text: (self.opening + self.call)[1:]}
+        if self.several is not None:
+            openings.setdefault(self.several.opening[0].text, self.several_nodes)
         if self.opening:
             return openings
         tag = self.call[1]
@@ -290,12 +321,24 @@ class Format:
         return openings
 
     @property
+    def several_nodes(self) -> tuple[Node, ...]:
+        """The nodes of the first of several calls, after the marker that opens them; (): one call
+        is written like several."""
+        return () if self.several is None else (*self.several.opening[1:], *self.call)
+
+    def opens_several(self, opening: str) -> bool:
+        """True if several calls begin with this text, and are written in another way than one."""
+        return self.several is not None and opening == self.several.opening[0].text
+
+    @property
     def recovered(self) -> Mapping[str, tuple[tuple[CallNode, ...], ...]]:
         """The texts that open a call in recovery, each with the nodes that may follow it: the
         `openings`, the marker of one call without the `opening`, and the variants."""
         found: dict[str, list[tuple[CallNode, ...]]] = defaultdict(list)
         for opening, nodes in self.openings.items():
             found[opening].append(nodes)
+            if self.opens_several(opening):
+                found[opening].append(self.several_nodes)
         for nodes in (self.call, *self.variants):
             first = nodes[0]
             if self.opener and self.opening:
@@ -310,7 +353,7 @@ class Format:
             return self.closing
         if self.opener is not None and opening == self.opener.text:
             return self.closing
-        return ()
+        return self.several.closing if self.several and self.opens_several(opening) else ()
 
     @property
     def reserved(self) -> tuple[str, ...]:
@@ -327,21 +370,31 @@ class Format:
     @property
     def markers(self) -> tuple[str, ...]:
         """Texts of all markers, those of the calls first, without repetition."""
-        nodes: list[Node] = [*self.opening, *self.call, *self.closing]
+        nodes = [node for group in self._groups for node in group]
         texts = [node.text for node in nodes if isinstance(node, Marker)]
         if self.reasoning is not None:
             texts += self.reasoning.markers
         return _unique(texts)
 
     @property
+    def _groups(self) -> tuple[tuple[Node, ...], ...]:
+        """The nodes of calls, in each way to write them: of one, and of several if these differ."""
+        groups: list[tuple[Node, ...]] = [(*self.opening, *self.call, *self.closing)]
+        if self.several is not None:
+            groups.append((*self.several.opening, *self.call, *self.several.closing))
+        return tuple(groups)
+
+    @property
     def runs(self) -> tuple[str, ...]:
         """The texts between two holes, whole, and all other `texts`."""
-        runs = [""]
-        for node in (*self.opening, *self.call, *self.closing):
-            if isinstance(node, Fixed):
-                runs[-1] += node.text
-            else:
-                runs.append("")
+        runs: list[str] = []
+        for group in self._groups:
+            runs.append("")
+            for node in group:
+                if isinstance(node, Fixed):
+                    runs[-1] += node.text
+                else:
+                    runs.append("")
         return _unique([*runs, *self.texts])
 
     @property
@@ -371,7 +424,7 @@ class Format:
         """All fixed texts of the format; if the vocabulary has tokens for parts of these, they are
         used."""
         hole = self.hole
-        nodes = (*self.opening, *self.call, *self.closing)
+        nodes = [node for group in self._groups for node in group]
         texts = [node.text for node in nodes if isinstance(node, Fixed)]
         if isinstance(hole, TaggedArguments):
             texts += [hole.open, hole.after_key, hole.close, hole.end]
@@ -388,6 +441,8 @@ class Format:
             texts += self.reasoning.markers
         if not hole.style.escapes:
             texts += hole.style.quotes
+        if self.several is not None:
+            texts.append(self.several.between)
         texts += [self.between, self.head, self.tail, self.before if self.before.strip() else ""]
         return _unique(filter(None, texts))
 

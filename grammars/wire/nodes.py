@@ -148,6 +148,7 @@ class TaggedArguments:
     closer followed by these.
 
     Args:
+        close: the text after a value; "" if only the next tag ends one.
         close_key: the text after the key, if the key follows `close` (`</city>`). Then only
             declared keys can be written, since a context-free grammar cannot compare the two. None:
             no key follows.

@@ -3,6 +3,7 @@
 import argparse
 import gc
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from math import ceil
@@ -25,6 +26,7 @@ from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
 from server.app import make_app
+from server.collector import ShortCollections
 from server.listening import (
     DELIVERY_SECONDS,
     DrainingServer,
@@ -47,10 +49,6 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 5  # models of the cache
 SWITCH_SECONDS = 0.0005
-COLLECTED = (2_000, 10, 100)
-"""Objects, then collections of the generation below, until Python's collector looks at one. A full
-collection holds up all threads, for 40 to 90 ms beside a schema of thousands of properties; so it
-is due behind two million objects that stayed, and not behind 70,000."""
 LOG = logging.getLogger("constrained.server")
 
 
@@ -67,7 +65,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     Raises:
         Error: the server cannot start.
     """
-    tune_process(options)
+    collections = tune_process(options)
     failures = list[Exception]()
 
     def stop(error: Exception) -> None:
@@ -93,7 +91,8 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
 
     def drain() -> None:
         app.state.batches.drain()
-        app.state.models.drain(settings.drain_seconds)
+        # Nobody has asked anything while the server starts.
+        app.state.models.drain(settings.drain_seconds if server.started else 0)
 
     config = uvicorn.Config(
         app,
@@ -107,6 +106,10 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
         server_header=False,
     )
     server = DrainingServer(config, drain)
+    collections.keep_looking(lambda: not server.server_state.tasks)
+    # uvicorn sends itself the signal once more when it has stopped. Whoever watches the process,
+    # systemd for one, takes an end by this signal for a clean one, and no exit code.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     server.run([prepare_socket(listening, settings.idle_seconds)])
     if failures:
         print_error(str(failures[0]))
@@ -114,7 +117,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     return ExitCode.DONE
 
 
-def tune_process(options: argparse.Namespace) -> None:
+def tune_process(options: argparse.Namespace) -> ShortCollections:
     """Sets what holds for the whole process: memory, caches, threads, the garbage collector."""
     bound_heap()
     keep_returning()
@@ -123,7 +126,9 @@ def tune_process(options: argparse.Namespace) -> None:
     # A thread that compiles a large schema lets others run after this time, not after 5 ms: a
     # request passes from thread to thread dozens of times.
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.set_threshold(*COLLECTED)
+    collections = ShortCollections()
+    collections.start()
+    return collections
 
 
 def _read_bounds(options: argparse.Namespace) -> ModelBounds:
@@ -173,10 +178,7 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
 
     def load() -> Model:
         model = load_model(options)
-        # What was imported and loaded stays: the collector, which holds up all threads while it
-        # looks, need not look at it again (40 ms a time).
-        gc.collect()
-        gc.freeze()
+        gc.collect()  # what was imported and loaded stays, and is put aside
         return model
 
     path = shared.find_model(options)

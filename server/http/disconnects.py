@@ -13,6 +13,11 @@ T = TypeVar("T")
 GONE = 499  # nginx's status for this; no client receives it
 
 
+def make_gone() -> HttpError:
+    """The error of a request whose client has disconnected."""
+    return HttpError(GONE, "the client has disconnected", "client_closed_request")
+
+
 async def wait_for_client(
     request: Request, work: Coroutine[Any, Any, T], cancel: Callable[[], None] = lambda: None
 ) -> T:
@@ -25,17 +30,21 @@ async def wait_for_client(
 
     Raises:
         HttpError: the client has disconnected; the work was cancelled.
+        ModelError: the server has ended; the work was cancelled.
     """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_watch(request))
+    end = asyncio.ensure_future(request.app.state.models.end.wait())
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise HttpError(GONE, "the client has disconnected", "client_closed_request")
-        return task.result()
+        await asyncio.wait({task, gone, end}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        if gone.done():
+            raise make_gone()
+        raise end.result()
     finally:
         cancel()
-        for other in (task, gone):
+        for other in (task, gone, end):
             if not other.done():
                 other.cancel()
                 # No one needs its result or its error any more.

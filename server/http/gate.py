@@ -86,7 +86,11 @@ class Gate:
         if scope["method"] == "OPTIONS" and b"access-control-request-method" not in headers:
             await _answer(send, 200, {})
             return
-        fault = self._find_foreign(scope_headers) or self._find_fault(scope["path"], headers)
+        fault = (
+            self._find_foreign(scope_headers)
+            or _find_preflight(scope["method"], headers)
+            or self._find_fault(scope["path"], headers)
+        )
         if fault is not None:
             await self._refuse(scope, send, fault)
             return
@@ -163,6 +167,17 @@ class Gate:
         given = find_key(headers.items())
         matches = [secrets.compare_digest(given, key) for key in self._keys]
         return any(matches)
+
+
+def _find_preflight(method: str, headers: Mapping[bytes, bytes]) -> HttpError | None:
+    """The error of a browser's question whether a page may send a request: where pages may, CORS
+    has answered it before the gate. None: it is no such question."""
+    if method != "OPTIONS" or b"access-control-request-method" not in headers:
+        return None
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    hint = f"start the server with --cors-origin {origin}"
+    message = f"pages of {origin!r} may not send requests: {hint}"
+    return HttpError(403, message, "unknown_origin")
 
 
 def make_too_large(max_bytes: int) -> HttpError:

@@ -77,6 +77,10 @@ class ModelEntry(TypedDict):
     created: int
     created_at: str
     owned_by: str
+    lifecycle: Literal["active"]
+    max_input_tokens: int | None
+    """The tokens that a request and its reply may have together; null: not known before the model
+    is loaded."""
     aliases: list[str]
     status: ModelStatus
     meta: ModelMeta
@@ -100,6 +104,8 @@ class Success(TypedDict):
 
 @router.get("/v1/models", responses=describe_errors(401))
 @router.get("/models", responses=describe_errors(401), include_in_schema=False)
+@router.get("/v1/models/", responses=describe_errors(401), include_in_schema=False)
+@router.get("/models/", responses=describe_errors(401), include_in_schema=False)
 async def list_models(request: Request) -> ModelPage:
     """Lists the models, loaded or not."""
     await request.app.state.models.read_facts()
@@ -163,6 +169,8 @@ def _make_entry(
         "created": STARTED,
         "created_at": STARTED_AT,
         "owned_by": "constrained",
+        "lifecycle": "active",
+        "max_input_tokens": meta.get("n_ctx"),
         "aliases": [*aliases],
         "status": status,
         "meta": meta,

@@ -105,7 +105,13 @@ class McpPool:
         Raises:
             Error: a server cannot be reached, or two have the same name.
         """
-        opened = await asyncio.gather(*map(self._open, self._given), return_exceptions=True)
+        opening = [asyncio.ensure_future(self._open(server)) for server in self._given]
+        try:
+            opened = await asyncio.gather(*opening, return_exceptions=True)
+        except asyncio.CancelledError:  # those that are open have to be closed
+            opened = await asyncio.gather(*opening, return_exceptions=True)
+            await self._close_all([one for one in opened if isinstance(one, McpServers)])
+            raise
         for failure in opened:
             if isinstance(failure, BaseException):
                 await self._close_all([one for one in opened if isinstance(one, McpServers)])
@@ -120,8 +126,8 @@ class McpPool:
                 raise RequestError(f"two MCP servers are called {label!r}", hint=hint)
             words.add(make_word(label))
             self._servers[label] = replace(server, name=label)
-            opening = asyncio.ensure_future(_give(servers))
-            session = self._sessions[NOBODY, label] = _Session(servers, opening)
+            given = asyncio.ensure_future(_give(servers))
+            session = self._sessions[NOBODY, label] = _Session(servers, given)
             self._start_idle_timer(session)
             LOG.info("MCP server %s: %d tools", label, len(servers.tools()))
 

@@ -25,6 +25,7 @@ from server.models.source import ModelSource
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry
 from server.observe.trace_file import TraceFile
+from server.server_end import ServerEnd
 from server.settings import Settings
 from server.store.shared_marks import StoredDates, StoredIds
 from server.store.shared_store import SharedStore
@@ -84,6 +85,7 @@ class ServedModel:
         telemetry: Telemetry | None,
         traces: TraceFile | None,
         store: SharedStore | None = None,
+        end: ServerEnd,
     ):
         self.source = source
         self.facts = NO_FACTS
@@ -108,6 +110,7 @@ class ServedModel:
             telemetry=telemetry,
             traces=traces,
             name=source.name,
+            end=end,
         )
         self._timer: asyncio.TimerHandle | None = None
 
@@ -176,6 +179,7 @@ class ServedModels:
 
     Attributes:
         readers: the threads that read requests whose model is not known yet.
+        end: when the requests of the server have to be over.
     """
 
     def __init__(
@@ -191,10 +195,17 @@ class ServedModels:
         store: SharedStore | None = None,
     ):
         settings, counters = settings or Settings(), counters or Counters()
+        self.end = ServerEnd()
         self._models: list[ServedModel] = []
         for source in sources:
             model = ServedModel(
-                source, settings, counters, telemetry=telemetry, traces=traces, store=store
+                source,
+                settings,
+                counters,
+                telemetry=telemetry,
+                traces=traces,
+                store=store,
+                end=self.end,
             )
             self._models.append(model)
         self.readers = Workers("read", settings.max_waiting)
@@ -209,6 +220,7 @@ class ServedModels:
     def of(cls, service: Service) -> "ServedModels":
         """One model, which is loaded."""
         models = cls([ModelSource(service.name, lambda: service.model)], service.settings)
+        models.end = service.end
         models._models[0].service = service
         return models
 
@@ -465,7 +477,8 @@ class ServedModels:
             model.unreadable = version
 
     def drain(self, seconds: float) -> None:
-        """Ends all requests within so many seconds, see `Model.drain`. For any thread."""
+        """Ends all requests within so many seconds, see `Model.drain` and `ServerEnd.begin`."""
+        self.end.begin(seconds)
         for service in self.services:
             service.model.drain(seconds)
 

@@ -54,6 +54,7 @@ class ActiveRun:
         self._events: asyncio.Queue[TurnEvent | _Failure] = asyncio.Queue()
         self._actions = _ServedActions(service, request, self._events)
         self._loop = loop
+        self._end = service.end
         self._settings = RunSettings(
             doubt=request.generation.choice.doubt, on_result=self._note_result
         )
@@ -136,7 +137,7 @@ class ActiveRun:
 
     async def _drive(self) -> None:
         try:
-            run = await drive(self._loop, self._actions, self._settings)
+            run = await self._end.limit(drive(self._loop, self._actions, self._settings))
         except Exception as error:  # `follow` raises it
             self._events.put_nowait(_Failure(error))
         except BaseException as error:  # `follow` also learns of it, but is not cancelled itself

@@ -39,6 +39,7 @@ class ToolForm:
         namespace: the namespace of the tool; None: it has none.
         is_custom: it takes a text instead of arguments.
         is_search: it searches for further tools.
+        is_described: the API describes it, not the client; its calls have a form of their own.
         server: the label of the MCP server that has the tool; None: no MCP server.
         runs_here: this server executes its calls, not the client. Calls of a tool of an MCP server
             that do not run here wait for the client's approval.
@@ -48,8 +49,14 @@ class ToolForm:
     namespace: str | None = None
     is_custom: bool = False
     is_search: bool = False
+    is_described: bool = False
     server: str | None = None
     runs_here: bool = False
+
+    @property
+    def has_own_type(self) -> bool:
+        """True if the type of the tool is its name."""
+        return self.is_search or self.is_described
 
 
 @dataclass(frozen=True)
@@ -168,7 +175,7 @@ class OfferedTools:
                 return {"type": "function", "name": self._find_name(name, choice.get("namespace"))}
             case {"type": "mcp", "server_label": str(label)}:
                 return self._choose_of_server(label, choice.get("name"))
-            case {"type": str(kind)} if self.find_form(kind).is_search:
+            case {"type": str(kind)} if self.find_form(kind).has_own_type:
                 return {"type": "function", "name": kind}
             case {"type": str(kind)} if kind in {tool.type for tool in self.skipped}:
                 raise HttpError(

@@ -8,6 +8,7 @@ from server.metrics import Counters
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry
 from server.observe.trace_file import TraceFile
+from server.server_end import ServerEnd
 from server.settings import Settings
 from server.turns.stable_prompts import ConversationDates
 
@@ -26,6 +27,7 @@ class Service:
         telemetry: exports a span for each reply; None: no spans.
         traces: writes a trace of each reply; None: no traces.
         name: the name of the model in the API.
+        end: when the requests of the server have to be over.
     """
 
     model: Model
@@ -37,3 +39,4 @@ class Service:
     telemetry: Telemetry | None = None
     traces: TraceFile | None = None
     name: str = "demo"
+    end: ServerEnd = field(default_factory=ServerEnd)

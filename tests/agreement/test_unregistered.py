@@ -28,6 +28,7 @@ from grammars.wire.format import (
     Marker,
     Name,
     Reasoning,
+    Several,
     TaggedArguments,
     TextWrapper,
 )
@@ -193,6 +194,22 @@ WRAPPED = Format(
             end="</call>",
             wrapper=TextWrapper("<![CDATA[", "]]>", triggers=("",)),
         ),
+    ),
+)
+LIST_WHEN_SEVERAL = Format(
+    "a list where there are several calls",
+    (JsonCall(),),
+    opening=(Marker("<calls>"),),
+    closing=(Marker("</calls>"),),
+    several=Several(
+        (Marker("<calls>"), Literal("[")), (Literal("]"), Marker("</calls>")), between=", "
+    ),
+)
+WRAPPED_WHEN_SEVERAL = Format(
+    "a tag around several calls",
+    (Marker("<call>"), Name(), Literal("\n"), JsonArguments(), Marker("</call>")),
+    several=Several(
+        (Marker("<parallel>"), Literal("\n")), (Literal("\n"), Marker("</parallel>")), between="\n"
     ),
 )
 FENCED = Format(
@@ -394,6 +411,8 @@ FORMATS = {
         SPACE_IN_FRONT,
         WRAPPED,
         FENCED,
+        LIST_WHEN_SEVERAL,
+        WRAPPED_WHEN_SEVERAL,
         HEAD,
         ANSWER_TAGS,
         LINES,

@@ -141,6 +141,13 @@ CLIENTS = (
     ),
     Client("opencode", "coding_agents.py", ("opencode-ai@1",), lacks=OF_SDKS, is_agent=True),
     Client(
+        "qwen-code",
+        "coding_agents.py",
+        ("@qwen-code/qwen-code@0",),
+        lacks=OF_SDKS,
+        is_agent=True,
+    ),
+    Client(
         "strands",
         "strands_agent.py",
         ("strands-agents[openai,anthropic,ollama]>=1.62,<2",),
@@ -163,6 +170,38 @@ CLIENTS = (
         "autogen_agent.py",
         ("autogen-agentchat>=0.7,<1", "autogen-ext[openai]>=0.7,<1"),
         lacks=("reasoning_on", "reasoning_off", "error", "cancel"),
+    ),
+    Client(
+        "guidance",
+        "guidance_chat.py",
+        ("guidance>=0.3,<1", "openai>=2,<4"),
+        # it takes no tools from a program, and no effort
+        lacks=(
+            "auto",
+            "required",
+            "named",
+            "none",
+            "parallel",
+            "stream",
+            "reasoning_on",
+            "reasoning_off",
+            "cancel",
+        ),
+    ),
+    Client(
+        "agno",
+        "agno_agent.py",
+        ("agno>=2,<4", "anthropic>=0.80", "openai>=2"),
+        lacks=(
+            "auto",
+            "required",
+            "named",
+            "none",
+            "parallel",
+            "reasoning_on",
+            "reasoning_off",
+            "cancel",
+        ),
     ),
     # Drawn requests may ask for any number of tokens: 504 is an answer, too.
     Client("schemathesis", "schema_fuzz.py", ("schemathesis>=4,<5",), ("--timeout", "1")),

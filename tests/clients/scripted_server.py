@@ -46,6 +46,7 @@ RULES = (
     call_shell("exec_command", cmd=COMMAND),
     call_shell("Bash", command=COMMAND, description="Read the notes"),
     call_shell("bash", command=COMMAND),
+    call_shell("run_shell_command", command=COMMAND),
     Rule("", "Notes"),  # a title for the conversation
 )
 """The first counts whose text is there."""

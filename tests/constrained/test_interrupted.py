@@ -1,4 +1,4 @@
-"""Ctrl-C while the command line begins, and readers that go away: one line, or none."""
+"""Ctrl-C while the command line begins, SIGTERM, and readers that go away: one line, or none."""
 
 import os
 import subprocess
@@ -35,3 +35,27 @@ def test_a_closed_pipe_is_quiet(words: Sequence[str]) -> None:
         line = [sys.executable, "-m", "constrained", *words]
         done = subprocess.run(line, stdout=stdout, stderr=subprocess.PIPE, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+TERMINATE = """
+import os, signal, sys
+from constrained import cli
+
+def run(*, start):
+    start()
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+    finally:
+        print("put away")
+
+cli.main = run
+from constrained.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_sigterm_ends_what_a_command_has_begun() -> None:
+    words = [sys.executable, "-c", TERMINATE]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, b"put away\n", b"")

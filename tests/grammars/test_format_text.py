@@ -1,6 +1,7 @@
 """Formats as text: what is dumped is loaded again, and what is no format is refused."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from grammars.wire.format import (
     Marker,
     Name,
     Reasoning,
+    Several,
     TaggedArguments,
 )
 
@@ -72,6 +74,17 @@ def test_what_is_dumped_is_loaded_again(format: Format) -> None:
 @pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
 def test_the_registered_formats(format: Format) -> None:
     assert load_format(dump_format(format)) == format
+
+
+def test_how_several_calls_are_written() -> None:
+    several = Several((Marker("<calls>"), Literal("[")), (Literal("]"),), between=", ")
+    format = Format("f", (Marker("<call>"), JsonCall()), several=several)
+    assert load_format(dump_format(format)) == format
+    for other in (replace(several, opening=()), replace(several, opening=several.opening[1:])):
+        with pytest.raises(TypeError, match="a marker opens several calls"):
+            replace(format, several=other)
+    with pytest.raises(TypeError, match="differ only between markers"):
+        replace(format, single=True)
 
 
 def test_the_text_is_short_and_has_a_node_a_line() -> None:

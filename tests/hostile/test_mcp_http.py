@@ -5,7 +5,7 @@ import gzip
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from mcp import types
 
-from constrained.mcp.bounded_http import EVENTS
+from constrained.mcp.bounded_http import EVENTS, ForeignEndpointError
 from constrained.mcp.connection import ConnectionSettings, McpConnection, McpError
 from constrained.mcp.elicitation import Elicitation, answer
 from constrained.mcp.results import McpResult
 from constrained.mcp.server import HttpTransport, ServerAddress
+from constrained.mcp.sse_endpoint import EndpointCheck
 from constrained.mcp.tool_names import LONGEST, name_tools
 
 LONGEST_BODY = 100_000  # bytes, in place of 32 MiB
@@ -307,3 +308,48 @@ def test_nobody_is_asked_a_question_that_cannot_be_read(schema: dict[str, Any]) 
     answered = answer(elicit, Elicitation("evil", "your name", schema))
     assert isinstance(answered, types.ErrorData)
     assert "cannot be read" in answered.message
+
+
+def test_an_endpoint_on_another_host_is_named() -> None:
+    class Elsewhere(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.0"
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            self.wfile.write(b"event: endpoint\ndata: http://elsewhere.example/")
+            self.wfile.write(b"post\n\n")
+            is_over.wait(60)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    async def open(address: str) -> None:
+        server = ServerAddress(address, transport=HttpTransport.SSE)
+        await McpConnection(server, ConnectionSettings()).open()
+
+    is_over = threading.Event()
+    with serving(Elsewhere) as address:
+        try:
+            with pytest.raises(McpError, match=r"another host, http://elsewhere\.example/post"):
+                asyncio.run(open(address))
+        finally:
+            is_over.set()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+def test_an_endpoint_is_found_however_it_is_written(end: str, size: int) -> None:
+    def read(lines: Sequence[str]) -> None:
+        text = end.join([*lines, "", ""]).encode()
+        check = EndpointCheck("http://localhost:1/sse")
+        for place in range(0, len(text), size):
+            check.take(text[place : place + size])
+
+    read(["event: endpoint", "data: /messages?id=1"])
+    read(["event: endpoint", "data: http://localhost:1/messages"])
+    read(["event: message", "data: http://elsewhere.example/"])
+    for foreign in ("http://localhost:2/", "https://localhost:1/", "//elsewhere.example/"):
+        with pytest.raises(ForeignEndpointError):
+            read(["data:" + foreign, "event:endpoint"])

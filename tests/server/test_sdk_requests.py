@@ -87,6 +87,61 @@ def test_a_search_that_openai_has_run_is_left_out_by_name(client: httpx.Client) 
     assert response.headers["x-ignored-fields"] == "input/0 (web_search_call)"
 
 
+MESSAGE: Json = {"type": "message", "role": "assistant", "status": "completed", "id": "msg_1"}
+CITED: Json = {"type": "output_text", "text": "A", "annotations": [{"type": "url_citation"}]}
+TOOL: Json = {"type": "function", "name": "ping", "async": True}
+DIRECT: Json = {**TOOL, "allowed_callers": ["direct"]}
+NAMED: list[tuple[str, Json, str]] = [
+    (CHAT, {"reasoning": {"exclude": True, "summary": "auto"}}, "reasoning.exclude"),
+    (
+        CHAT,
+        {"stream_options": {"include_obfuscation": True, "continuous_usage_stats": True}},
+        "stream_options.continuous_usage_stats",
+    ),
+    (CHAT, {"prompt_cache_options": {"mode": "explicit", "ttl": "30m"}}, ""),
+    (
+        CHAT,
+        {"messages": [*HELLO, {"role": "assistant", "audio": {"id": "a"}}, *HELLO]},
+        "messages/1/audio",
+    ),
+    (RESPONSES, {"reasoning": {"mode": "pro", "summary": "auto"}}, "reasoning.mode"),
+    (RESPONSES, {"prompt_cache_options": {"prewarm": True}}, "prompt_cache_options.prewarm"),
+    (RESPONSES, {"context_management": [{"type": "compaction"}]}, "context_management"),
+    (RESPONSES, {"tools": [TOOL]}, "tools.async"),
+    (
+        RESPONSES,
+        {"tools": [{"type": "namespace", "name": "a", "tools": [DIRECT]}]},
+        "tools.async, tools.allowed_callers",
+    ),
+    (
+        RESPONSES,
+        {"input": [*HELLO, {**MESSAGE, "content": [CITED]}, *HELLO]},
+        "input/1 (annotations)",
+    ),
+    (MESSAGES, {"thinking": {"type": "disabled", "more": 1}}, "thinking.more"),
+]
+
+
+@pytest.mark.parametrize(("path", "fields", "names"), NAMED)
+def test_what_has_no_effect_is_named(
+    client: httpx.Client, path: str, fields: Json, names: str
+) -> None:
+    body = {**SHORT_RESPONSE, "input": "Hi"} if path == RESPONSES else SHORT
+    response = client.post(path, json={**body, **fields})
+    assert response.status_code == 200, response.text
+    assert response.headers.get("x-ignored-fields", "") == names
+
+
+def test_a_refusal_is_what_the_assistant_said(client: httpx.Client) -> None:
+    counts = set[int]()
+    said = ({"content": None, "refusal": "I cannot do that."}, {"content": "I cannot do that."})
+    for fields in said:
+        messages = [*HELLO, {"role": "assistant", **fields}, *HELLO]
+        response = client.post(f"{CHAT}/input_tokens", json={**SHORT, "messages": messages})
+        counts.add(response.json()["input_tokens"])
+    assert len(counts) == 1
+
+
 REFUSED: list[tuple[str, Json, str]] = [
     (RESPONSES, {"input": [*HELLO, {**CALL, "call_id": None}, RESULT]}, "/input/1/call_id"),
     (

@@ -8,16 +8,30 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from grammars.errors import SchemaError
+from grammars.lowering.document.dialects import read_dialect
 from grammars.lowering.document.misplaced import mend_references
-from grammars.lowering.document.references import localize
+from grammars.lowering.document.references import find_draft, localize
 from grammars.lowering.document.repairs import repair
+from grammars.lowering.document.unused import drop_unused
 from grammars.schema.nodes import Finding, Json
-from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_object, point_to
-from grammars.schema.validator import Validator
+from grammars.schema.subschemas import (
+    LISTS,
+    MAPS,
+    SINGLES,
+    count_subschemas,
+    is_object,
+    point_to,
+)
+from grammars.schema.validator import LATEST, Validator
 from grammars.steps import StepsError
 
+MAX_SUBSCHEMAS = 15_000
+"""Subschemas of a document, without definitions that nothing refers to. jsonschema-rs reads all of
+them in one call, 2 to 4 us for each, and keeps all other threads waiting meanwhile."""
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are not valid in 2020-12: with `items` as a list."""
+
+_DRAFT_HINT = f"Leave $schema out, or name a draft such as {LATEST}"
 
 
 class DocumentReading(NamedTuple):
@@ -38,8 +52,15 @@ def read_document(source: Json) -> DocumentReading:
     """Reads a document.
 
     Raises:
+        SchemaError: it has too many subschemas.
         StepsError: its patterns are too large; `where` points to one of them.
     """
+    source = drop_unused(source)
+    count = count_subschemas(source)
+    if count > MAX_SUBSCHEMAS:
+        message = f"the schema has {count:,} subschemas, the limit is {MAX_SUBSCHEMAS:,}"
+        hint = "Split the tool, or allow any value in parts of it"
+        raise SchemaError(message, where="", hint=hint)
     meant, repaired = repair(source)
     document, found = mend_references(localize(meant))
     repaired = (*repaired, *found)
@@ -69,6 +90,10 @@ def find_problem(source: Json) -> SchemaError | None:
     Raises:
         StepsError: its patterns are too large; `where` points to one of them.
     """
+    draft = find_draft(source)
+    if read_dialect(draft) is None:
+        message = f"not a JSON Schema: $schema {draft!r} is no known draft"
+        return SchemaError(message, where="/$schema", hint=_DRAFT_HINT)
     try:
         Validator(source, source)
         _shapes().validate(source)

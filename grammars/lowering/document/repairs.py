@@ -5,9 +5,9 @@ is reported. What may have two meanings is not repaired; if it is not JSON Schem
 """
 
 import json
-import re
 from collections.abc import Callable
 
+from grammars.lowering.document.dialects import read_dialect
 from grammars.lowering.document.references import find_draft
 from grammars.lowering.document.spellings import (
     Note,
@@ -20,6 +20,7 @@ from grammars.lowering.document.spellings import (
     name_parts,
     name_types,
     part_types,
+    quote_reference,
     read_scalars,
     read_spelling,
 )
@@ -27,16 +28,6 @@ from grammars.lowering.keywords import as_list
 from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 
-_LATEST = "https://json-schema.org/draft/2020-12/schema"
-_DIALECTS = {
-    "http://json-schema.org/draft-03/schema": "http://json-schema.org/draft-04/schema#",
-    "http://json-schema.org/draft-05/schema": "http://json-schema.org/draft-04/schema#",
-    "https://spec.openapis.org/oas/3.1/dialect/base": _LATEST,
-    "http://json-schema.org/schema": _LATEST,
-    "https://json-schema.org/schema": _LATEST,
-    "https://json-schema.org/draft/2020-12": _LATEST,
-}
-"""Dialects that the validator does not know, each with the dialect that replaces it."""
 _SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
     drop_nulls,
     drop_wrong_annotations,
@@ -47,9 +38,12 @@ _SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
     name_parts,
     drop_empty_lists,
     mend_pattern,
+    quote_reference,
 )
 _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
 """Keywords that exclude null even if the type allows it."""
+_THIRD_FORMATS = {"host-name": "hostname", "ip-address": "ipv4"}
+"""Formats of draft 3, by the names that they have had since then."""
 
 
 def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
@@ -59,9 +53,10 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         the document (the same object if nothing changes), and the repairs.
     """
     findings: list[Finding] = []
-    draft = find_draft(source)
-    has_flags = re.search(r"/draft-0[3-5]/", draft) is not None
-    is_third = "/draft-03/" in draft
+    given = find_draft(source)
+    draft = read_dialect(given) or given
+    has_flags = "/draft-04/" in draft
+    is_third = "/draft-03/" in given
     is_latest = "/2020-12" in draft
 
     def visit(schema: Json, pointer: str) -> Json:
@@ -86,15 +81,14 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         return _add_null(flat, note)
 
     repaired = visit(source, "")
-    known = _DIALECTS.get(draft.rstrip("#"))
-    if known is not None:
-        findings.append(Finding("", "$schema", f"read as {known}"))
-        repaired = {**repaired, "$schema": known}
+    if draft != given:
+        findings.append(Finding("", "$schema", f"read as {draft}"))
+        repaired = {**repaired, "$schema": draft}
     return repaired if findings else source, tuple(findings)
 
 
 def _rename_third(flat: dict[str, Json], note: Note) -> None:
-    """Renames keywords of draft 3: `divisibleBy`, `extends`, `disallow`."""
+    """Renames keywords of draft 3 (`divisibleBy`, `extends`, `disallow`), and its formats."""
     if "divisibleBy" in flat and "multipleOf" not in flat:
         flat["multipleOf"] = flat.pop("divisibleBy")
         note("divisibleBy", "read as multipleOf")
@@ -106,6 +100,10 @@ def _rename_third(flat: dict[str, Json], note: Note) -> None:
         part_types(excluded, note)
         flat["not"] = excluded
         note("disallow", "read as not")
+    name = flat.get("format")
+    if isinstance(name, str) and name in _THIRD_FORMATS:
+        flat["format"] = _THIRD_FORMATS[name]
+        note("format", f"read as {flat['format']}")
 
 
 def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> None:

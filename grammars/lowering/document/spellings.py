@@ -4,6 +4,7 @@ changes the keywords of one schema and notes what it changed."""
 
 import re
 from collections.abc import Callable, Mapping
+from urllib.parse import quote
 
 from grammars.lowering.document.type_names import find_type, read_type
 from grammars.lowering.keywords import TYPES, as_list
@@ -32,6 +33,8 @@ _INTEGER = re.compile("[-+]?[0-9]{1,300}")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]+)?(e[-+]?[0-9]+)?")
 _ANCHORS = {r"\A": "^", r"\Z": "$", r"\z": "$"}
 _BETWEEN_SLASHES = re.compile(r"/(\^.*\$)/([giu]*)", re.DOTALL)
+_NOT_IN_FRAGMENTS = re.compile("%(?![0-9A-Fa-f]{2})|[^-A-Za-z0-9._~!$&'()*+,;=:@/?%\ud800-\udfff]")
+"""RFC 3986, section 3.5. Lone surrogates cannot be encoded, and are left to the validator."""
 _PATTERN_PARTS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 
@@ -208,3 +211,16 @@ def mend_pattern(flat: dict[str, Json], note: Note) -> None:
         mended = f"(?i){between[1]}" if "i" in between[2] else between[1]
         note("pattern", "what stands between the slashes is read as the pattern")
     flat["pattern"] = mended
+
+
+def quote_reference(flat: dict[str, Json], note: Note) -> None:
+    """Percent-encodes the characters of a reference that no URI has: names of definitions such as
+    `List<string>` or `Größe`."""
+    reference = flat.get("$ref")
+    if not isinstance(reference, str):
+        return
+    document, mark, fragment = reference.partition("#")
+    quoted = document + mark + _NOT_IN_FRAGMENTS.sub(lambda found: quote(found[0]), fragment)
+    if quoted != reference:
+        flat["$ref"] = quoted
+        note("$ref", f"characters that no URI has: read as {quoted}")

@@ -2,7 +2,7 @@
 nodes.
 
 Start with `flat`. `keys` finds the keys of an object; `listed` lists and excludes single values;
-`inhabitation` removes nodes without values.
+`inhabitation` removes nodes without values; `overlap` finds nodes that exclude each other.
 
 Needs `grammars.schema`, `grammars.regex` and, of lowering, `document`, `keywords`, `findings` and
 `rewrite`.

@@ -1,9 +1,8 @@
-"""Finds the nodes that have a (finite) value at all, and nodes that exclude each other. Nodes
-without values are removed before a grammar is built."""
+"""Finds the nodes that have a (finite) value at all. Nodes without values are removed before a
+grammar is built."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import chain
 from math import inf, isinf
 
 from grammars.byte_cache import MIB, keep_results
@@ -12,13 +11,10 @@ from grammars.schema.counted import Counted
 from grammars.schema.members import Unordered
 from grammars.schema.nodes import (
     Array,
-    Boolean,
     Constant,
     Contains,
     Extra,
-    Json,
     Node,
-    Null,
     Number,
     Object,
     Property,
@@ -27,7 +23,6 @@ from grammars.schema.nodes import (
     Union,
     escape,
     find_references,
-    identify,
     unite,
 )
 from grammars.schema.numbers import has_no_number
@@ -203,57 +198,3 @@ def _prune_item(node: Node | None, alive: Set[str]) -> Node | None:
         return None
     pruned = _prune(node, alive)
     return None if pruned == NEVER else pruned
-
-
-def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
-    """True if no value fits two branches, because of their types or of a key with different
-    constants."""
-    resolved = [_resolve(branch, definitions) for branch in branches]
-    types = {type(branch) for branch in resolved}
-    if types <= {String, Number, Boolean, Null, Array, Object} and len(types) == len(resolved):
-        return True
-    constants = [branch.values for branch in resolved if isinstance(branch, Constant)]
-    if len(constants) == len(resolved):
-        return _share_no_value(constants)
-    tags = [_find_tags(branch) for branch in resolved if isinstance(branch, Object)]
-    if len(tags) < len(resolved):
-        return False
-    for key in set(tags[0]).intersection(*tags):
-        if _share_no_value([values[key] for values in tags]):
-            return True
-    return False
-
-
-def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> list[list[int]]:
-    """For each branch, the indexes of the other branches that may share a value with it."""
-    overlaps: list[list[int]] = []
-    for i, branch in enumerate(branches):
-        spend(len(branches))
-        overlaps.append([])
-        for j, other in enumerate(branches):
-            if i != j and not are_disjoint([branch, other], definitions):
-                overlaps[i].append(j)
-    return overlaps
-
-
-def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
-    """The node with references followed; a reference if they lead in a circle."""
-    seen: set[str] = set()
-    while isinstance(node, Reference) and node.name not in seen:
-        seen.add(node.name)
-        node = definitions[node.name]
-    return node
-
-
-def _find_tags(node: Object) -> dict[str, tuple[Json, ...]]:
-    """The required keys with listed values, and those values."""
-    tags: dict[str, tuple[Json, ...]] = {}
-    for declared in node.properties:
-        if declared.required and isinstance(declared.node, Constant):
-            tags[declared.key] = declared.node.values
-    return tags
-
-
-def _share_no_value(groups: list[tuple[Json, ...]]) -> bool:
-    found = list(map(identify, chain.from_iterable(groups)))
-    return len(set(found)) == len(found)

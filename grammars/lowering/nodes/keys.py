@@ -103,7 +103,7 @@ def read_keys(
         for key in declared:
             if not is_name(key):
                 declared[key] = False
-    if listed is not None:
+    if listed is not None or (rest is False and not patterns):
         return ObjectKeys(declared, [])
     return _find_others(declared, rest, patterns=patterns, names=names)
 

@@ -23,6 +23,7 @@ from server.turns.call_stream import (
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
+from server.turns.drawn_tokens import DrawnTokens
 from server.turns.progress import ChoiceProgress, show_reply_timings
 
 Json = dict[str, Any]
@@ -79,7 +80,7 @@ class ChatWriter(ReplyWriter):
         if not isinstance(event, Reply):
             for delta in choice.take(event):
                 shown = _show_function_call(delta) if self._has_functions else delta
-                yield self._chunk(number, shown, choice.drain_logprobs())
+                yield self._chunk(number, shown, choice.show_logprobs(event))
             return
         for delta in choice.close():
             yield self._chunk(number, delta)
@@ -88,7 +89,7 @@ class ChatWriter(ReplyWriter):
             finish = "function_call"
         self._replies[number] = event
         progress.finish(event)
-        last = self._chunk(number, {}, choice.drain_logprobs(), finish=finish)
+        last = self._chunk(number, {}, choice.show_logprobs(event), finish=finish)
         if event.trace is not None:
             last["trace"] = event.trace.to_json()
         if len(self._replies) == len(self._choices) and not self._shows_usage:
@@ -128,13 +129,13 @@ class _ChoiceWriter:
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, number, tools)
         self._opener, self._closer = _find_tags(compiled)
         self._is_inside = False  # of the tags around reasoning in the content
-        self._logprobs: list[Json] = []
+        self._drawn = DrawnTokens()
         self._vocabulary = compiled.service.model.engine.vocabulary
 
     def take(self, event: TurnEvent) -> Iterator[Json]:
         match event:
             case TokenDrawn():
-                self._logprobs.append(show_token(event, self._vocabulary))
+                self._drawn.add(event)
             case ReasoningDelta(text):
                 yield self._reason(text)
             case ContentDelta(text):
@@ -148,10 +149,14 @@ class _ChoiceWriter:
         if closer := self._leave():
             yield {"content": closer}
 
-    def drain_logprobs(self) -> list[Json]:
-        """Returns the log probabilities of the tokens since the last call."""
-        logprobs, self._logprobs = self._logprobs, []
-        return logprobs
+    def show_logprobs(self, event: TurnEvent) -> list[Json]:
+        """Returns the log probabilities of the tokens of an event. With content come those that
+        spell it, and not the end of the reasoning: clients put the content together from them."""
+        if self._fields and isinstance(event, ContentDelta):
+            tokens = self._drawn.take(event.text)
+        else:
+            tokens = self._drawn.take_all()
+        return [show_token(token, self._vocabulary) for token in tokens]
 
     def _reason(self, text: str) -> Json:
         if self._fields:

@@ -18,9 +18,10 @@ from server.settings import ReasoningField
 from server.turns.fields.common_fields import ReplyChoiceFields
 from server.turns.fields.openai_fields import (
     GenerationFields,
+    PromptCacheOptions,
     ReasoningOptions,
     Thinking,
-    find_ignored,
+    find_ignored_fields,
     read_reasoning_request,
 )
 from server.turns.fields.request_lists import Objects
@@ -35,7 +36,8 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 Json = dict[str, Any]
 HARMLESS = frozenset(
     "user metadata store service_tier safety_identifier prompt_cache_key id_slot "
-    "verbosity prediction prompt_cache_retention".split()
+    "verbosity prediction prompt_cache_retention stream_options.include_obfuscation "
+    "reasoning.summary".split()
 )
 """Fields without an effect here, which the reply does not list as ignored."""
 FORMATS = {
@@ -100,6 +102,8 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     """For /apply-template: false leaves out the beginning of the assistant's turn."""
     modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
     """The kinds of output: only text."""
+    prompt_cache_options: PromptCacheOptions | None = None
+    """Has no effect: what can be reused of the prompt always is."""
     trace: bool | None = None
     """The reply has a trace, with the reasons for each of its tokens. Not with several choices."""
 
@@ -204,10 +208,13 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         return ReasoningOptions(enabled=is_enabled, max_tokens=thinking.budget_tokens)
 
     def _find_ignored(self) -> tuple[str, ...]:
-        ignored = find_ignored(self.model_extra, HARMLESS)
+        ignored = [*find_ignored_fields(self, HARMLESS)]
+        for number, message in enumerate(self.messages):
+            if message.get("audio"):
+                ignored.append(f"messages/{number}/audio")
         if self.add_generation_prompt is False and not self.continue_final_message:
-            return (*ignored, "add_generation_prompt")  # a turn begins with the generation prompt
-        return ignored
+            ignored.append("add_generation_prompt")  # a turn begins with the generation prompt
+        return tuple(ignored)
 
     def _read_max_identical_calls(self) -> int | None:
         if "max_identical_calls" in self.model_fields_set:
@@ -230,6 +237,8 @@ def _read_message(message: Json, number: int) -> Json:
     """
     read = dict(message)
     content = message.get("content")
+    if not content and isinstance(message.get("refusal"), str):
+        content = message["refusal"]
     where = f"/messages/{number}/content"
     if message.get("role") == "assistant" and isinstance(content, list):
         read["content"], reasoning = separate_reasoning(content, where)

@@ -8,7 +8,7 @@ from constrained.job import Job
 from server.dialects.chat.request import HARMLESS
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.fields.openai_fields import GenerationFields, find_ignored
+from server.turns.fields.openai_fields import GenerationFields, find_ignored_fields
 from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_prompts
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -93,7 +93,7 @@ def read_text_request(
         cache_salt=fields.cache_salt,
         cache_prompt=fields.cache_prompt is not False,
     )
-    return TurnRequest(job, generation, ignored_fields=find_ignored(fields.model_extra, HARMLESS))
+    return TurnRequest(job, generation, ignored_fields=find_ignored_fields(fields, HARMLESS))
 
 
 def check_choices(prompts: int, choices: int, settings: Settings) -> None:

@@ -24,7 +24,11 @@ from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, ServerWish
 from server.settings import Settings
 from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
-from server.turns.fields.openai_fields import find_ignored, replace_given
+from server.turns.fields.openai_fields import (
+    find_ignored_fields,
+    find_ignored_of_tools,
+    replace_given,
+)
 from server.turns.fields.request_lists import Objects, Texts
 from server.turns.offered_tools import (
     MAX_FOUND_TOOLS,
@@ -49,6 +53,8 @@ TOOL_FIELDS = ("name", "description", "input_schema", "strict")
 """Fields of a tool that the prompt has."""
 OTHER_TOOL_FIELDS = ("type", "cache_control", "defer_loading", "eager_input_streaming")
 """Fields of a tool that hold, or that change nothing."""
+OWN_TOOLS = (None, "custom")
+"""The types of the tools that the client describes."""
 RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_sequences"}
 """The library's names of fields in errors, and the dialect's."""
 
@@ -207,18 +213,11 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             # The SDK sends the whole conversation when it reads this code.
             message = "this server keeps no threads: send the whole conversation"
             raise HttpError(400, message, "thread_unsupported_request", where="/thread")
-        ignored = [*find_ignored(extra, HARMLESS)]
-        parts = {
-            "thinking": self.thinking,
-            "output_config": self.output_config,
-            "tool_choice": self.tool_choice,
-        }
-        for name, part in parts.items():
-            within = find_ignored(part.model_extra, ()) if part is not None else ()
-            ignored += [f"{name}.{field}" for field in within]
+        ignored = [*find_ignored_fields(self, HARMLESS)]
         if has_citations(self.messages):
             ignored.append("citations")
-        ignored += _find_ignored_of_tools(self.tools or ())
+        known = (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)
+        ignored += find_ignored_of_tools(self.tools or (), known, OWN_TOOLS)
         return tuple(ignored)
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
@@ -345,16 +344,6 @@ def _defer(offered: OfferedTools, deferred: DeferredTools, hosted: HostedOffer) 
         return offered
     skipped = tuple(tool for tool in offered.skipped if not tool.type.startswith(SEARCHES))
     return replace(offered.take_out(searched, deferred.search, MAX_FOUND_TOOLS), skipped=skipped)
-
-
-def _find_ignored_of_tools(tools: Sequence[Json]) -> list[str]:
-    """Names the fields of tools that are of no effect here, each once."""
-    names: dict[str, None] = {}
-    for tool in tools:
-        for name in find_ignored(tool, (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)):
-            if tool.get("type") in (None, "custom"):
-                names[f"tools.{name}"] = None
-    return [*names]
 
 
 def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:

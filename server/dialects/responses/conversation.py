@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from server.dialects.responses.client_tools import describe_client_call, is_client_call
 from server.dialects.responses.foreign_items import describe_call, is_shown, read_results
 from server.dialects.responses.mcp_items import (
     REFUSED,
@@ -87,6 +88,9 @@ class _MessageWriter:
                 self._add_result(self._find_search(item), _show_found(item))
             case "function_call_output" | "custom_tool_call_output":
                 self._add_result(item["call_id"], _as_content(item["output"]))
+            case str(kind) if is_client_call(kind):
+                name, arguments = describe_client_call(item)
+                self._add_call(item, name, arguments)
             case str(kind) if kind.startswith("mcp_"):
                 self._write_of_mcp(item)
             case _ if is_shown(item):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from server.dialects.responses import mcp_items
+from server.dialects.responses.client_tools import is_client_call, read_client_call
 from server.dialects.responses.foreign_items import (
     check_output,
     check_shown,
@@ -65,6 +66,8 @@ def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
             unread.append(f"input/{number} (encrypted_content)")
         elif is_shown(item) and has_pictures(item):
             unread.append(f"input/{number} (image)")
+        elif _has_annotations(item):
+            unread.append(f"input/{number} (annotations)")
     return tuple(unread)
 
 
@@ -76,6 +79,13 @@ def _is_unread(item: Json) -> bool:
     if not isinstance(kind, str) or kind in (*CALLS, *READ_WITHOUT_CALL_ID) or is_shown(item):
         return False
     return kind.endswith("_call") and item.get("call_id") is None
+
+
+def _has_annotations(item: Json) -> bool:
+    """True of a message whose text cites something."""
+    content = item.get("content")
+    parts = content if isinstance(content, list) else ()
+    return any(isinstance(part, Mapping) and part.get("annotations") for part in parts)
 
 
 def _has_summary_alone(item: Json) -> bool:
@@ -123,6 +133,8 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             return _read_program(item, where)
         case "program_output":
             return _read_output(_as_output(item, item.get("result")), where)
+        case str(kind) if is_client_call(kind):
+            return read_client_call(item, where)
         case str(kind) if kind.endswith("_call") and "call_id" in item:
             return _read_client_call(item, kind, where)
         case str(kind) if kind.endswith("_call_output"):
@@ -286,8 +298,8 @@ def _read_search_output(item: Json, where: str) -> Json:
 
 
 def _read_client_call(item: Json, kind: str, where: str) -> Json:
-    """Reads a call of a tool that OpenAI describes and the client executes (`local_shell_call`) as
-    a call of a function, so that a conversation from elsewhere can continue here."""
+    """Reads a call of a tool that is not served here (`computer_call`) as a call of a function, so
+    that a conversation from elsewhere can continue here."""
     arguments = item.get("action", item.get("operation"))
     if not isinstance(arguments, Mapping):
         metadata = ("type", "id", "call_id", "status")
@@ -299,8 +311,12 @@ def _read_client_call(item: Json, kind: str, where: str) -> Json:
 def _read_client_output(item: Json, where: str) -> Json:
     output = item.get("output")
     check_output(output, f"{where}/output")
-    if not isinstance(output, str):
+    if output is None:
+        output = item.get("status")  # an apply_patch_call_output need not say more
+    elif not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False)
+    elif item.get("status") == "failed":
+        output = f"failed: {output}"
     body = _as_output(item, output)
     if item.get("call_id") is None:  # a local_shell_call_output has the id of its call as its own
         body["call_id"] = item.get("id")

@@ -19,6 +19,7 @@ Json = dict[str, Any]
 ITEM_DONE = "response.output_item.done"
 TYPES = ("mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response")
 REFUSED = "the user does not allow it"
+GIVEN_UP = "the response has ended before the call; whether that had an effect is not known"
 UNDECIDED = "the user has not decided about it"
 _TEXTS = {
     "mcp_list_tools": ("server_label",),
@@ -161,7 +162,7 @@ class McpCallItem:
 
     def close(self, status: str) -> Iterator[Json]:
         """Ends a call that was given up."""
-        shown = show_error("the response has ended before the call") | {"status": "incomplete"}
+        shown = show_error(GIVEN_UP) | {"status": "incomplete"}
         yield self._make_event("response.mcp_call.failed")
         yield {"type": ITEM_DONE, "output_index": self.index, "item": self._show(shown)}
 

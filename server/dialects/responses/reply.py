@@ -14,6 +14,7 @@ from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
+from server.dialects.responses.client_tools import ClientCallItem
 from server.dialects.responses.conversation import PARALLEL
 from server.dialects.responses.mcp_items import (
     ITEM_DONE,
@@ -38,6 +39,7 @@ from server.turns.call_stream import (
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
+from server.turns.drawn_tokens import DrawnTokens
 from server.turns.offered_tools import ToolForm
 
 Json = dict[str, Any]
@@ -231,7 +233,9 @@ class SearchCallItem:
         yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
 
 
-OutputItem: TypeAlias = TextItem | CallItem | SearchCallItem | McpCallItem | ApprovalItem
+OutputItem: TypeAlias = (
+    TextItem | CallItem | ClientCallItem | SearchCallItem | McpCallItem | ApprovalItem
+)
 
 
 class ResponseWriter(ReplyWriter):
@@ -281,7 +285,7 @@ class ResponseWriter(ReplyWriter):
         self._output: list[Json | None] = []  # None: the item is not complete
         self._item: OutputItem | None = None
         self._unanswered: dict[int, McpCallItem] = {}  # calls of the turn, by number
-        self._drawn: list[TokenDrawn] = []
+        self._drawn = DrawnTokens()
         self._is_exhausted = False
         self._number = 0
 
@@ -324,14 +328,14 @@ class ResponseWriter(ReplyWriter):
     def _take(self, event: TurnEvent) -> Iterator[Json]:
         match event:
             case TokenDrawn():
-                self._drawn.append(event)
+                self._drawn.add(event)
             case ReasoningDelta(text):
                 item = yield from self._open_text(REASONING)
-                self._drawn.clear()
+                self._drawn.take_all()
                 yield from item.add(text)
             case ContentDelta(text):
                 item = yield from self._open_text(MESSAGE)
-                yield from item.add(text, self._drain_logprobs(text))
+                yield from item.add(text, self._show_logprobs(text))
             case TurnStarted(compiled):
                 self._start_turn(compiled)
             case CallAnswered():
@@ -342,7 +346,7 @@ class ResponseWriter(ReplyWriter):
                 if isinstance(event, Exhausted):
                     self._is_exhausted = True
                 for call_event in self._calls.take(event):
-                    self._drawn.clear()
+                    self._drawn.take_all()
                     yield from self._write_call(call_event)
 
     def _open_text(self, kind: TextItemKind) -> Generator[Json, None, TextItem]:
@@ -381,6 +385,8 @@ class ResponseWriter(ReplyWriter):
             if tool.runs_here:
                 return SearchCallItem(f"tsc_{mark}{id}", None, index)
             return SearchCallItem(make_id(f"tsc_{mark}"), f"call_{id}", index)
+        if tool.is_described:
+            return ClientCallItem(f"call_{id}", tool.name, index, mark=mark)
         if tool.server is None:
             return CallItem(id, tool, index, mark=mark)
         if tool.runs_here:
@@ -394,7 +400,7 @@ class ResponseWriter(ReplyWriter):
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._unanswered.clear()
         self._is_exhausted = False
-        self._drawn.clear()
+        self._drawn.take_all()
 
     def _write_earlier(self) -> Iterator[Json]:
         """Writes the items before the first turn: lists of tools, and approved calls."""
@@ -462,26 +468,11 @@ class ResponseWriter(ReplyWriter):
             return True
         return any(_is_answer(item) for item in self._output if item is not None)
 
-    def _drain_logprobs(self, text: str) -> list[Json]:
-        """Returns the log probabilities of the tokens that spell a piece of content. Tokens of the
-        structure before it are left out; tokens after it wait for the text that they spell."""
-        if not self._shows_logprobs or not self._drawn:
+    def _show_logprobs(self, text: str) -> list[Json]:
+        """Returns the log probabilities of the tokens that spell a piece of content."""
+        if not self._shows_logprobs:
             return []
-        data = text.encode("utf-8", "surrogatepass")
-        spelled = b"".join(token.text for token in self._drawn)
-        start = max(0, spelled.find(data))
-        end = start + len(data)
-        kept = list[TokenDrawn]()
-        waiting = list[TokenDrawn]()
-        position = 0
-        for token in self._drawn:
-            if position >= end:
-                waiting.append(token)
-            elif position + len(token.text) > start:
-                kept.append(token)
-            position += len(token.text)
-        self._drawn = waiting
-        return [show_token(token, self._vocabulary) for token in kept]
+        return [show_token(token, self._vocabulary) for token in self._drawn.take(text)]
 
     def _show(self, status: str, **fields: Any) -> Json:
         empty = dict.fromkeys(("completed_at", "error", "incomplete_details", "usage"))

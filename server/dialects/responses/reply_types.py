@@ -89,6 +89,28 @@ class CustomCallItem(TypedDict):
     status: ItemStatus
 
 
+class ShellCallItem(TypedDict):
+    """A call of a shell of the client."""
+
+    type: Literal["shell_call", "local_shell_call"]
+    id: str
+    call_id: str
+    action: dict[str, Any]
+    """The commands, and their limits."""
+    status: ItemStatus
+
+
+class PatchCallItem(TypedDict):
+    """A call of `apply_patch`: the client creates, updates or deletes a file."""
+
+    type: Literal["apply_patch_call"]
+    id: str
+    call_id: str
+    operation: dict[str, Any]
+    """What to do with which file, and the diff."""
+    status: Literal["in_progress", "completed"]
+
+
 class CallOutputItem(TypedDict):
     """The result of a call."""
 
@@ -199,6 +221,8 @@ ResponseOutputItem: TypeAlias = (
     | ReasoningItem
     | FunctionCallItem
     | CustomCallItem
+    | ShellCallItem
+    | PatchCallItem
     | ToolSearchCallItem
     | ToolSearchOutputItem
     | McpListItem

@@ -18,9 +18,11 @@ from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
 from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.fields.openai_fields import (
+    PromptCacheOptions,
     ReasoningOptions,
     SamplingFields,
-    find_ignored,
+    find_ignored_fields,
+    find_ignored_of_tools,
     read_reasoning_request,
 )
 from server.turns.fields.request_lists import Objects, Texts, stop_at_first
@@ -33,9 +35,9 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
-    "user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options "
-    "service_tier stream_options background conversation prompt context_management "
-    "client_metadata".split()
+    "user safety_identifier prompt_cache_key prompt_cache_retention service_tier stream_options "
+    "background conversation prompt client_metadata reasoning.summary "
+    "reasoning.generate_summary".split()
 )
 """Fields without an effect here, which the reply does not list as ignored."""
 LOGPROBS = "message.output_text.logprobs"
@@ -44,6 +46,10 @@ ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool
 ECHOED_OR_NULL = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
 """Fields that the server does not use, but every response has."""
 TOOL_FIELDS = ("type", "name", "description", "parameters", "strict")
+OTHER_TOOL_FIELDS = ("function", "custom", "format", "defer_loading", "cache_control")
+"""Fields of a tool that have an effect, or that change nothing, but are not in the prompt."""
+OWN_TOOLS = (None, "function", "custom")
+"""The types of the tools that the client describes."""
 
 
 class TextOptions(BaseModel):
@@ -95,6 +101,8 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     """The response comes in parts, as server-sent events."""
     metadata: Annotated[dict[str, str], BeforeValidator(stop_at_first(str))] | None = None
     """Returned unchanged."""
+    prompt_cache_options: PromptCacheOptions | None = None
+    """Has no effect: what can be reused of the prompt always is."""
     truncation: Literal["auto", "disabled"] | None = None
     """Has no effect: conversations are never truncated."""
     chat_template_kwargs: Json | None = None
@@ -190,7 +198,10 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             raise HttpError(400, "there is no input", "invalid_value", where="/input")
 
     def _find_ignored(self) -> tuple[str, ...]:
-        ignored = find_ignored(self.model_extra, HARMLESS)
+        ignored = find_ignored_fields(self, HARMLESS)
+        tools = [*_list_tools(self.tools or ())]
+        known = (*TOOL_FIELDS, *OTHER_TOOL_FIELDS)
+        ignored = (*ignored, *find_ignored_of_tools(tools, known, OWN_TOOLS))
         if isinstance(self.input, list):
             ignored = (*ignored, *find_unread_items(self.input))
         if self.truncation == "auto":
@@ -227,6 +238,15 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
             "top_p": sampling.top_p,
             "truncation": "disabled",
         }
+
+
+def _list_tools(tools: Sequence[Json]) -> Iterator[Any]:
+    """Yields the tools, and those of namespaces."""
+    for tool in tools:
+        yield tool
+        members = tool.get("tools")
+        if tool.get("type") == "namespace" and isinstance(members, list):
+            yield from members
 
 
 def _drop_foreign(tool: Json | FunctionTool) -> Any:

@@ -58,6 +58,9 @@ Json = dict[str, Any]
 JSON = "application/json"
 KEPT = describe_errors(400, 401, 404, 503)
 EXAMPLE = {"model": "demo", "input": "Hello!", "max_output_tokens": 30}
+NO_COMPACTION = (
+    "this server compacts no conversations: let a model write a summary, and send it as a message"
+)
 HIDDEN: dict[str, Any] = {"response_model": None, "include_in_schema": False}
 
 
@@ -131,6 +134,13 @@ async def count_tokens(request: Request) -> Response:
         compiled = await wait_for_client(request, compiling)
     count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}
     return JSONResponse(count, headers=compiled.headers)
+
+
+@router.post("/v1/responses/compact", include_in_schema=False)
+@router.post("/responses/compact", include_in_schema=False)
+async def compact() -> Response:
+    """Refuses: only the model that reads a compacted conversation could have written it."""
+    raise HttpError(501, NO_COMPACTION, "not_implemented")
 
 
 async def _read_request(

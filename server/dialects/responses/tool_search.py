@@ -16,6 +16,7 @@ from typing import Any
 
 from constrained.tools.search import NOTHING_FOUND
 from constrained.tools.signature_text import describe_tool
+from server.dialects.responses.client_tools import describe_client_tools, list_client_forms
 from server.dialects.responses.mcp_tools import MCP
 from server.errors import HttpError
 from server.mcp.hosted_tools import NO_HOSTED, HostedOffer
@@ -84,7 +85,9 @@ def _is_clients(tool: Json) -> bool:
 
 def _offer(tools: Sequence[Json], settings: Settings, hosted: HostedOffer) -> OfferedTools:
     """Returns the tools, followed by those of MCP servers."""
-    return hosted.join(read_offered_tools(tools, settings, elsewhere=(MCP,)), settings.max_tools)
+    offered = read_offered_tools(describe_client_tools(tools), settings, elsewhere=(MCP,))
+    forms = {**offered.forms, **list_client_forms(tools)}
+    return hosted.join(replace(offered, forms=forms), settings.max_tools)
 
 
 def _drop_parameters(tool: Json) -> Json:

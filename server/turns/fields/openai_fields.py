@@ -2,7 +2,7 @@
 OpenAI does not have come from llama-server, vLLM and OpenRouter."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -57,6 +57,17 @@ class StructuredOutputs(BaseModel):
     """Texts, one of which is the reply."""
     grammar: str | None = None
     """A grammar of the reply: Lark, or GBNF."""
+
+
+class PromptCacheOptions(BaseModel):
+    """OpenAI's options of its cache. They have no effect: what can be reused always is."""
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    mode: str | None = None
+    """Has no effect."""
+    ttl: str | None = None
+    """Has no effect."""
 
 
 class ReasoningOptions(BaseModel):
@@ -278,6 +289,36 @@ def find_ignored(extra: Mapping[str, Any] | None, harmless: Iterable[str]) -> tu
     since many SDKs write every field."""
     given = [name for name, value in (extra or {}).items() if value not in NOTHING]
     return tuple(name for name in given if name not in harmless)
+
+
+def find_ignored_fields(request: BaseModel, harmless: Collection[str]) -> tuple[str, ...]:
+    """Lists the unknown fields of a request and of the objects in it, such as `reasoning.mode`; see
+    `find_ignored`."""
+    names = [*find_ignored(request.model_extra, harmless)]
+    for name in type(request).model_fields:
+        part = getattr(request, name)
+        if isinstance(part, BaseModel):
+            within = {f"{name}.{field}": value for field, value in (part.model_extra or {}).items()}
+            names += find_ignored(within, harmless)
+    return tuple(names)
+
+
+def find_ignored_of_tools(
+    tools: Iterable[Any], known: Collection[str], kinds: Collection[str | None]
+) -> list[str]:
+    """Lists the fields of tools that have no effect, each once.
+
+    Args:
+        tools: of a request.
+        known: the fields that have an effect, or that change nothing.
+        kinds: the types of the tools whose fields these are; None is a tool without a type.
+    """
+    names: dict[str, None] = {}
+    for tool in tools:
+        if isinstance(tool, Mapping) and tool.get("type") in kinds:
+            for name in find_ignored(tool, known):
+                names[f"tools.{name}"] = None
+    return [*names]
 
 
 def replace_given(sampling: Sampling, **fields: Any) -> Sampling:

@@ -1,5 +1,5 @@
-"""Agents: runs of `codex exec`, `claude -p` and `opencode run`. CLIENT_HOME says which: it is the
-folder of the agent's packages."""
+"""Agents: runs of `codex exec`, `claude -p`, `opencode run` and `qwen -p`. CLIENT_HOME says which:
+it is the folder of the agent's packages."""
 
 import json
 import os
@@ -38,6 +38,9 @@ OPENCODE: dict[str, Any] = {
     },
 }
 
+# It asks proxies for this machine, too: it has none, and tells nobody.
+QWEN = {"privacy": {"usageStatisticsEnabled": False}, "general": {"disableAutoUpdate": True}}
+
 
 def read_codex(printed: str) -> str:
     events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
@@ -52,7 +55,7 @@ def read_claude(printed: str) -> str:
     return result["result"]
 
 
-def read_opencode(printed: str) -> str:
+def read_text(printed: str) -> str:
     return printed.strip().splitlines()[-1]
 
 
@@ -80,13 +83,25 @@ AGENTS = {
     "opencode": CodingAgent(
         "opencode",
         ("run",),
-        read_opencode,
+        read_text,
         files={".config/opencode/opencode.json": json.dumps(OPENCODE)},
         environment={
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
             "OPENCODE_DISABLE_SHARE": "1",
+        },
+    ),
+    "qwen-code": CodingAgent(
+        "qwen",
+        ("--auth-type", "openai", "--yolo", "-p"),
+        read_text,
+        files={".qwen/settings.json": json.dumps(QWEN)},
+        environment={
+            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), ""),
+            "OPENAI_API_KEY": "none",
+            "OPENAI_BASE_URL": f"{report.URL}/v1",
+            "OPENAI_MODEL": "demo",
         },
     ),
 }

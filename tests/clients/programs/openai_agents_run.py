@@ -14,6 +14,8 @@ from agents import (
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     Runner,
+    ShellCommandRequest,
+    ShellTool,
     set_tracing_disabled,
 )
 from agents.result import RunResultBase
@@ -166,6 +168,25 @@ def round_trip() -> Any:
         return result.final_output
 
     return both(work)
+
+
+@scenario
+def round_trip__shell() -> Any:
+    """The shell that OpenAI describes, and this program carries out."""
+    asked = list[str]()
+
+    async def carry_out(request: ShellCommandRequest) -> str:
+        asked.extend(request.data.action.commands)
+        return "notes.txt"
+
+    async def work() -> Any:
+        agent = make_agent(tool=None, settings={"tool_choice": "required"})
+        agent.tools = [ShellTool(executor=carry_out)]
+        result = await Runner.run(agent, "List the files.", max_turns=3)
+        assert asked, "no command was asked for"
+        return [asked, result.final_output]
+
+    return LOOP.run(work())
 
 
 @scenario

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,14 +12,17 @@ from constrained.engine import llamacpp
 from constrained.engine.llama_params import (
     LEAST_LENGTH,
     MAX_MEMORY,
+    MAX_SCORES,
     UNASKED_LENGTH,
     UNASKED_MEMORY,
     ContextNeeds,
     ContextSize,
     choose_context,
     describe_context,
+    spares_flash_attention,
 )
 from constrained.engine.llamacpp import load
+from constrained.engine.options import EngineOptions
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 
 GIB = 1 << 30
@@ -124,3 +128,46 @@ def test_more_than_the_model_was_trained_on_is_lowered_and_said(path: Path):
     with load(path, threads=1, context_length=20_000) as engine:
         assert engine.context_length == 12_000
         assert any("20000 is lowered" in notice for notice in engine.notices)
+
+
+PLAIN = replace(LARGE, graph=2048 * 33, memory=32 * GIB)  # without flash attention, 32 heads
+
+
+@pytest.mark.parametrize(
+    ("options", "needs", "length", "is_offloaded", "spares"),
+    [
+        (EngineOptions(), PLAIN, 4096, False, True),
+        (EngineOptions(), replace(PLAIN, memory=None), 4096, False, True),
+        (EngineOptions(cache_type_k="q8_0"), PLAIN, 4096, False, False),
+        (EngineOptions(cache_type_v="q8_0"), PLAIN, 4096, False, False),
+        (EngineOptions(flash_attention=True), PLAIN, 4096, False, False),
+        (EngineOptions(), PLAIN, 4096, True, False),
+        (EngineOptions(), PLAIN, MAX_SCORES // PLAIN.graph, False, True),
+        (EngineOptions(), PLAIN, MAX_SCORES // PLAIN.graph + 1, False, False),
+        (EngineOptions(), replace(PLAIN, memory=8 * GIB), 4096, False, False),
+    ],
+)
+def test_flash_attention_is_spared_on_the_cpu_where_its_scores_fit(
+    options: EngineOptions, needs: ContextNeeds, length: int, is_offloaded: bool, spares: bool
+):
+    size = ContextSize(length, length)
+    assert spares_flash_attention(options, needs, size, is_offloaded=is_offloaded) == spares
+
+
+def test_a_model_on_the_cpu_computes_as_without_flash_attention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    types: list[int] = []
+    create = llamacpp.create_context
+
+    def note(*arguments: Any, **named: Any) -> Any:
+        types.append(arguments[1].flash_attn_type)
+        return create(*arguments, **named)
+
+    monkeypatch.setattr(llamacpp, "create_context", note)
+    path = write_model(tmp_path / "m.gguf", with_markers(load_small(), MARKERS), None)
+    for flash_attention in (None, True, False):
+        load(
+            path, threads=1, context_length=256, gpu_layers=0, flash_attention=flash_attention
+        ).close()
+    assert types == [0, 1, 0]

@@ -168,7 +168,7 @@ def test_the_fingerprint_tells_what_a_state_depends_on(
     others = [
         fingerprint(paths["other"]),
         fingerprint(path, context_length=1024),
-        fingerprint(path, flash_attention=False),
+        fingerprint(path, flash_attention=True),
     ]
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1  # one weight

@@ -75,10 +75,11 @@ def test_types_of_the_cache_take_the_memory_that_they_should(path: Path):
     assert sizes["q4_0"] / sizes["f16"] == pytest.approx(18 / 64, abs=0.1)
 
 
-def test_a_type_that_the_model_cannot_have(tmp_path: Path):
+@pytest.mark.parametrize("flash_attention", [None, True, False])
+def test_a_type_that_the_model_cannot_have(tmp_path: Path, flash_attention: bool | None):
     path = make(tmp_path, head_dim=48)
     with pytest.raises(ModelError, match=r"does not divide.*\(cache_type_k, -ctk; cache_type_v"):
-        load(path, threads=1, cache_type_k="q8_0")
+        load(path, threads=1, cache_type_k="q8_0", flash_attention=flash_attention)
     load(path, threads=1).close()
 
 

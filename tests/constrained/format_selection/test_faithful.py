@@ -88,6 +88,14 @@ def check_turns(name: str, origin: Origin) -> None:
         "js_call",  # bare keys around values of JSON
         "dotted_lines",  # arguments in the order of their keys
         "sorted_tags",
+        "sorted_keys",  # or in tags that only the next one ends
+        "ends_differ",  # a list where there are several calls
+        "parallel_wrapper",  # or a tag around them
+        "content_or_calls",  # calls that would be missing beside content
+        "korean_marks",  # short words between signs
+        "russian_words",  # a marker of two words
+        "await_code",  # or one with attributes
+        "header_glued",  # turns that lack the line break of the prompt
         "thought_withheld",  # a block that only prompts have, and close at once
         "openers_only",  # parts of a turn that the next one ends
         "header_word",  # which runs into the text of the turn
@@ -117,9 +125,10 @@ def test_what_a_prompt_states_is_enforced(name: str) -> None:
         ("name_as_tag", "one call is not written as the first, or the last, of two calls"),
         ("trims_strings", "with a text with white space around it"),
         ("two_thoughts", "with reasoning and a call it writes"),
-        ("counted_brackets", "one call is not written as the first, or the last, of two calls"),
+        ("counted_brackets", "calls tell how many they are: '[TOOL 1/1] ' and '[TOOL 1/2] '"),
         ("yaml_document", "behind the last argument stands '- call: ', which could go on with it"),
-        ("ends_differ", "one call is not written as the first, or the last, of two calls"),
+        ("escaped_fields", "with a text with brackets"),
+        ("typed_elements", "is written in an unknown way"),
         ("word_call", "no tag opens a call: it begins with 'Call '"),
         ("s_expression", "no tag opens a call: it begins with '(call '"),  # as an answer may
     ],

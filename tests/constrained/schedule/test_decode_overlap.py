@@ -31,7 +31,7 @@ from constrained.job import Job
 from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.schedule.decode_overlap import DecodeOverlap
-from constrained.schedule.scheduler import Schedule, Seat
+from constrained.schedule.scheduler import PROMPT_STEP, Schedule, Seat
 from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES as FORMAT
 from grammars.parse.parser import Parser
@@ -51,8 +51,10 @@ def names() -> list[str]:
 
 
 def write_eight(*, offloads: bool, draft: bool = True) -> list[Reply]:
-    """Random turns at once; some end in calls, some run out of tokens."""
-    with Model(make_engine(offloads=offloads), ChatTemplate(HERMES), draft=draft) as model:
+    """Random turns at once; some end in calls, some run out of tokens. Prompts are read in the
+    same pieces with either engine."""
+    engine = make_engine(offloads=offloads)
+    with Model(engine, ChatTemplate(HERMES), draft=draft, step=PROMPT_STEP) as model:
         turns = [
             model.compile(
                 Job(

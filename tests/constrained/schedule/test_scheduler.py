@@ -31,7 +31,7 @@ from constrained.kv.snapshots import Cache
 from constrained.prompt.cache_breakpoints import CacheBreakpoints
 from constrained.schedule.generation import generate
 from constrained.schedule.runner import Runner
-from constrained.schedule.scheduler import BACKGROUND_STEP, BLOCK, Schedule, Seat
+from constrained.schedule.scheduler import BACKGROUND_STEP, BLOCK, PROMPT_STEP, Schedule, Seat
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES
 from grammars.parse.parser import Parser
@@ -337,6 +337,31 @@ def test_a_long_prompt_does_not_stop_the_others() -> None:
     assert len(reading) > 10
     assert all(len(step) == 2 for step in reading[: len(alone(letters("short"), 40)) - 1])
     assert all(sum(len(c.tokens) for c in step) <= 32 for step in reading)
+
+
+@pytest.mark.parametrize("offloads", [False, True])
+def test_prompts_are_read_in_pieces_beside_a_stream_on_the_cpu(offloads: bool) -> None:
+    engine = Watched(max_sequences=4)
+    engine.offloads = offloads
+    schedule = Schedule(engine)
+    add(schedule, request(letters("short"), 60))
+    schedule.step()
+    prompts = [letters(name, 200) for name in "abc"]
+    readers = add(schedule, *(request(prompt, 3) for prompt in prompts))
+    while not all(reader.result.done() for reader in readers):
+        schedule.step()
+    sizes = [sum(len(chunk.tokens) for chunk in step) for step in engine.chunks[1:]]
+    assert max(sizes) == (512 if offloads else 1 + PROMPT_STEP)
+    for prompt, reader in zip(prompts, readers, strict=True):
+        assert reader.result.result().tokens == alone(prompt, 3)
+
+
+def test_prompts_are_read_at_once_where_nobody_waits() -> None:
+    engine = Watched(max_sequences=2)
+    schedule = Schedule(engine)
+    add(schedule, request(letters("a", 200), 1), request(letters("b", 200), 1))
+    schedule.step()
+    assert [sum(len(chunk.tokens) for chunk in step) for step in engine.chunks] == [400]
 
 
 def test_nobody_waits_for_a_request_that_is_cancelled_while_its_prompt_is_read() -> None:

@@ -582,3 +582,29 @@ def test_no_system_message_is_added_where_it_is_not_what_is_missing() -> None:
     template = ChatTemplate(refuses + "{{ messages|length }}{{ messages[-1].content }}")
     with pytest.raises(TemplateError, match="no"):
         template.render([{"role": "user", "content": "no"}])
+
+
+def test_calls_that_a_template_writes_only_without_content_get_a_message_of_their_own() -> None:
+    either = (
+        "{% for m in messages %}<{{ m.role }}>{% if m.content %}{{ m.content }}"
+        "{% else %}{{ m.tool_calls | map(attribute='function') | list | tojson }}{% endif %}"
+        "{% endfor %}"
+    )
+    messages = [USER, {**call({"city": "Rome"}, "I look."), "reasoning_content": "Hm"}]
+    text = render(either, messages)
+    assert text.startswith("<user>hi<assistant>I look.<assistant>[{")
+    assert '"Rome"' in text
+    both = either.replace("{% else %}", "{% endif %}{% if m.tool_calls %}")
+    assert render(both, messages).startswith("<user>hi<assistant>I look.[{")
+
+
+@pytest.mark.parametrize(
+    ("variable", "written"),
+    [
+        ("{% for t in xml_tools or [] %}{{ t.function.name }}{% endfor %}", "get_weather"),
+        ("{{ tools_json }}", json.dumps([TOOL], indent=2)),
+        ("{% for t in tools or my_tools %}{{ t.function.name }}{% endfor %}", "get_weather"),
+    ],
+)
+def test_tools_may_have_another_name(variable: str, written: str) -> None:
+    assert render(f"{variable}|{CHATML}", tools=[TOOL]).startswith(f"{written}|<|im_start|>")

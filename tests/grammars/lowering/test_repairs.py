@@ -93,6 +93,8 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"$schema": DRAFT_3, "divisibleBy": 2, "extends": {"minimum": 1}, "disallow": "null"},
          {"$schema": DRAFT_4, "multipleOf": 2, "allOf": [{"minimum": 1}], "not": {"type": "null"}},
          ["divisibleBy", "extends", "disallow", "$schema"]),
+        ({"$schema": DRAFT_3, "format": "ip-address"}, {"$schema": DRAFT_4, "format": "ipv4"},
+         ["format", "$schema"]),
     ],
 )  # fmt: skip
 def test_what_is_plainly_meant_is_read(schema: Any, meant: Any, keywords: list[str]) -> None:
@@ -236,6 +238,72 @@ def test_what_has_no_sensible_meaning_is_refused_with_its_place(schema: Any, whe
 
 def test_a_long_chain_of_names_is_followed_once() -> None:
     names = {f"a{i}": {"$ref": f"a{i + 1}"} for i in range(400)}
-    document, findings, _ = read_document({"$defs": {**names, "a400": {"type": "string"}}})
+    document, findings, _ = read_document(
+        {"$ref": "#/$defs/a0", "$defs": {**names, "a400": {"type": "string"}}}
+    )
     assert len(findings) == 400
     assert document["$defs"]["a0"] == {"$ref": "#/$defs/a1"}
+
+
+NAMES = [
+    "My Type", "List<string>", "Foo[Bar]", "Dict`2", "Größe", "用户", "100%", "x#y", "a|b", 'q"t',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("draft", [{}, {"$schema": DRAFT_7}])
+def test_a_reference_may_have_characters_that_no_uri_has(name: str, draft: Any) -> None:
+    schema = lower(
+        {
+            **draft,
+            "type": "object",
+            "properties": {"a": {"$ref": f"#/definitions/{name}"}},
+            "definitions": {name: {"type": "integer"}},
+        }
+    )
+    assert [finding.keyword for finding in schema.report.repaired] == ["$ref"]
+    assert schema.admits({"a": 1})
+    assert not schema.admits({"a": "1"})
+
+
+def test_a_reference_with_a_lone_surrogate_is_refused() -> None:
+    with pytest.raises(SchemaError):
+        lower({"type": "object", "properties": {"a": {"$ref": "#/$defs/\ud800"}}})
+
+
+@pytest.mark.parametrize(
+    ("given", "draft"),
+    [
+        ("https://json-schema.org/v1", DRAFT_2020),
+        ("https://json-schema.org/v1/2026", DRAFT_2020),
+        ("https://spec.openapis.org/oas/3.1/dialect/2024-11-10", DRAFT_2020),
+        ("https://json-schema.org/draft/2020-12/schema/", DRAFT_2020),
+        ("http://json-schema.org/draft-07/hyper-schema#", DRAFT_7),
+        ("http://www.json-schema.org/draft-07/schema#", DRAFT_7),
+        (" HTTP://json-schema.org/draft-07/schema# ", DRAFT_7),
+        ("http://json-schema.org/draft-05/schema#", DRAFT_4),
+    ],
+)
+def test_drafts_by_other_spellings_of_their_names(given: str, draft: str) -> None:
+    document, findings, problem = read_document({"$schema": given, "type": "object"})
+    assert problem is None
+    assert document["$schema"] == draft
+    assert [finding.keyword for finding in findings] == ["$schema"]
+
+
+def test_definitions_that_nothing_refers_to_are_not_read() -> None:
+    definitions = {
+        "used": {"properties": {"b": {"$ref": "#/definitions/a~1b%20c"}}},
+        "a/b c": {"type": "null"},
+        "note": "no schema",
+        "unused": {"$ref": "#/definitions/nowhere"},
+    }
+    root = {"type": "object", "properties": {"a": {"$ref": "#/definitions/used"}}}
+    for draft in ({}, {"$schema": DRAFT_7}):
+        document, findings, problem = read_document({**draft, **root, "definitions": definitions})
+        assert problem is None
+        assert findings == ()
+        assert document["definitions"].keys() == {"used", "a/b c"}
+        for name in ("#anchor", "/path.json", "used"):
+            named = {**draft, **root, "definitions": definitions, "not": {"$ref": name}}
+            assert read_document(named).problem is not None

@@ -18,6 +18,7 @@ from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.build.turn import build_grammar
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS
+from grammars.lowering.document.reading import MAX_SUBSCHEMAS
 from grammars.lowering.keywords import MAX_REMAINDERS
 from grammars.lowering.lower import lower
 from grammars.lowering.nodes.flat import MAX_VALUES
@@ -107,6 +108,15 @@ def test_a_document_is_read_once_however_many_of_its_parts_are_compared() -> Non
     chosen = {f"p{i}": {**shape, "enum": [{"a": {"a": i}}, {"a": {}}]} for i in range(100)}
     schema = lower({"type": "object", "properties": chosen, "$defs": parts})
     assert checked(schema) == []
+
+
+def test_too_many_subschemas_are_refused_before_they_are_read() -> None:
+    def define(count: int) -> Any:
+        return {"type": "object", "$defs": {f"d{i}": {} for i in range(count)}}
+
+    assert lower(define(MAX_SUBSCHEMAS - 1))
+    with pytest.raises(SchemaError, match="has 10,001 subschemas, the limit is 10,000"):
+        lower(define(MAX_SUBSCHEMAS))
 
 
 def test_long_enums_are_checked() -> None:

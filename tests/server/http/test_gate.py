@@ -103,7 +103,28 @@ def test_options_and_unknown_paths() -> None:
             assert f"There is {path}: remove '/v1' from the base URL" in message
         for path in ("/x/", "/nothing/v1", "/v1/healthy", "/v1" * 9 + "/nothing"):
             assert "base URL" not in client.get(path).json()["error"]["message"]
+        for path in ("/v1/messages/batches", "/v1beta/models/demo:generateContent"):
+            assert "base URL" not in client.post(path).json()["error"]["message"]
         assert client.get(CHAT).status_code == 405
+        assert client.get("/v1/models/").json() == client.get("/v1/models").json()
+
+
+def test_a_page_that_may_not_ask_is_told_what_allows_it() -> None:
+    asked = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"}
+    with running(scripted("Hi"), Settings(api_keys=("k",))) as client:
+        response = client.options(CHAT, headers=asked)
+        assert response.status_code == 403
+        assert "--cors-origin http://localhost:3000" in response.json()["error"]["message"]
+    with running(scripted("Hi"), Settings(cors_origins=("http://localhost:3000",))) as client:
+        assert client.options(CHAT, headers=asked).status_code == 200
+
+
+def test_clients_do_not_try_again_what_is_never_served() -> None:
+    with running(scripted("Hi")) as client:
+        for path in ("/v1/rerank", "/v1/responses/compact", "/v1/embeddings"):
+            response = client.post(path, json={"input": "Hi"})
+            assert response.status_code == 501
+            assert response.headers["X-Should-Retry"] == "false"
 
 
 def test_pages_may_ask_only_where_that_is_allowed() -> None:

@@ -9,6 +9,7 @@ import pytest
 from constrained.job import Job
 from server.runs import active_run
 from server.runs.active_run import ActiveRun
+from server.server_end import ServerEnd
 from server.turns.active_request import TurnStarted
 from server.turns.turn_request import TurnRequest
 
@@ -27,7 +28,7 @@ def test_a_run_that_is_cancelled_by_itself_fails_for_its_client(
         raise asyncio.CancelledError  # as a function of a tool may
 
     async def follow() -> None:
-        service: Any = SimpleNamespace(model=None)
+        service: Any = SimpleNamespace(model=None, end=ServerEnd())
         loop: Any = None
         run = ActiveRun(service, TurnRequest(Job([])), loop)
         async with asyncio.timeout(5):

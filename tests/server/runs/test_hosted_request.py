@@ -11,6 +11,7 @@ from constrained.errors import BusyError
 from server.http.leases import Leases
 from server.mcp.mcp_pool import McpPool
 from server.runs.hosted_request import borrow_servers
+from server.server_end import ServerEnd
 from server.settings import Settings
 from tests.constrained.mcp.test_servers import raw
 
@@ -24,7 +25,8 @@ def test_a_server_is_given_back_where_another_one_is_refused() -> None:
         await pool.start()
         kept = [await pool.borrow("ann", label) for label in pool.labels]
         kept.pop().give_back()
-        state = SimpleNamespace(mcp=pool, settings=Settings())
+        models = SimpleNamespace(end=ServerEnd())
+        state = SimpleNamespace(mcp=pool, settings=Settings(), models=models)
 
         async def receive() -> Any:
             await asyncio.Event().wait()

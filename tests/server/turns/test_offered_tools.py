@@ -149,14 +149,14 @@ def test_tools_that_nobody_runs_are_named() -> None:
     ping = {"type": "function", "name": "ping"}
     with running(scripted(call("ping"))) as client:
         response = client.post(
-            "/v1/responses", json={"input": "Go on.", "tools": [SEARCH, ping, {"type": "shell"}]}
+            "/v1/responses", json={"input": "Go on.", "tools": [SEARCH, ping, {"type": "computer"}]}
         )
-        assert response.headers["X-Skipped-Tools"] == "web_search, shell"
+        assert response.headers["X-Skipped-Tools"] == "web_search, computer"
         body = response.json()
         assert body["output"][0]["name"] == "ping"
         assert body["constrained"]["skipped_tools"] == [
             {"type": "web_search", "where": "/tools/0"},
-            {"type": "shell", "where": "/tools/2"},
+            {"type": "computer", "where": "/tools/2"},
         ]
         options = {"tools": [SEARCH, ping], "tool_choice": {"type": "web_search"}}
         error = post(client, "/v1/responses", options, 400)["error"]

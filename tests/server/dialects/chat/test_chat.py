@@ -343,6 +343,21 @@ def test_logprobs_of_calls_too(painter: httpx.Client) -> None:
     assert streamed["choices"][0]["logprobs"] == reply["choices"][0]["logprobs"]
 
 
+@pytest.mark.parametrize("source", [OPEN, HERMES])
+def test_the_tokens_of_a_piece_of_content_spell_it(source: str) -> None:
+    """guidance puts the content together from them."""
+    said = "I wonder.\n</think>\n\nHello." if source is OPEN else "Hello."
+    contents = list[str]()
+    with running(scripted(said, source=source, turn=OPENED)) as client:
+        for chunk in chunks_of(client, logprobs=True, max_tokens=50):
+            for choice in chunk["choices"]:
+                if content := choice["delta"].get("content"):
+                    tokens = choice["logprobs"]["content"]
+                    assert "".join(token["token"] for token in tokens) == content
+                    contents.append(content)
+    assert "".join(contents) == "Hello."
+
+
 def test_length(plain: httpx.Client) -> None:
     for name in ("max_tokens", "max_completion_tokens", "n_predict"):
         choice = ask(plain, **{"max_tokens": None, name: 5})["choices"][0]

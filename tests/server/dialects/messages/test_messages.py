@@ -266,8 +266,8 @@ def test_what_has_no_effect_inside_of_fields_is_named(plain: httpx.Client) -> No
     redacted = {"type": "redacted_thinking", "data": "x"}
     turn = {"role": "assistant", "content": [redacted, {"type": "text", "text": "a"}]}
     body["messages"] = [*HELLO, turn, *HELLO]
-    names = "context_management container thinking.block_binding output_config.task_budget "
-    names += "tool_choice.more tools.input_examples"
+    names = "context_management container tool_choice.more thinking.block_binding "
+    names += "output_config.task_budget tools.input_examples"
     told = plain.post(PATH, json=body).json()["constrained"]["ignored_fields"]
     assert told == [*names.split(), "messages/1/content/0 (redacted_thinking)"]
 

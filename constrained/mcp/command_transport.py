@@ -1,0 +1,215 @@
+"""The transport to a server that runs as a command: a message a line, on its stdin and stdout.
+
+That of the package `mcp` reads a line of any length, and copies what it has of it for each piece
+that comes: a line of 30 MB takes seconds, in which nothing else is read. Here a line is bounded,
+and each of its bytes is looked at once.
+"""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import IO, Any
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+from mcp import StdioServerParameters, stdio_client, types
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+
+from constrained.errors import Error
+from constrained.mcp.bounded_http import LONGEST_MESSAGE
+from constrained.mcp.server import ServerCommand
+
+if sys.platform != "win32":
+    from mcp.os.posix.utilities import terminate_posix_process_tree
+
+LONGEST_REASON = 500  # characters, of an answer that cannot be read
+LONGEST_SEARCHED = 1 << 20  # bytes of a line that is no message
+LONGEST_ID = 18  # digits
+PIECE = 1 << 18  # bytes that are read at a time
+END_SECONDS = 2.0  # for a server to end when its stdin is closed, and again when it is told to
+FLUSH_SECONDS = 0.5  # for what is written already
+LOOK_SECONDS = 0.01  # between two looks at whether it has ended
+GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, OSError)
+
+
+class LongLineError(Error):
+    """A server has written a line that is longer than a message may be."""
+
+
+class LineReader:
+    """Cuts what a server writes into lines.
+
+    Args:
+        max_bytes: the longest line.
+    """
+
+    def __init__(self, max_bytes: int):
+        self._max_bytes = max_bytes
+        self._line = bytearray()
+
+    def take(self, piece: bytes) -> Iterator[bytes]:
+        """The lines that end in this piece.
+
+        Raises:
+            LongLineError: a line is too long.
+        """
+        *ended, rest = piece.split(b"\n")
+        for part in ended:
+            self._add(part)
+            yield bytes(self._line)
+            self._line.clear()
+        self._add(rest)
+
+    def _add(self, part: bytes) -> None:
+        if len(self._line) + len(part) > self._max_bytes:
+            raise LongLineError(f"a line of its output is longer than {self._max_bytes:,} bytes")
+        self._line += part
+
+
+@asynccontextmanager
+async def run_command(
+    server: ServerCommand, log: IO[str], on_failure: Callable[[Exception], None]
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Starts a server, and ends it and all that it has started.
+
+    Args:
+        server: the command.
+        log: takes what it writes on stderr.
+        on_failure: called with the reason if the connection ends because of what it has written.
+
+    Yields:
+        Streams to read from and to write to, as the package `mcp` has them.
+
+    Raises:
+        OSError, ValueError: it cannot be started.
+    """
+    if sys.platform == "win32":  # where a job has to end what the server has started
+        parameters = StdioServerParameters(
+            command=server.command, args=[*server.args], env=dict(server.env), cwd=server.cwd
+        )
+        async with stdio_client(parameters, errlog=log) as streams:  # type: ignore[arg-type]
+            yield streams
+        return
+    process = await anyio.open_process(
+        [server.command, *server.args],
+        env=get_default_environment() | dict(server.env),
+        stderr=log,
+        cwd=server.cwd,
+        start_new_session=True,
+    )
+    # Nothing is awaited between the start and the `try`: if it was cancelled, the process would be
+    # left.
+    read_in, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, write_out = anyio.create_memory_object_stream[SessionMessage](0)
+    has_written = anyio.Event()
+
+    async def read_messages() -> None:
+        assert process.stdout is not None
+        try:
+            async with read_in:
+                await _deliver(process.stdout, read_in.send)
+        except LongLineError as error:
+            on_failure(error)
+        except GONE:
+            pass
+        with suppress(*GONE):  # a server that cannot write would not read that it has to end
+            while True:
+                await process.stdout.receive(PIECE)
+
+    async def write_messages() -> None:
+        assert process.stdin is not None
+        try:
+            async for message in write_out:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(text.encode() + b"\n")
+        except GONE:
+            read_in.close()  # nothing that is asked from now on would be answered
+        finally:
+            has_written.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(read_messages)
+        group.start_soon(write_messages)
+        try:
+            yield read, write
+        finally:
+            with anyio.CancelScope(shield=True):
+                write.close()
+                read.close()
+                with anyio.move_on_after(FLUSH_SECONDS):
+                    await has_written.wait()
+                await _end(process)
+            group.cancel_scope.cancel()
+            for stream in (read_in, write_out):
+                stream.close()
+
+
+async def _deliver(output: ByteReceiveStream, deliver: Callable[..., Any]) -> None:
+    """Reads messages until the output ends."""
+    lines = LineReader(LONGEST_MESSAGE)
+    while True:
+        for line in lines.take(await output.receive(PIECE)):
+            await deliver(_read_message(line))
+
+
+def _read_message(line: bytes) -> SessionMessage | Exception:
+    """A message. Of an answer that cannot be read, an error for whoever waits for it; of any other
+    line, its error, which the session passes over."""
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        id = find_answered(line)
+        if id is None:
+            return error
+        message = f"its answer cannot be read: {str(error)[:LONGEST_REASON]}"
+        fault = types.ErrorData(code=types.PARSE_ERROR, message=message)
+        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=fault))
+
+
+def find_answered(line: bytes) -> int | str | None:
+    """The id of the request that a line answers, although it is no valid message: text that is not
+    UTF-8, lone surrogates, NaN, or long numbers do not matter; None: it is no answer."""
+    if len(line) > LONGEST_SEARCHED:
+        return None
+    try:
+        found = json.loads(line.decode("utf-8", "replace"), parse_int=_read_integer)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or "method" in found:
+        return None
+    id = found.get("id")
+    return id if isinstance(id, int | str) and not isinstance(id, bool) else None
+
+
+def _read_integer(digits: str) -> int:
+    """Reads an id; of other numbers, which may have any length, nothing is needed."""
+    return int(digits[:LONGEST_ID])
+
+
+async def _end(process: Process) -> None:
+    """Ends a server, and all that it has started: in order, or else by force."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(*GONE):
+        await process.stdin.aclose()
+    if not await _has_ended(process):
+        await terminate_posix_process_tree(process, END_SECONDS)
+        await _has_ended(process)
+    with suppress(*GONE):
+        await process.stdout.aclose()
+    # What the server has started may hold the pipes open, and asyncio its transport with them.
+    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:
+        with suppress(PermissionError):
+            transport.close()
+
+
+async def _has_ended(process: Process) -> bool:
+    """Waits until the process has ended, at most `END_SECONDS`. `Process.wait` would also wait for
+    its pipes, which others may hold."""
+    with anyio.move_on_after(END_SECONDS):
+        while process.returncode is None:
+            await anyio.sleep(LOOK_SECONDS)
+    return process.returncode is not None

@@ -1,0 +1,36 @@
+"""The draft that a `$schema` means: one that the validator knows, however its URI is written."""
+
+import re
+
+from grammars.schema.validator import LATEST
+
+_KNOWN = re.compile(r"https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?|#?")
+_BY_YEAR = re.compile(r"json-schema\.org/(draft/20(?:19-09|20-12))(?:/|$)")
+_BY_NUMBER = re.compile(r"json-schema\.org/draft-0([3-7])(?:/|$)")
+_SUCCESSORS = {"3": "4", "5": "4"}
+_EXTENSIONS = re.compile(
+    r"json-schema\.org/(?:schema|v1|draft/next)(?:/|$)|spec\.openapis\.org/oas/3\.1"
+)
+"""What extends the newest draft: JSON Schema 1 and the schemas of OpenAPI 3.1."""
+
+
+def read_dialect(given: str) -> str | None:
+    """The URI of the draft that a URI means; that of the next one for drafts 3 and 5, which the
+    validator does not know.
+
+    Returns:
+        the URI itself if the validator knows it; None if it means none of the drafts.
+    """
+    if _KNOWN.fullmatch(given):
+        return given
+    plain = given.strip().lower().rstrip("#")
+    by_year = _BY_YEAR.search(plain)
+    if by_year is not None:
+        return f"https://json-schema.org/{by_year[1]}/schema"
+    by_number = _BY_NUMBER.search(plain)
+    if by_number is not None:
+        number = _SUCCESSORS.get(by_number[1], by_number[1])
+        return f"http://json-schema.org/draft-0{number}/schema#"
+    if _EXTENSIONS.search(plain):
+        return LATEST
+    return None

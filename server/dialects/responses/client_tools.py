@@ -1,0 +1,269 @@
+"""Responses: tools that OpenAI describes and the client executes: `shell`, `local_shell` and
+`apply_patch`.
+
+A request has only their type. The schema of their arguments is here, so that they are functions for
+the model, and the mask enforces what the client expects. Their calls are items of types of their
+own, which have the arguments as an object, not as JSON text. A `shell` in a container of OpenAI is
+left out.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from server.errors import HttpError
+from server.ids import make_id
+from server.turns.offered_tools import ToolForm
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ClientTool:
+    """A tool that OpenAI describes and the client executes.
+
+    Args:
+        prefix: of the ids of its items.
+        arguments_field: the field of an item with the arguments of a call.
+        description: for the model.
+        parameters: the JSON schema of the arguments.
+        fixed: what the field has besides the arguments; the model does not write it.
+        unfinished: the status of a call that was cut.
+    """
+
+    prefix: str
+    arguments_field: str
+    description: str
+    parameters: Json
+    fixed: Json = field(default_factory=dict[str, Any])
+    unfinished: str = "incomplete"
+
+
+def _text(description: str, **limits: Any) -> Json:
+    return {"type": "string", "description": description, **limits}
+
+
+TIMEOUT: Json = {
+    "type": "integer",
+    "minimum": 1,
+    "description": "The maximum time in milliseconds.",
+}
+SHELL = ClientTool(
+    prefix="sh_",
+    arguments_field="action",
+    description="Runs commands in a shell, each on its own.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "commands": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "description": "The commands to run.",
+            },
+            "timeout_ms": TIMEOUT,
+            "max_output_length": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "The maximum number of characters to show of each output.",
+            },
+        },
+        "required": ["commands"],
+        "additionalProperties": False,
+    },
+)
+LOCAL_SHELL = ClientTool(
+    prefix="lsh_",
+    arguments_field="action",
+    description="Runs a program on the user's machine.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "command": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "description": 'The program and its arguments, such as ["bash", "-lc", "ls"].',
+            },
+            "working_directory": _text("The folder to run it in."),
+            "timeout_ms": TIMEOUT,
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    },
+    fixed={"type": "exec", "env": {}},
+)
+# The lines of a diff, as the SDK for agents of OpenAI reads them.
+ADDED_LINES = r"^\+[^\n]*(\n\+[^\n]*)*\n?$"
+CHANGED_LINES = r"^(@@[^\n]*|[ +-][^\n]*)(\n(@@[^\n]*|[ +-][^\n]*|\*\*\* End of File))*\n?$"
+APPLY_PATCH = ClientTool(
+    prefix="apc_",
+    arguments_field="operation",
+    description=(
+        "Creates, updates or deletes one file. To create, each line of the diff is + and the text "
+        "of the line. To update, the lines of the diff begin with a space (unchanged), - (removed) "
+        "or + (added), in the order of the file; leave out what is far from a change. A line "
+        "@@ and a line of the file, such as a function's head, says where the next lines are."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+            "path": _text("The path of the file."),
+            "diff": _text("The changed lines; none to delete a file."),
+        },
+        "required": ["type", "path"],
+        "additionalProperties": False,
+        "anyOf": [
+            {
+                "properties": {"type": {"const": "create_file"}, "diff": {"pattern": ADDED_LINES}},
+                "required": ["diff"],
+            },
+            {
+                "properties": {
+                    "type": {"const": "update_file"},
+                    "diff": {"pattern": CHANGED_LINES},
+                },
+                "required": ["diff"],
+            },
+            {"properties": {"type": {"const": "delete_file"}, "diff": False}},
+        ],
+    },
+    unfinished="in_progress",
+)
+CLIENT_TOOLS: Mapping[str, ClientTool] = {
+    "shell": SHELL,
+    "local_shell": LOCAL_SHELL,
+    "apply_patch": APPLY_PATCH,
+}
+"""By the types of the tools, which are also the names of their functions."""
+CALL = "_call"  # behind the type of a tool in that of the items of its calls
+
+
+def describe_client_tools(tools: Sequence[Json]) -> list[Json]:
+    """Returns the tools of a request; those that the client executes as functions."""
+    return [_describe(tool) if is_client_tool(tool) else tool for tool in tools]
+
+
+def list_client_forms(tools: Sequence[Json]) -> dict[str, ToolForm]:
+    """Returns how the client knows these tools, by the names of their functions."""
+    kinds = [tool["type"] for tool in tools if is_client_tool(tool)]
+    return {kind: ToolForm(kind, is_described=True) for kind in kinds}
+
+
+def is_client_tool(tool: Json) -> bool:
+    """True for a tool that OpenAI describes and the client executes."""
+    kind = tool.get("type")
+    if not isinstance(kind, str) or kind not in CLIENT_TOOLS or "parameters" in tool:
+        return False
+    place = tool.get("environment")
+    return place is None or (isinstance(place, Mapping) and place.get("type") == "local")
+
+
+def _describe(tool: Json) -> Json:
+    known = CLIENT_TOOLS[tool["type"]]
+    lines = [known.description, *_describe_skills(tool.get("environment"))]
+    return {
+        "type": "function",
+        "name": tool["type"],
+        "description": "\n".join(lines),
+        "parameters": known.parameters,
+    }
+
+
+def _describe_skills(environment: Any) -> Iterator[str]:
+    skills = environment.get("skills") if isinstance(environment, Mapping) else None
+    for skill in skills if isinstance(skills, list) else ():
+        if isinstance(skill, Mapping):
+            yield f"- {skill.get('path')}: {skill.get('description')} ({skill.get('name')})"
+
+
+def is_client_call(kind: Any) -> bool:
+    """True for the type of an item that is a call of such a tool."""
+    return isinstance(kind, str) and kind.endswith(CALL) and _find_name(kind) in CLIENT_TOOLS
+
+
+def read_client_call(item: Json, where: str) -> Json:
+    """Reads a call of such a tool.
+
+    Raises:
+        HttpError: it has no arguments, or no id; says where.
+    """
+    tool = CLIENT_TOOLS[_find_name(item["type"])]
+    given = item.get(tool.arguments_field)
+    if not isinstance(given, Mapping):
+        message = f"{tool.arguments_field} has to be an object"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/{tool.arguments_field}")
+    if not isinstance(item.get("call_id"), str):
+        message = "call_id has to be a text"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/call_id")
+    id = item.get("id")
+    return {
+        "type": item["type"],
+        "id": id if isinstance(id, str) and id else make_id(tool.prefix),
+        "call_id": item["call_id"],
+        tool.arguments_field: dict(given),
+        "status": "completed",
+    }
+
+
+def describe_client_call(item: Json) -> tuple[str, str]:
+    """Returns the name of the function that such an item calls, and the JSON text of its arguments,
+    as the model has written them."""
+    name = _find_name(item["type"])
+    tool = CLIENT_TOOLS[name]
+    arguments: Json = {}
+    for key, value in item[tool.arguments_field].items():
+        is_fixed = key in tool.fixed and tool.fixed[key] == value
+        if value is not None and not is_fixed:  # null: a client has written a field out
+            arguments[key] = value
+    return name, json.dumps(arguments, ensure_ascii=False)
+
+
+def _find_name(kind: str) -> str:
+    return kind.removesuffix(CALL)
+
+
+class ClientCallItem:
+    """Writes the stream events of a call of such a tool. The item comes complete: before, it would
+    not fit its type.
+
+    Args:
+        id: the id that its result refers to.
+        name: of the function.
+        index: of the item in the output.
+        mark: a part of the item's id, see `PARALLEL`.
+    """
+
+    def __init__(self, id: str, name: str, index: int, *, mark: str = ""):
+        self.index = index
+        self._tool = CLIENT_TOOLS[name]
+        self._texts: list[str] = []
+        self._head: Json = {
+            "type": f"{name}{CALL}",
+            "id": make_id(self._tool.prefix + mark),
+            "call_id": id,
+        }
+
+    def open(self) -> Iterator[Json]:
+        """Begins the call; there are no events yet."""
+        return iter(())
+
+    def add(self, text: str) -> Iterator[Json]:
+        """Adds to the JSON text of the arguments; there are no events for it."""
+        self._texts.append(text)
+        return iter(())
+
+    def close(self, status: str) -> Iterator[Json]:
+        """Ends the call, complete or incomplete; without its arguments, there is no item."""
+        try:
+            arguments = json.loads("".join(self._texts))
+        except ValueError:  # the turn has failed inside
+            return
+        given = {self._tool.arguments_field: {**self._tool.fixed, **arguments}}
+        ended = self._tool.unfinished if status == "incomplete" else status
+        for event, said in (("added", "in_progress"), ("done", ended)):
+            item = {**self._head, **given, "status": said}
+            kind = f"response.output_item.{event}"
+            yield {"type": kind, "output_index": self.index, "item": item}
