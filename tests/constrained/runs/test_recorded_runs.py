@@ -458,8 +458,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
 
 DAMAGES: tuple[tuple[str, str], ...] = (
     ("UPDATE events SET body = '{' WHERE number = 2", "is not JSON"),
-    ("UPDATE events SET kind = 'other' WHERE number = 2", "no known kind"),
-    ("UPDATE events SET turn = 'first'", "numbers of an event"),
+    ("UPDATE events SET kind = 'other' WHERE number = 2", "unknown kind"),
+    ("UPDATE events SET turn = 'first'", "an invalid number"),
     ("UPDATE events SET body = '{}' WHERE kind = 'reply'", "event 1 of the run .* cannot be read"),
     (
         "UPDATE events SET body = json_set(body, '$.reply.usage.completion_tokens', 'few')"
@@ -470,7 +470,7 @@ DAMAGES: tuple[tuple[str, str], ...] = (
     ("UPDATE runs SET request = json_remove(request, '$.template')", "template"),
     ("UPDATE runs SET created = 'today'", "no time"),
     ("DROP TABLE events", "no such table"),
-    ("UPDATE events SET kind = 'request', body = (SELECT request FROM runs)", "no known kind"),
+    ("UPDATE events SET kind = 'request', body = (SELECT request FROM runs)", "unknown kind"),
     (
         "UPDATE runs SET request = json_set(request, '$.options.sampling.temperature', 'hot')",
         "/options/sampling/temperature",
