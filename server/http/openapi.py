@@ -72,7 +72,7 @@ _DESCRIPTIONS = {
     404: "Not found",
     405: "The path does not have this method",
     413: "The request is too large",
-    415: "The header of the body does not say JSON",
+    415: "The Content-Type of the body is not JSON",
     422: "The reply does not fit a keyword of its schema that is only checked",
     500: "The server failed",
     501: "The model, or this server, cannot do that",

@@ -409,7 +409,7 @@ def test_a_second_signal_ends_at_once() -> None:
                 time.sleep(0.3)  # two of one kind that wait together are one
                 process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=PATIENCE)  # and not after 600 seconds
-    assert "once more" in log
+    assert "again: all requests end now" in log
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
