@@ -58,7 +58,7 @@ def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefil
     count = len(messages) - 1
     prefill = read_message(messages[-1], f"/messages/{count}")
     if not count:
-        hint = "Give the message that it answers, too"
+        hint = "Also give the message that it answers"
         raise RequestError("there is nothing before the turn", where="/messages", hint=hint)
     breakpoints = tuple(min(end, count) for end in job.breakpoints)
     return replace(job, messages=job.messages[:-1], breakpoints=breakpoints), prefill
@@ -76,7 +76,7 @@ def read_message(message: Mapping[str, Any], where: str) -> AssistantPrefill:
             text.
     """
     if message["role"] != "assistant":
-        hint = "Add the message of the assistant to go on with, or leave prefill out"
+        hint = "Add the message of the assistant to continue, or leave prefill out"
         raise RequestError(f"the last message is of {message['role']!r}", where=where, hint=hint)
     if message.get("tool_calls"):
         hint = "Leave them out, or give their results and leave prefill out"

@@ -65,7 +65,7 @@ def _reword(message: str) -> str:
     close = get_close_matches(given, names, n=1)
     if close:
         return f"{place}: there is no {given!r}, did you mean {close[0]}?"
-    return f"{place}: there is no {given!r}, but {', '.join(names)}"
+    return f"{place}: there is no {given!r}; choose from {', '.join(names)}"
 
 
 class PrintVersions(argparse.Action):
@@ -200,7 +200,7 @@ def make_parser(commands: Sequence[AnyCommand]) -> argparse.ArgumentParser:
                 import_module(module).add(subparsers.add_parser(name, help=summary))
             case UnavailableCommand():
                 command.add(subparsers)
-    help = "print the script that completes commands and options in this shell"
+    help = "print a script that completes commands and options in this shell"
     shtab.add_argument_to(parser, "--print-completion", help=help)
     add_options(parser)
     for each in (parser, *(command.parser for command in list_commands(parser))):

@@ -177,7 +177,9 @@ def check_job(job: Job) -> None:
             raise RequestError(message, where=f"/{name}")
     if not all(isinstance(call, ToolCall) for call in job.excluded_calls):
         hint = "Give `ToolCall`s"
-        raise RequestError("excluded_calls has what is no call", where="/excluded_calls", hint=hint)
+        raise RequestError(
+            "excluded_calls has an item that is not a call", where="/excluded_calls", hint=hint
+        )
     budget = job.reasoning_budget
     if budget is not None and (type(budget) is not int or budget < 0):
         message = f"reasoning_budget is {budget!r}, must be 0 or more, or absent"

@@ -209,7 +209,7 @@ class Matcher:
         for token in named:
             left[token // 8] &= ~np.uint8(1 << token % 8)
         if not left.any():
-            message = f"the grammar goes on behind token {named[0]}, which ends the turn"
+            message = f"the grammar continues after token {named[0]}, which ends the turn"
             hint = "Leave it out: a turn ends where its grammar ends"
             raise GrammarError(message, where=self._where, hint=hint)
         return left

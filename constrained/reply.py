@@ -80,7 +80,7 @@ class Reply:
         candidates: the turns that `best_of` chose among, this one first; () without the option.
             Ignored by `==`.
         timings: how long the turn took. Ignored by `==`.
-        trace: what decided about each token; None without the option `trace`. Ignored by `==`.
+        trace: what decided each token; None without the option `trace`. Ignored by `==`.
     """
 
     content: str

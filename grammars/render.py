@@ -83,7 +83,9 @@ def render(
     if body or not state.lead:
         body = format.head + body
     if body and not body.startswith(state.lead):
-        message = f"the prompt begins the turn with {state.lead!r}, and this turn begins otherwise"
+        message = (
+            f"the prompt begins the turn with {state.lead!r}, but this turn begins differently"
+        )
         raise RenderError(message, where="/content" if turn.content else "/calls")
     return _reasoning(turn, format, state) + body.removeprefix(state.lead)
 
@@ -293,7 +295,9 @@ class _CallWriter:
         if self._tool is None or not isinstance(value, str) or is_wrapped:
             return
         if not _is_distinguishable(value, key, self._tool, tags):
-            raise RenderError("text beside objects or lists cannot begin as they do", where=where)
+            raise RenderError(
+                "where objects or lists are allowed too, text cannot begin like one", where=where
+            )
 
     def _keywords(self, hole: KeywordArguments) -> str:
         schema = self._tool.schema if self._tool else None

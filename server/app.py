@@ -182,7 +182,9 @@ def _check_names(sources: Sequence[ModelSource], embedding: str) -> None:
     """
     for source in sources:
         if source.answers_to(embedding):
-            message = f"{embedding} names two models: one that writes, and that for embeddings"
+            message = (
+                f"{embedding} names two models: one that generates text, and the one for embeddings"
+            )
             raise RequestError(message, hint="Give the first another name (--alias)")
 
 
@@ -270,7 +272,7 @@ def _add_errors(app: FastAPI) -> None:
         message = f"{request.method} {request.url.path}: {error.detail}"
         if error.status_code == 404 and (known := _find_path(request)):
             rest = request.url.path.removesuffix(known)
-            message += f". There is {known}: take {rest!r} out of the base URL of the client"
+            message += f". There is {known}: remove {rest!r} from the base URL of the client"
         response = _answer(request, HttpError(error.status_code, message, code))
         response.headers.update(error.headers or {})
         return response

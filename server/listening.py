@@ -48,11 +48,13 @@ def open_socket(host: str, port: int) -> socket.socket:
         opened.bind((host, port))
     except OSError as error:
         opened.close()
-        hint = "Name another address with --host"
+        hint = "Choose another address with --host"
         if error.errno == errno.EADDRINUSE:
-            hint = "End the server that runs there, or name another port with --port (0: any free)"
+            hint = (
+                "Stop the server that runs there, or choose another port with --port (0: any free)"
+            )
         elif error.errno == errno.EACCES:
-            hint = "Name a port from 1,024 with --port"
+            hint = "Choose a port of 1,024 or more with --port"
         message = f"the server cannot listen on {write_address(host, port)}: {error.strerror}"
         raise RequestError(message, hint=hint) from error
     opened.set_inheritable(True)
@@ -276,7 +278,7 @@ class DrainingServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal to stop has come."""
         if self.should_exit:
-            LOG.warning("%s once more: all requests end now", signal.Signals(sig).name)
+            LOG.warning("%s again: all requests end now", signal.Signals(sig).name)
             self.force_exit = True
             return
         super().handle_exit(sig, frame)

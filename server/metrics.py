@@ -38,7 +38,7 @@ class Counters:
         self._unfinished = Counter("constrained_unfinished", text, registry=registry)
         text = "Turns by how they ended (stop, tool_calls, length, cancelled, error)"
         self._turns = Counter("constrained_turns", text, ["finish"], registry=registry)
-        text = "Prompts that were computed again because a part in front had changed"
+        text = "Prompts that were computed again because an earlier part had changed"
         self._lost = Counter("constrained_prefix_lost", text, ["part"], registry=registry)
         text = "Requests whose conversation has the same call three times or more"
         self._repeated = Counter("constrained_repeated_calls", text, registry=registry)
@@ -56,7 +56,7 @@ class Counters:
             )
             for name in vars(Durations())
         }
-        text = "Seconds a generated token, of each reply"
+        text = "Seconds per generated token, of each reply"
         self._token_seconds = Histogram(
             "constrained_token_seconds", text, registry=registry, buckets=TOKEN_SECONDS
         )
@@ -68,11 +68,11 @@ class Counters:
             for name, text in GAUGES.items()
         }
 
-        text = "Bytes that are kept of earlier requests, by cache"
+        text = "Bytes kept from earlier requests, by cache"
         self._cache_bytes = Gauge("constrained_cache_bytes", text, ["cache"], registry=registry)
-        text = "Entries that are kept of earlier requests, by cache"
+        text = "Entries kept from earlier requests, by cache"
         self._cache_entries = Gauge("constrained_cache_entries", text, ["cache"], registry=registry)
-        text = "Bytes that malloc holds: used, or free and not returned to the system"
+        text = "Bytes held by malloc: used, or free and not returned to the system"
         self._heap = Gauge("constrained_heap_bytes", text, ["state"], registry=registry)
 
     def note_request(self, path: str, status: int) -> None:
@@ -140,16 +140,16 @@ class Counters:
 
 
 GAUGES = {
-    "running": "Turns under way",
+    "running": "Running turns",
     "waiting": "Turns that wait for a sequence",
-    "sequences": "Turns that can be under way together",
+    "sequences": "Turns that can run at the same time",
     "kv_cache_tokens": "Tokens in the sequences",
     "held_tokens": "The former name of constrained_kv_cache_tokens",
     "memory_tokens": "Tokens of snapshots in memory",
     "memory_bytes": "Bytes of snapshots in memory",
     "disk_tokens": "Tokens of snapshots in files",
     "disk_bytes": "Bytes of snapshots in files",
-    "snapshot_hits": "Prompts that went on from a snapshot",
-    "snapshot_misses": "Prompts that had none to go on from",
+    "snapshot_hits": "Prompts that continued from a snapshot",
+    "snapshot_misses": "Prompts that had no snapshot to continue from",
     "snapshot_failures": "Snapshots that could not be kept or used",
 }

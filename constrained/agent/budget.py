@@ -83,7 +83,9 @@ class Budget:
         """
         exceeded = self.find_spent(spent)
         if exceeded is None and self.cost is not None and spent.cost + cost > self.cost:
-            return f"it costs {cost:g}, of {_describe('cost', self.cost)} {spent.cost:g} is spent"
+            return (
+                f"it costs {cost:g}, and {spent.cost:g} of {_describe('cost', self.cost)} is spent"
+            )
         return exceeded and f"{exceeded} is spent"
 
 
@@ -104,6 +106,6 @@ def check_cost(cost: Any, tool: str) -> float:
     """
     is_number = isinstance(cost, Real) and not isinstance(cost, bool)
     if not is_number or not 0 <= float(cost) < math.inf:
-        hint = "Use a number from 0 on, or a function of the call that returns one"
+        hint = "Use a number of 0 or more, or a function of the call that returns one"
         raise RequestError(f"a call of {tool!r} costs {cost!r}", where="/cost", hint=hint)
     return float(cost)

@@ -68,7 +68,7 @@ class Doubt:
         if self.unsure is not Unsure.ASK:
             return replace(job, tool_choice="none")
         if job.prefill:
-            message = "a question cannot go on with the last message"
+            message = "a question cannot continue the last message"
             raise RequestError(message, where="/unsure", hint='Use "decline", or no prefill')
         return replace(job, tool_choice="none", answer=QUESTION)
 
@@ -93,12 +93,14 @@ def read_doubt(min_confidence: Any, unsure: Any, *, has_approve: bool) -> Doubt:
     if min_confidence is None:
         if doubt.unsure is not Unsure.APPROVE:
             hint = "Give `min_confidence`, from 0 to 1"
-            raise RequestError("nobody says what is not sure", where="/unsure", hint=hint)
+            raise RequestError(
+                "unsure has no effect without min_confidence", where="/unsure", hint=hint
+            )
         return doubt
     check_confidence(min_confidence)
     if doubt.unsure is Unsure.APPROVE and not has_approve:
         hint = "Give `approve`, which is asked about calls below it, or `unsure`"
-        raise RequestError("nobody is asked", where="/min_confidence", hint=hint)
+        raise RequestError("min_confidence has no effect alone", where="/min_confidence", hint=hint)
     return doubt
 
 

@@ -151,7 +151,7 @@ def fail(call: ToolCall, error: Exception) -> CallResult:
 
 def lose(call: ToolCall) -> CallResult:
     """Makes the result of a call that was being executed when the process ended."""
-    text = "the outcome is not known: the program ended while the call was under way"
+    text = "the outcome is not known: the program ended while the call was running"
     return CallResult(call, Outcome.UNKNOWN, _explain(text))
 
 

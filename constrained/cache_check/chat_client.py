@@ -126,7 +126,7 @@ class ChatClient:
         try:
             answer = self._send("/v1/models").get("data")
         except RefusedError as e:  # not all servers list their models
-            raise RequestError(e.message, hint="Name the model by --model") from e
+            raise RequestError(e.message, hint="Name the model with --model") from e
         listed: list[Any] = answer if isinstance(answer, list) else []
         names: list[str] = []
         for item in listed:
@@ -157,7 +157,7 @@ def _explain(reply: ReceivedReply, url: str) -> RequestError:
     said = reply.text.strip()[:_MAX_SHOWN] or httpx.codes.get_reason_phrase(reply.status)
     message = f"{url}: status {reply.status}: {said}"
     if reply.status in (401, 403):
-        return RequestError(message, hint="Give the key by --api-key or LLAMA_API_KEY")
+        return RequestError(message, hint="Give the key with --api-key or LLAMA_API_KEY")
     if reply.status in _UNUSABLE:
         return RefusedError(message)
     return RequestError(message)

@@ -110,7 +110,7 @@ def _drop_reasoning() -> Experiment:
         SentConversation(_write(kept.sent[:4]), kept.tools),
         SentConversation(_write(dropped.sent[:4]), dropped.tools),
     )
-    return Experiment(dropped.name, Kind.SHAPE, requests, "send reasoning_content back as it came")
+    return Experiment(dropped.name, Kind.SHAPE, requests, "send reasoning_content back unchanged")
 
 
 def _request(count: int) -> SentConversation:
@@ -214,7 +214,7 @@ def _change_calls(request: SentConversation, change: Callable[[Message], None]) 
 _HABITS: tuple[tuple[str, str, _Change, _Change], ...] = (
     (
         "a header that rotates",
-        "leave out of the system message what changes with each request",
+        "keep what changes with each request out of the system message",
         _head("x-request-id: 7f3a91c2"),
         _head("x-request-id: 0b64de58"),
     ),
@@ -227,16 +227,16 @@ _HABITS: tuple[tuple[str, str, _Change, _Change], ...] = (
     ("tools in another order", "sort the tools, by name for instance", _keep, _turn_tools),
     (
         "an edited description",
-        "keep descriptions as they are, and put news into a message",
+        "keep descriptions unchanged, and put new information into a message",
         _keep,
         _edit_tool,
     ),
     (
         "arguments spelled anew",
-        "send the arguments back as the text that came",
+        "send the arguments back as exactly the text that was received",
         _keep,
         _respell,
     ),
-    ("an id that changes", "send the ids of calls back as they came", _keep, _rename_call),
+    ("an id that changes", "send the ids of calls back unchanged", _keep, _rename_call),
 )
 """Name, remedy, and the changes of the first and the second request."""

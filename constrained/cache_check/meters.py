@@ -90,7 +90,7 @@ class ComputedMeter:
 
     @property
     def source(self) -> str:
-        return "usage.prompt_tokens, which leaves out what is cached"
+        return "usage.prompt_tokens, which does not count cached tokens"
 
     @property
     def is_estimate(self) -> bool:

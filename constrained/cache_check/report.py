@@ -24,7 +24,7 @@ NO_CACHE = (
     "leave out --no-cache-prompt; a proxy: send the requests of a conversation to one server"
 )
 
-_FORGOTTEN = "the prompt begins as before, so the server has not kept it: give its cache more room"
+_FORGOTTEN = "the prompt begins as before, so the server has not kept it: make its cache larger"
 
 
 @dataclass(frozen=True)

@@ -46,5 +46,5 @@ COMMANDS = (
     Command(
         "mcp", "start an MCP server that lets other programs ask a model", f"{__name__}.mcp.command"
     ),
-    _command("trace", "show what decided about each token of a reply"),
+    _command("trace", "show what decided each token of a reply"),
 )

@@ -23,15 +23,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
     parser.set_defaults(run=_run)
     parser.add_argument("--json", action="store_true", help="print JSON, with all samples")
-    help = f"tokens of the prompt test, at most; default: {PROMPT} (pp{PROMPT})"
+    help = f"maximum tokens of the prompt test; default: {PROMPT} (pp{PROMPT})"
     parser.add_argument("-p", "--n-prompt", type=int, default=PROMPT, metavar="N", help=help)
-    help = f"tokens of the generation test, at most; default: {GENERATED} (tg{GENERATED})"
+    help = f"maximum tokens of the generation test; default: {GENERATED} (tg{GENERATED})"
     parser.add_argument("-n", "--n-gen", type=int, default=GENERATED, metavar="N", help=help)
-    help = f"repetitions of each test, at most; default: {REPETITIONS}"
+    help = f"maximum repetitions of each test; default: {REPETITIONS}"
     parser.add_argument(
         "-r", "--repetitions", type=int, default=REPETITIONS, metavar="N", help=help
     )
-    help = f"time for all tests; larger ones are made smaller; default: {SECONDS:.0f}"
+    help = f"time for all tests; they are made smaller to fit; default: {SECONDS:.0f}"
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="N", help=help)
     shared.add_model_options(parser)
     shared.add_tool_format(parser)

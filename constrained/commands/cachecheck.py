@@ -19,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run)
     help = "a server with the API of OpenAI, such as http://127.0.0.1:8080"
     parser.add_argument("url", metavar="URL", help=help)
-    help = "the model to ask; default: the only one of the server"
+    help = "the model to ask; default: the server's only model"
     parser.add_argument("--model", dest="served_model", metavar="NAME", default="", help=help)
     help = "the key of the server (LLAMA_API_KEY)"
     parser.add_argument("--api-key", dest="server_key", metavar="KEY", help=help)
@@ -60,7 +60,7 @@ def _show(report: "CacheReport") -> None:
 
 def _warn(report: "CacheReport") -> str:
     if report.meter is not None and report.meter.is_estimate:
-        return ": an estimate, which sees no loss below a quarter of a prompt"
+        return ": an estimate, which misses losses below a quarter of a prompt"
     return ""
 
 

@@ -52,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
     check_timeout(options.timeout)
     message = options.message
     if message == "-" == options.tools:
-        hint = "Name a file for the tools"
+        hint = "Read the tools from a file"
         raise RequestError("both the message and --tools would be read from stdin", hint=hint)
     job = request.read_request(options)
     if message == "-":

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from constrained.tools.search import ToolSearch
 
 HELP = """\
-/clear  forget the conversation, but for the system message
+/clear  forget the conversation, except the system message
 /undo   forget the last message and its reply
 /help   show this
-/exit   end, as Ctrl-D does
-Ctrl-C cancels the turn under way. A space in front sends a line that begins with "/".
+/exit   end the chat, like Ctrl-D
+Ctrl-C cancels the current turn.
+To send a line that begins with "/", put a space before it.
 When the model calls a tool, type the result, text or JSON; an empty line means no result.
-Tools of MCP servers are carried out; you are asked first about those that may change something."""
+Tools of MCP servers are executed; you are asked first about those that may change something."""
 SKIPPED = '{"error": "not executed: the user gives no result"}'
 
 
@@ -173,7 +174,7 @@ class ChatSession:
             case "/undo":
                 self._screen.say("(there is nothing to undo)")
             case _:
-                hint = "See /help; put a space in front to send it"
+                hint = "See /help; to send it, put a space before it"
                 self._refuse(f"{shorten(command, 60)} is not a command. {hint}")
 
     def _take_turn(self, text: str) -> None:

@@ -139,7 +139,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         group = each.add_argument_group("common options")
         help = "colours in the output; default: auto, at a terminal (NO_COLOR, FORCE_COLOR)"
         group.add_argument("--color", choices=COLOURS, default=argparse.SUPPRESS, help=help)
-        help = f"options of this file; default: {NAME} here, else that in the user's configuration"
+        help = f"read options from this file; default: {NAME} here, else the user's own"
         group.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=help)
         if each is parser:  # the rest is only for commands
             continue
@@ -147,7 +147,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "--show-config",
             action="store_true",
             default=argparse.SUPPRESS,
-            help="print each option with its value and where that comes from, and end",
+            help="print each option with its value and its source, then exit",
         )
         if "--json" not in each._option_string_actions:
             help = "with --show-config: print JSON"
@@ -197,8 +197,8 @@ def _refuse_risky(config: Config, values: Mapping[str, FileValue]) -> None:
         is_engine = name == "model" and is_address(value.value)  # it would get the conversations
         if name in RISKY or is_engine:
             option = name.replace("_", "-")
-            message = f"{config.path}: {option} is not taken from a file of the current folder"
-            hint = f"Name the file, if you trust it: --config {config.path.absolute()}"
+            message = f"{config.path}: {option} cannot be set by a file in the current folder"
+            hint = f"If you trust the file, name it: --config {config.path.absolute()}"
             raise RequestError(message, hint=hint)
 
 
@@ -243,10 +243,12 @@ def find_config(given: str | None) -> Config | None:
         is_of_folder = not is_named and given == NAME
         return Config(Path(given), tables, is_of_folder=is_of_folder)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        hint = 'Write lines of option = value; text goes into quotes: host = "127.0.0.1"'
+        hint = 'Write lines of option = value, with text in quotes: host = "127.0.0.1"'
         raise RequestError(f"{given} is not TOML: {error}", hint=hint) from error
     except RecursionError as error:
-        raise RequestError(f"{given} is nested too deep", hint="Options are not nested") from error
+        raise RequestError(
+            f"{given} is nested too deeply", hint="Options are not nested"
+        ) from error
     except OSError as error:
         hint = "Check the path (--config)"
         raise RequestError(f"{given} cannot be read: {error.strerror}", hint=hint) from error
@@ -379,7 +381,7 @@ def _write_words(action: argparse.Action, key: str, value: Any, *, place: str) -
         case list() if isinstance(action, argparse._AppendAction):
             texts = [part for part in value if isinstance(part, str)]
             if len(texts) < len(value):
-                raise refuse("a list of texts")
+                raise refuse("a list of strings")
             return [f"{option}={text}" for text in texts]
         case dict() if str(action.metavar).startswith("JSON"):
             return [f"{option}={json.dumps(value)}"]
@@ -391,7 +393,7 @@ def _write_words(action: argparse.Action, key: str, value: Any, *, place: str) -
             return [f"{option}={value}"]
         case _:
             kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
-            raise refuse(kinds.get(action.type, "a text in quotes"))
+            raise refuse(kinds.get(action.type, "a string in quotes"))
 
 
 def describe(options: argparse.Namespace) -> list[dict[str, Any]]:

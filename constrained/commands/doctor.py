@@ -37,12 +37,14 @@ def _run(options: argparse.Namespace) -> int:
     shared.complete(options)
     path = shared.find_model(options)
     if path is None:
-        hint = "Name a file, or a model of the Hub with -hf"
-        raise RequestError("nothing is named that could be examined", hint=hint)
+        hint = "Name a file, or a model of the Hub (-hf)"
+        raise RequestError("no model or template is given", hint=hint)
     subject = read_subject(path)
     if options.bandwidth is not None:
         if options.bandwidth <= 0:
-            raise RequestError(f"--bandwidth is {options.bandwidth}", hint="Give GB a second")
+            raise RequestError(
+                f"--bandwidth is {options.bandwidth}", hint="Give it in GB per second"
+            )
         subject = replace(subject, bandwidth=options.bandwidth * 1e9)
     diagnosis = examine(subject)
     if options.json:

@@ -28,8 +28,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--emit",
         choices=LANGUAGES,
         default="lark",
-        help="language to print it in: llguidance's Lark, llama.cpp's GBNF, or a structural tag of "
-        "XGrammar; what a language cannot say is an error; default: lark",
+        help="language of the output: llguidance's Lark, llama.cpp's GBNF, or a structural tag of "
+        "XGrammar; an error if the language cannot express it; default: lark",
     )
     parser.add_argument(
         "--json",

@@ -40,10 +40,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_list)
     parser.add_argument("--json", action="store_true", help="print JSON")
     actions = parser.add_subparsers(metavar="[pull|rm]")
-    pull = actions.add_parser("pull", help="download a model of the Hub, and print its path")
+    pull = actions.add_parser("pull", help="download a model from the Hub, and print its path")
     pull.set_defaults(run=_pull)
-    pull.add_argument("--hf-token", metavar="TOKEN", help="token of an account that may read it")
-    remove = actions.add_parser("rm", help="remove a model of the Hub from this machine")
+    pull.add_argument("--hf-token", metavar="TOKEN", help="token of an account with access to it")
+    remove = actions.add_parser("rm", help="remove a downloaded model from this machine")
     remove.set_defaults(run=_remove)
     for action in (pull, remove):
         action.add_argument("spec", metavar="USER/REPO[:QUANT]", help="a model of the Hub")

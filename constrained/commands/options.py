@@ -134,13 +134,13 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
         "--tools",
         metavar="FILE",
         required=required,
-        help="JSON list of tools, or what an MCP server lists; -: stdin",
+        help="JSON list of tools, or an MCP server's answer to tools/list; -: stdin",
     )
-    add("--tool-choice", default="auto", help="auto, none, required, or a tool")
-    add("--no-parallel", action="store_true", help="allow one call at most")
+    add("--tool-choice", default="auto", help="auto, none, required, or the name of a tool")
+    add("--no-parallel", action="store_true", help="allow at most one call")
     help = "do not allow empty strings for required properties"
     add("--require-nonempty", action="store_true", help=help)
-    help = "order of declared keys in objects: any (the default), or that of the schema"
+    help = "order of declared keys in objects: any (the default), or as in the schema"
     add("--key-order", choices=tuple(KeyOrder), default=KeyOrder.ANY, help=help)
 
 
@@ -184,7 +184,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--chat-template-file",
         metavar="FILE",
-        help="chat template to use instead of that of the GGUF",
+        help="chat template to use instead of the one in the GGUF file",
     )
     add(
         "--chat-template-kwargs",
@@ -202,7 +202,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_tool_format(parser: argparse.ArgumentParser) -> None:
     """Declares the wire format, for users who want another one than the template's."""
-    help = "wire format of calls: a known one, or a file of `formats detect --save`"
+    help = "wire format of calls: a known one, or a file from `formats detect --save`"
     parser.add_argument("--tool-format", metavar="NAME|FILE", help=help)
 
 
@@ -230,7 +230,7 @@ def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
         "default) keep it until your next message"
     )
     add("--recall", choices=tuple(Recall), default=Recall.AUTO, help=help)
-    help = "treat <thinking> as text where the template has no such block"
+    help = "treat <thinking> as text if the template has no such block"
     add("--no-thinking-tags", action="store_true", help=help)
 
 
@@ -245,8 +245,8 @@ def add_engine_options(
     """
     add = parser.add_argument_group("engine").add_argument
     help = (
-        "tokens of a sequence; default: as many as the model was trained on, up to 65,536 and half "
-        "of the free memory; 0: as many as it was trained on"
+        "context length of a sequence, in tokens; default: what the model was trained on, but at "
+        "most 65,536 and half of the free memory; 0: what the model was trained on"
     )
     add("-c", "--ctx-size", type=int, metavar="TOKENS", help=help)
     help = (
@@ -260,7 +260,7 @@ def add_engine_options(
         "--threads-batch",
         type=int,
         metavar="N",
-        help="CPU threads for prompts; default: as -t",
+        help="CPU threads for prompts; default: same as -t",
     )
     help = f"batch size: maximum tokens in one decode; default: {EngineOptions.batch_size}"
     add("-b", "--batch-size", type=int, metavar="N", help=help)
@@ -285,7 +285,7 @@ def add_engine_options(
     help = f"memory for cached prompts; default: {CACHE_RAM}; 0: none; -1: no limit"
     add("-cram", "--cache-ram", type=int, metavar="MIB", help=help)
     add("--cache-dir", metavar="DIR", help="keep cached prompts in this folder, for the next run")
-    help = "same request and seed, same reply, whatever was cached; slower"
+    help = "the same request and seed give the same reply, whatever was cached; slower"
     add("--deterministic", action="store_true", help=help)
     help = "no speculative decoding of text that repeats the prompt; the reply is the same"
     add("--no-draft", action="store_true", help=help)
@@ -293,11 +293,11 @@ def add_engine_options(
 
 
 def _add_draft_model(add: Callable[..., Any]) -> None:
-    help = "a small model of the same vocabulary that drafts (speculative decoding): a GGUF file"
+    help = "GGUF file of a small draft model with the same vocabulary (speculative decoding)"
     add("-md", "--model-draft", "--spec-draft-model", metavar="FILE", help=help)
     help = f"maximum tokens of a draft; default: {DraftOptions.most}"
     add("--draft-max", "--spec-draft-n-max", type=int, metavar="N", help=help)
-    help = f"a draft ends before a less likely token; default: {DraftOptions.least_probability}"
+    help = f"least probability of a drafted token; default: {DraftOptions.least_probability}"
     add("--draft-p-min", "--spec-draft-p-min", type=float, metavar="P", help=help)
     help = "layers of the draft model on the GPU; default: all"
     names = ("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl")
@@ -334,9 +334,9 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
         max_tokens: the default maximum of a reply; None: as many as fit into the context.
     """
     add = parser.add_argument_group(
-        "sampling (defaults apply where the model recommends nothing)"
+        "sampling (defaults apply if the model recommends nothing)"
     ).add_argument
-    help = f"maximum tokens of a reply; -1: as the context allows; default: {max_tokens or -1}"
+    help = f"maximum tokens of a reply; -1: until the context is full; default: {max_tokens or -1}"
     add(
         *("-n", "--max-tokens", "--predict", "--n-predict"),
         type=read_max_tokens,
@@ -441,7 +441,7 @@ def read_drafts(options: argparse.Namespace) -> DraftOptions | None:
     given = _drop_unset(given)
     if options.model_draft is None:
         if given:
-            hint = "Name it with -md, or leave the options of drafts out"
+            hint = "Name it with -md, or leave out the options for drafts"
             raise RequestError("there is no draft model", hint=hint)
         return None
     return DraftOptions(options.model_draft, **given)

@@ -39,15 +39,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-calls", type=int, metavar="N", help="maximum number of calls in a turn"
     )
-    help = f"maximum tokens of a value that repeats itself; -1: any; default: {MAX_REPEATED:,}"
+    help = f"maximum tokens of a value that repeats itself; -1: no limit; default: {MAX_REPEATED:,}"
     parser.add_argument("--max-repetition", type=int, metavar="N", default=MAX_REPEATED, help=help)
-    help = "write N turns that differ in names and listed values of calls, and take the likeliest"
+    help = "generate N turns that differ in names and listed values, and take the likeliest"
     parser.add_argument("--best-of", type=int, metavar="N", default=1, help=help)
-    help = "replace calls that the model is less sure of than P, from 0 to 1; needs --unsure"
+    help = "replace calls of which the model is less sure than P (0 to 1); needs --unsure"
     parser.add_argument("--min-confidence", type=float, metavar="P", help=help)
     help = "what replaces such a call: a question to the user (ask), or an answer (decline)"
     parser.add_argument("--unsure", choices=("ask", "decline"), help=help)
-    help = "put one tool that searches the others into the prompt, in place of all of them"
+    help = "let the model search the tools, instead of having all of them in the prompt"
     parser.add_argument("--search-tools", action="store_true", help=help)
 
 

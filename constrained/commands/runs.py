@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from constrained.mcp.servers import McpServers
     from constrained.runs.store import ListedRun, RecordedRun, RunStore
 
-FUNCTIONS = "a Python file whose functions are the tools of the run, or which lists them as TOOLS"
+FUNCTIONS = "a Python file whose functions (or those in its list TOOLS) are the tools of the run"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -34,28 +34,44 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     _add(actions, "list", "list the runs of a file", _list, one=False)
     _add(actions, "show", "show what happened in a run", _show)
-    resume = _add(actions, "resume", "go on with a run whose process ended, or that waits", _resume)
+    resume = _add(
+        actions,
+        "resume",
+        "continue a run whose process ended, or that waits for a decision",
+        _resume,
+    )
     resume.add_argument("--functions", metavar="FILE.py", help=FUNCTIONS)
     connection.add_options(resume, approve=False)
-    help = "execute calls again that were under way when the process ended"
+    help = "repeat calls that had not finished when the process ended"
     resume.add_argument("--repeat-interrupted", action="store_true", help=help)
-    resume.add_argument("--max-steps", type=int, metavar="N", help="most turns of the run")
+    resume.add_argument(
+        "--max-steps", type=int, metavar="N", help="maximum number of turns of the run"
+    )
     shared.add_model_options(resume)
     shared.add_tool_format(resume)
     shared.add_engine_options(resume)
     replay = _add(
-        actions, "replay", "go through a run without a model, and tell what differs", _replay
+        actions, "replay", "replay a run without a model, and report what differs", _replay
     )
-    help = f"{FUNCTIONS}; calls are checked against them, and read-only ones repeated"
+    help = f"{FUNCTIONS}; calls are checked against them, read-only ones are repeated"
     replay.add_argument("--functions", metavar="FILE.py", help=help)
     fork = _add(actions, "fork", "make a new run of the first turns of a run; print its id", _fork)
-    fork.add_argument("--step", type=int, metavar="N", required=True, help="turns that are kept")
-    approve = _add(actions, "approve", "decide about the calls of a run that wait", _approve)
-    approve.add_argument("--call", type=int, metavar="N", help="its number in the turn, from 1")
-    help = "decline; the model is told TEXT"
+    fork.add_argument(
+        "--step", type=int, metavar="N", required=True, help="number of turns to keep"
+    )
+    approve = _add(
+        actions,
+        "approve",
+        "approve or decline the calls of a run that wait for a decision",
+        _approve,
+    )
+    approve.add_argument(
+        "--call", type=int, metavar="N", help="the number of the call in the turn, from 1"
+    )
+    help = "decline the call; TEXT tells the model why"
     approve.add_argument("--decline", metavar="TEXT", nargs="?", const="", help=help)
     export = _add(actions, "export", "print a run as a test", _export)
-    help = "a file of pytest, or rows for `constrained check`; default: pytest"
+    help = "a pytest file, or rows for `constrained check`; default: pytest"
     export.add_argument(
         "--as", dest="form", choices=("pytest", "rows"), default="pytest", help=help
     )
@@ -64,9 +80,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _add(actions: Any, name: str, help: str, run: Any, *, one: bool = True) -> Any:
     parser = actions.add_parser(name, help=help)
     parser.set_defaults(run=run)
-    parser.add_argument("record", metavar="FILE", help="a file that runs are recorded in")
+    parser.add_argument("record", metavar="FILE", help="the file in which runs are recorded")
     if one:
-        help = "id of a run, or how it begins; default: the newest"
+        help = "id of a run, or the beginning of an id; default: the newest"
         parser.add_argument("id", metavar="RUN", nargs="?", help=help)
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -240,7 +256,7 @@ def _import_functions(path: str) -> Sequence[Any]:
     """Imports the functions that a file defines, or lists as TOOLS."""
     spec = importlib.util.spec_from_file_location("functions_of_run", path)
     if spec is None or spec.loader is None or not Path(path).is_file():
-        raise RequestError(f"--functions: {path!r} is no Python file")
+        raise RequestError(f"--functions: {path!r} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:

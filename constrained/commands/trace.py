@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="PAGE",
-        help="the page to write; default: FILE with the ending .html; -: stdout",
+        help="file for the page; default: FILE with the ending .html; -: stdout",
     )
     help = "only the replies to this request of a server (header x-request-id)"
     parser.add_argument("--request", metavar="ID", help=help)
@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Declares the option of commands that generate."""
-    help = "append a trace of each turn to FILE: what decided about each token (constrained trace)"
+    help = "append a trace of each turn to FILE: what decided each token (constrained trace)"
     parser.add_argument("--trace", metavar="FILE", help=help)
 
 

@@ -146,7 +146,7 @@ class CompiledTurn:
             RequestError: the turn has tools, or a text of the template ends it.
         """
         if self.policy.select(self.tools):
-            message = "with tools, the turn would be call after call"
+            message = "with tools, the turn would make calls without end"
             hint = "Leave ignore_eos or the tools out, or use tool_choice: none"
             raise RequestError(message, where="/ignore_eos", hint=hint)
         if self.text_ends:

@@ -60,7 +60,7 @@ class HttpAnswer:
                 continue
             data = line.removeprefix("data:").strip()
             if is_done:
-                raise WrongReply(f"the stream goes on behind [DONE]: {data[:200]!r}")
+                raise WrongReply(f"the stream continues after [DONE]: {data[:200]!r}")
             if data == "[DONE]":
                 is_done = True
                 continue
@@ -110,9 +110,9 @@ class ChatServer:
 
     def _find_model(self, url: str) -> str:
         answer = self._send(url)
-        hint = "Name the model by --model"
+        hint = "Name the model with --model"
         if answer.status in (401, 403):
-            hint = "Give the key by --api-key or LLAMA_API_KEY"
+            hint = "Give the key with --api-key or LLAMA_API_KEY"
         if answer.status != httpx.codes.OK:
             raise RequestError(f"{url}: status {answer.status}: {answer.text[:200]}", hint=hint)
         try:

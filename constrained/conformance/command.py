@@ -28,17 +28,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     subject("--url", metavar="URL", help=help)
     parser.add_argument("--json", action="store_true", help="print the findings as JSON Lines")
     add = parser.add_argument_group("parsers").add_argument
-    help = "the wire format that it reads: a known one, or a file of `formats detect --save`"
+    help = "the wire format that it reads: a known one, or a file from `formats detect --save`"
     add("--format", metavar="NAME|FILE", help=help)
-    help = "recorded turns, as for `constrained check`, beside those of the package (repeatable)"
+    help = "recorded turns, as for `constrained check`, besides those of the package (repeatable)"
     add("--rows", metavar="FILE", action="append", default=[], help=help)
-    add("--seed", type=int, default=0, help="draws other examples; default: 0")
-    help = f"examples of each property; default: {_EXAMPLES}"
+    add("--seed", type=int, default=0, help="seed of the examples; default: 0")
+    help = f"number of examples for each property; default: {_EXAMPLES}"
     add("--examples", type=int, metavar="N", default=_EXAMPLES, help=help)
     help = f"seconds for each answer; default: {_TIMEOUT}"
     add("--timeout", type=float, metavar="SECONDS", default=_TIMEOUT, help=help)
     add = parser.add_argument_group("servers").add_argument
-    help = "the model to ask; default: the first one of the server"
+    help = "the model to ask; default: the server's first model"
     add("--model", dest="served_model", metavar="NAME", default="", help=help)
     help = "the key of the server (LLAMA_API_KEY)"
     add("--api-key", "--key", dest="server_key", metavar="KEY", help=help)

@@ -221,7 +221,7 @@ def _compare(
     if not is_same(got, wanted, subject.claims):
         raise ParserFailure(
             ROW,
-            "something else is read",
+            "the parser reads something else",
             pieces,
             tools=row.tools,
             in_pieces=in_pieces,

@@ -141,7 +141,7 @@ class ParserProcess:
         except TimeoutError as e:
             raise BrokenParser(f"no answer within {timeout:g} s") from e
         except ValueError as e:
-            raise BrokenParser(f"the answer has more than {_MAX_BYTES} bytes in a line") from e
+            raise BrokenParser(f"a line of the answer has more than {_MAX_BYTES} bytes") from e
         except (BrokenPipeError, ConnectionResetError):
             answer = b""
         if not answer.endswith(b"\n"):
@@ -153,7 +153,7 @@ class ParserProcess:
             async with asyncio.timeout(_PATIENCE):
                 code = await process.wait()
         except TimeoutError:
-            return "it has closed its stdout"
+            return "it closed its stdout"
         text = f"the process ended with exit code {code}"
         last = self._read_last_error()
         return f"{text}: {last}" if last else text
@@ -193,5 +193,5 @@ def _read_answer(line: bytes, request: Json) -> Json:
         raise BrokenParser(f"the answer is not an object: {shown!r}")
     if answer.get("id") != request["id"]:
         wanted = request["id"]
-        raise BrokenParser(f"the answer has the id {answer.get('id')!r}, and not {wanted!r}")
+        raise BrokenParser(f"the answer has the id {answer.get('id')!r} instead of {wanted!r}")
     return answer

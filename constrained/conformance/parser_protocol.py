@@ -21,10 +21,10 @@ VERSION = 1
 STREAM = "stream"
 ABILITIES: Mapping[str, str] = {
     STREAM: "reads chunks, and answers with deltas",
-    "reasoning": "takes blocks of reasoning apart from content",
-    "types": "reads arguments by the types of the schema",
+    "reasoning": "separates blocks of reasoning from content",
+    "types": "uses the types of the schema to read arguments",
     "space": "leaves out the white space that the format writes around content",
-    "damage": "loses nothing of a text that is damaged or cut short",
+    "damage": "loses nothing if a text is damaged or cut short",
 }
 """The abilities that a parser may claim, and what they mean."""
 
@@ -60,11 +60,11 @@ def read_abilities(greeting: Json) -> ParserAbilities:
     abilities = greeting.get("can")
     hint = f"It is a list of: {', '.join(ABILITIES)}"
     if not isinstance(abilities, list):
-        message = "the parser does not say what it can do"
+        message = "the parser does not list its abilities"
         raise RequestError(message, where="/can", hint=hint)
     for i, name in enumerate(abilities):
         if name not in ABILITIES:
-            message = f"the parser can do something unknown: {name!r}"
+            message = f"the parser claims an unknown ability: {name!r}"
             raise RequestError(message, where=f"/can/{i}", hint=hint)
     # Languages with one type of numbers cannot distinguish 1.0 and 1.
     claims = {name: name in abilities for name in ABILITIES if name != STREAM}

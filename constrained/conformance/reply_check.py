@@ -85,7 +85,9 @@ def read_whole_reply(body: Json) -> ReplyOfServer:
         )
     except (LookupError, TypeError, AttributeError) as e:
         cause = f"{type(e).__name__}: {e}"
-        raise WrongReply(f"the reply has another form ({cause}): {json.dumps(body)[:300]}") from e
+        raise WrongReply(
+            f"the reply has an unexpected form ({cause}): {json.dumps(body)[:300]}"
+        ) from e
     return reply
 
 
@@ -110,9 +112,9 @@ def read_streamed_reply(chunks: Sequence[Json]) -> ReplyOfServer:
         except (LookupError, TypeError, AttributeError) as e:
             cause = f"{type(e).__name__}: {e}"
             shown = json.dumps(chunk)[:300]
-            raise WrongReply(f"chunk {i} has another form ({cause}): {shown}") from e
+            raise WrongReply(f"chunk {i} has an unexpected form ({cause}): {shown}") from e
     if len(reasons) != 1:
-        raise WrongReply(f"the stream tells {len(reasons)} finish_reasons: {reasons}")
+        raise WrongReply(f"the stream has {len(reasons)} finish_reasons: {reasons}")
     return ReplyOfServer(content, tuple(calls), reasons[0], {})
 
 
@@ -125,7 +127,7 @@ def _add_call(calls: list[CallOfReply], delta: Json) -> None:
         calls.append(CallOfReply(delta["id"], function["name"], arguments))
         return
     if index != len(calls) - 1:
-        raise WrongReply(f"index {index} comes where {len(calls)} calls have begun")
+        raise WrongReply(f"index {index} appears although only {len(calls)} calls have begun")
     last = calls[-1]
     if function.get("name") or delta.get("id") not in (None, "", last.id):
         raise WrongReply(f"call {index} begins twice: {json.dumps(delta)}")
@@ -138,15 +140,15 @@ def find_faults(reply: ReplyOfServer, tools: Sequence[Json]) -> Iterator[str]:
     if reply.reason not in _REASONS:
         yield f"finish_reason is {reply.reason!r}"
     if reply.calls and reply.reason == "content_filter":
-        yield "finish_reason is 'content_filter', beside calls"
+        yield "finish_reason is 'content_filter', although there are calls"
     if not reply.calls and reply.reason == "tool_calls":
-        yield "finish_reason is 'tool_calls', without any call"
+        yield "finish_reason is 'tool_calls', although there is no call"
     for marker in MARKERS:
         if marker in reply.content:
-            yield f"the content has {marker!r} in it, which begins a call"
+            yield f"the content contains {marker!r}, which begins a call"
     ids = [call.id for call in reply.calls]
     if len(set(ids)) < len(ids) or not all(isinstance(id, str) and id for id in ids):
-        yield f"the ids of the calls are not texts that differ: {ids}"
+        yield f"the ids of the calls are not distinct strings: {ids}"
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     for i, call in enumerate(reply.calls):
         if reply.is_cut and i == len(reply.calls) - 1:

@@ -104,7 +104,7 @@ class Asker:
             raise FaultFound(ReplyFault(f"there is no reply: {e.message}", body)) from e
 
     def find_mistaken(self, body: Json) -> Iterator[ReplyFault]:
-        """What is wrong with the answer to a request that cannot be carried out.
+        """What is wrong with the answer to a request that cannot be executed.
 
         Raises:
             FaultFound: there is none.
@@ -142,7 +142,7 @@ def calls_what_is_named(asker: Asker) -> Iterator[ReplyFault]:
         reply = asker.ask(body)
         names = [call.name for call in reply.calls]
         if set(names) != {name} and not reply.is_cut:
-            yield ReplyFault(f"{names} is called, and not {name!r}", body, reply.show())
+            yield ReplyFault(f"{names} is called instead of {name!r}", body, reply.show())
         yield from _find_faults(reply, body)
 
 
@@ -183,7 +183,7 @@ def streams_the_reply(asker: Asker) -> Iterator[ReplyFault]:
             yield from _find_faults(streamed, stream_body)
             # A server that answers otherwise each time cannot be held to its first answer.
             if whole.show() == again.show() != streamed.show():
-                what = "the stream adds up to something else"
+                what = "the chunks of the stream add up to a different reply"
                 yield ReplyFault(what, stream_body, streamed.show(), whole.show())
 
 

@@ -106,11 +106,11 @@ _BAD_BOUNDS = {"type": "integer", "minimum": 5, "maximum": 1}
 _BAD_TYPE = {"type": "strin"}
 MISTAKES = (
     _mistake("a type that JSON Schema does not have", _of_property(_BAD_TYPE)),
-    _mistake("a pattern that is no regular expression", _of_property(_BAD_PATTERN)),
+    _mistake("a pattern that is not a regular expression", _of_property(_BAD_PATTERN)),
     _mistake("a reference to nowhere", _of_property({"$ref": "#/$defs/missing"})),
     _mistake("an enum without values", _of_property({"enum": []})),
     _mistake("bounds that no number fits", _of_property(_BAD_BOUNDS)),
-    _mistake("parameters that are no object", "city"),
+    _mistake("parameters that are not an object", "city"),
     Mistake("a tool without a name", {"tools": [{"type": "function", "function": {}}]}),
     Mistake("a tool_choice of an unknown tool", {"tools": [WEATHER], "tool_choice": _UNKNOWN}),
     Mistake('tool_choice "required" without tools', {"tool_choice": "required"}),

@@ -83,7 +83,7 @@ class DecodeOptions:
         draft: speculative decoding: decode tokens that are likely to come together.
         progress: send `ProgressMade` while the prompt is read, and before the events of each token.
         ignore_eos: draw no end token unless nothing else is allowed.
-        trace: note what decided about each token, and this many most likely tokens; None: no trace.
+        trace: note what decided each token, and this many most likely tokens; None: no trace.
         written: the first tokens of the turn, if another process has generated them before it
             ended. The turn continues after them; their events are not sent again.
     """
@@ -105,7 +105,7 @@ class FailedTurn:
     """The tokens and events of a turn before it failed.
 
     Args:
-        trace: what decided about each token.
+        trace: what decided each token.
         events: those that the parser has read in the tokens.
     """
 
@@ -228,7 +228,7 @@ class Generation:
         resumed: the numbers of tokens at which another process continued the turn, because the
             one before had ended.
         timings: in seconds; ignored when generations are compared.
-        trace: what decided about each token, if requested; ignored when generations are compared.
+        trace: what decided each token, if requested; ignored when generations are compared.
     """
 
     tokens: tuple[int, ...]

@@ -83,7 +83,7 @@ class TurnState:
         finish: why the turn is over; None: it is not over.
         discarded: the number of tokens that were generated and then thrown away.
         ended_at: the number of events before the tokens ran out and the ending was written.
-        trace: what decided about each token; None: the request has no trace.
+        trace: what decided each token; None: the request has no trace.
 
     Raises:
         RequestError: the prompt is empty, the limit is too small for the shortest turn, or a bias

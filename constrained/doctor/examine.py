@@ -11,13 +11,13 @@ from constrained.doctor.subject import Subject
 from constrained.doctor.verdicts import Answer, Check, Diagnosis
 
 CHECKS = (
-    Check("file", "Is the file whole, and do its parts belong together?", check_file),
+    Check("file", "Is the file complete, and do its parts belong together?", check_file),
     Check("template", "Does the chat template write what it is given?", check_template),
     Check("calls", "In which format are tool calls, and is it safe?", check_calls),
     Check("reasoning", "How does the model reason, and what switches it?", check_reasoning),
     Check("cache", "Does each prompt begin with what the KV cache has?", check_cache),
     Check("tokens", "Does the vocabulary know what the template writes?", check_tokens),
-    Check("machine", "What does it need, and how fast can it be here?", check_machine),
+    Check("machine", "What does it need, and how fast can it run here?", check_machine),
 )
 
 

@@ -111,7 +111,7 @@ def compare_known(source: str) -> Iterator[Verdict]:
     for known in read_known():
         if known.sha256 == sha256:
             facts |= {"known": known.name, "same": True}
-            yield Verdict(Level.OK, f"it is {known.name}, as llama.cpp has it", facts=facts)
+            yield Verdict(Level.OK, f"it is {known.name} of llama.cpp, unchanged", facts=facts)
             return
     parts = split_parts(source)
     digests = [part.digest for part in parts]
@@ -123,14 +123,14 @@ def compare_known(source: str) -> Iterator[Verdict]:
     facts |= {"known": nearest.name, "same": False, "missing": missing}
     facts["added"] = [{"line": part.line, "text": part.text} for part in added]
     if not added and not missing:
-        text = f"it is {nearest.name} of llama.cpp, but for white space and comments"
+        text = f"it is {nearest.name} of llama.cpp, except for white space and comments"
         yield Verdict(Level.OK, text, facts=facts)
         return
     shown = "; ".join(f"line {p.line}: {shorten(p.text, 80)}" for p in added[:_MAX_SHOWN])
     more = len(added) - _MAX_SHOWN
     if more > 0:
         shown += f"; and {more} more"
-    text = f"it differs from {nearest.name} of llama.cpp: {len(added)} parts are its own"
+    text = f"it differs from {nearest.name} of llama.cpp: {len(added)} parts are new"
     text += f" ({shown})" if shown else ""
     yield Verdict(Level.NOTE, f"{text}, {missing} of the other one are missing", facts=facts)
 

@@ -132,7 +132,7 @@ def read_subject(path: str) -> Subject:
         if begins_with(path, GGUF):
             return _read_gguf(Path(path))
         if Path(path).suffix == ".gguf":
-            raise RequestError(f"{path} is not a GGUF file, whatever its name says", hint=_HINT)
+            raise RequestError(f"{path} is not a GGUF file, despite its name", hint=_HINT)
         text = read_input(path).decode("utf-8-sig")
     except OSError as e:
         raise RequestError(f"{path} cannot be read: {e.strerror}", hint=_HINT) from e

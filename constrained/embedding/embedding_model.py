@@ -220,7 +220,7 @@ class EmbeddingModel:
             tokens = text
             for token in tokens:
                 if not 0 <= token < self._embedder.vocabulary_size:
-                    raise RequestError(f"{token} is no token of the model", where=where)
+                    raise RequestError(f"{token} is not a token of the model", where=where)
         room = self.context_length - len(front) - len(back)
         if len(tokens) > room and not truncate:
             raise self._refuse(f"{len(tokens) + len(front) + len(back):,} tokens", where)
@@ -230,7 +230,7 @@ class EmbeddingModel:
         try:
             data = text.encode()
         except UnicodeEncodeError as error:
-            message = "the text has a lone surrogate, which no text has"
+            message = "the text has a lone surrogate, which is not valid in text"
             raise RequestError(message, where=where, hint="Replace it") from error
         max_bytes = MAX_BYTES * self.context_length
         if len(data) > max_bytes:

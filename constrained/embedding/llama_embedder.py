@@ -106,13 +106,15 @@ class Embedder:
         pooling = llama_cpp.llama_pooling_type(self._context)
         if pooling == NO_POOLING:
             raise ModelError(
-                f"{path} does not say how the vectors of tokens become one of the text",
-                hint="Take a model that was made for embeddings, or state it: mean, cls or last "
+                f"{path} does not state how the vectors of tokens become one of the text",
+                hint="Use a model that was made for embeddings, or state it: mean, cls or last "
                 "(pooling=, --pooling)",
             )
         if pooling == RANK:
-            hint = "Take a model that was made for embeddings"
-            raise ModelError(f"{path} ranks pairs of texts, and makes no vectors", hint=hint)
+            hint = "Use a model that was made for embeddings"
+            raise ModelError(
+                f"{path} ranks pairs of texts, and does not compute vectors", hint=hint
+            )
 
     def tokenize(self, text: str) -> list[int]:
         """The tokens of a text, without those around it. What looks like a special token in the

@@ -36,16 +36,16 @@ HINTS = {
     "failed to read": "Download the file again",
     "GGUF file is version": "The file is damaged, or a newer llama-cpp-python is needed",
     "not found": "The file has no weights, or only a part of them",
-    "main_gpu": "Name a GPU that there is (main_gpu, -mg)",
+    "main_gpu": "Name a GPU that exists (main_gpu, -mg)",
     "requires flash_attn": "Leave flash attention on (-fa), or keep the values in f16 (-ctv)",
     "does not divide": "Keep the context in another type (cache_type_k, -ctk; cache_type_v, -ctv)",
     "cache types": "Keep keys and values in the same type (-ctk, -ctv)",
 }
 QUANTISED_BLOCK = 32  # numbers; all quantised types of a KV cache have blocks of this size
 MEMORY = re.compile("alloc|memory", re.IGNORECASE)
-MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or take a smaller quantisation"
+MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or use a smaller quantisation"
 CONTEXT_MEMORY = (
-    "Take a shorter context (context_length, -c), fewer sequences, smaller types for it "
+    "Use a shorter context (context_length, -c), fewer sequences, smaller types for it "
     "(cache_type_k, -ctk; cache_type_v, -ctv), or fewer layers on the GPU (gpu_layers, -ngl)"
 )
 errors: deque[str] = deque(maxlen=20)

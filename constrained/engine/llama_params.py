@@ -150,9 +150,9 @@ def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) 
             f"context_length (-c) {asked} is lowered to that"
         )
     if asked is None and size.length < needs.trained:
-        cause = "more is taken only where it is asked for"
+        cause = "more is used only on request"
         if size.length < min(needs.trained, UNASKED_LENGTH):
-            cause = "the memory that is free has room for no more"
+            cause = "the free memory has no room for more"
         yield (
             f"the context has {size.length} tokens, the model was trained on {needs.trained}: "
             f"{cause} (context_length, -c)"
@@ -177,7 +177,7 @@ def model_params(options: EngineOptions) -> Any:
     max_devices = llama_cpp.llama_max_devices()
     if len(options.tensor_split) > max_devices:
         count = len(options.tensor_split)
-        message = f"tensor_split has {count} parts, llama.cpp can have {max_devices} devices"
+        message = f"tensor_split has {count} parts, llama.cpp supports {max_devices} devices"
         raise RequestError(message, where="/tensor_split")
     if options.tensor_split:
         params.tensor_split = (ctypes.c_float * max_devices)(*options.tensor_split)

@@ -130,7 +130,7 @@ def borrow(llama: Any) -> "LlamaEngine":
     if not model or not context:
         raise ModelError("the llama_cpp.Llama is closed", hint="Keep it open")
     if params.embeddings:
-        hint = "Make it without embedding=True"
+        hint = "Create it without embedding=True"
         raise ModelError("the llama_cpp.Llama computes embeddings, not logits", hint=hint)
     llama.reset()
     memory = llama_cpp.llama_get_memory(context)

@@ -96,4 +96,4 @@ def _try_in_child(path: Path) -> None:
 
 
 def _make_hint() -> str:
-    return f"The file is damaged: download it again ({NO_PROBE}=1 loads it all the same)"
+    return f"The file is damaged: download it again ({NO_PROBE}=1 loads it anyway)"

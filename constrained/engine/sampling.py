@@ -158,7 +158,7 @@ def _read_biases(given: Any) -> Biases:
     for token, bias in pairs:
         if not (_is_whole(token) and token >= 0):
             hint = "Use its id, 0 or more"
-            raise RequestError(f"{token!r} is no token", where="/logit_bias", hint=hint)
+            raise RequestError(f"{token!r} is not a token", where="/logit_bias", hint=hint)
         if not (_is_within(bias, -MAX_BIAS, MAX_BIAS) or bias == -math.inf):
             message = f"the bias is {bias!r}, must be from {-MAX_BIAS:g} to {MAX_BIAS:g}, or -inf"
             raise RequestError(message, where=f"/logit_bias/{token}")

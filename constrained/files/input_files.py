@@ -43,7 +43,7 @@ def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> Binary
             return file
         is_named_pipe = stat.S_ISFIFO(mode) and not GIVEN.fullmatch(os.path.abspath(path))
         if regular or is_named_pipe:
-            raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+            raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
         os.set_blocking(file.fileno(), True)
     except BaseException:
         file.close()

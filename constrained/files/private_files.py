@@ -56,11 +56,11 @@ def open_private(path: Path, max_bytes: int) -> BinaryIO:
     try:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"{path} is no regular file")
+            raise ValueError(f"{path} is not a regular file")
         if found.st_uid not in (os.geteuid(), 0):
-            raise ValueError(f"{path} is another user's")
+            raise ValueError(f"{path} belongs to another user")
         if found.st_size > max_bytes:
-            raise ValueError(f"{path} is larger than all files together may be")
+            raise ValueError(f"{path} is larger than the limit for all files together")
         if found.st_mode & OTHERS:
             os.fchmod(file.fileno(), PRIVATE_FILE)
     except BaseException:

@@ -184,7 +184,7 @@ class GenericTemplate(ChatTemplate):
             )
             if not instructions or instructions.splitlines()[0] in text:
                 return text
-        hint = "Leave out system messages behind the first, or use another template"
+        hint = "Leave out system messages after the first, or use another template"
         raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
 
     @cached_property
@@ -309,8 +309,8 @@ def read_content(message: Mapping[str, Any], where: str) -> str:
     if is_text_parts(content):
         return "\n".join(part["text"] for part in content)
     if not isinstance(content, str | None):
-        hint = "Give it as text; this chat template knows nothing else"
-        text = f"content of role {message['role']} is no text"
+        hint = "Give it as text; this chat template accepts nothing else"
+        text = f"content of role {message['role']} is not text"
         raise TemplateError(text, where=f"{where}/content", hint=hint)
     return content or ""
 

@@ -93,8 +93,8 @@ def select_format(
     )
     if not find_facts(template).keeps_answers:
         notice += (
-            "; the template changes the text of answers, calls in it included, and what the model "
-            "writes likewise is not read"
+            "; the template changes the text of answers, including calls in it, and calls that the "
+            "model writes in the same way are not read"
         )
     teacher = GenericTemplate(template, format)
     return SelectedFormat(teacher, format, Origin.GENERIC, notice=notice)
@@ -150,8 +150,8 @@ def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFor
     """Selects a format without reasoning for a template that writes reasoning in an unknown way."""
     abilities = Abilities(tools=True, calls=True, results=True)
     notice = (
-        f"{template.name}: the chat template writes reasoning in no known way: prompts leave it "
-        "out, and what the model writes of it is content"
+        f"{template.name}: the chat template writes reasoning in an unknown way: prompts leave "
+        "it out, and reasoning that the model writes is content"
     )
     teacher = GenericTemplate(template, found.format, abilities=abilities)
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
@@ -170,7 +170,7 @@ def _select_corrected(template: ChatTemplate, found: Detection) -> SelectedForma
         raise DetectError(f"{found.slip}, and changes calls of the format {found.format.name}")
     correction = f"its prompt shows those of {found.format.name}"
     if found.origin is Origin.INFERRED:
-        correction = "each is meant to be written as the first one"
+        correction = "each should be written like the first one"
     notice = (
         f"{template.name}: {found.slip}; {correction}, in which "
         "the calls of the history are written into their messages (correct the template, and name "
@@ -186,7 +186,7 @@ def _select_message_form(template: ChatTemplate) -> SelectedFormat:
         DetectError: it accepts calls in no other form.
     """
     message_form, found = find_facts(template).read_message_form()
-    notice = f"{template.name}: {message_form.describe()}: conversations are written so"
+    notice = f"{template.name}: {message_form.describe()}: conversations are written in this form"
     return SelectedFormat(
         MessageFormTemplate(template, message_form), found.format, found.origin, notice
     )
@@ -308,7 +308,7 @@ def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
     _check_prompt(teacher)
     notice = f"{template.name}: the tool format {format.name} is explained in the prompt"
     if own is not None:
-        notice += f" in place of {own.name}, which the template teaches"
+        notice += f" instead of {own.name}, which the template teaches"
     return SelectedFormat(teacher, adapted, Origin.CHOSEN, notice=notice)
 
 

@@ -163,4 +163,4 @@ class GgufReader:
         self.at += count
 
     def _make_end(self) -> DamagedFile:
-        return DamagedFile(f"it breaks off at byte {len(self.data)}, before its weights")
+        return DamagedFile(f"it ends at byte {len(self.data)}, before its weights")

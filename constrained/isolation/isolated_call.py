@@ -70,7 +70,7 @@ def check_isolated(function: Callable[..., Any], name: str) -> None:
     try:
         pickle.dumps(function)
     except Exception as e:
-        hint = "Define it at the top of a module, or do not isolate it"
+        hint = "Define it at the top level of a module, or do not isolate it"
         message = f"the tool {name!r} cannot run in a process of its own: {e}"
         raise RequestError(message, where="/isolate", hint=hint) from e
 
@@ -163,7 +163,7 @@ def _limit(isolation: Isolation) -> None:
     try:
         import resource
     except ImportError as e:
-        raise RuntimeError("this system has no bound on memory: use memory=None") from e
+        raise RuntimeError("this system cannot limit memory: use memory=None") from e
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     whole = _measure() + isolation.memory
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

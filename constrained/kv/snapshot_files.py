@@ -84,7 +84,7 @@ class SnapshotFiles:
                 message = (
                     f"other users can access {folder}, and it has files that are not snapshots"
                 )
-                hint = "Name a folder for snapshots alone, or make this one private (chmod 700)"
+                hint = "Choose a folder only for snapshots, or make this one private (chmod 700)"
                 raise RequestError(message, hint=hint)
             paths = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
         except OSError as e:
@@ -153,7 +153,7 @@ class SnapshotFiles:
         """
         entry = self._entries.get(key)
         if entry is None:
-            raise FileNotFoundError("the snapshot had to make room for others")
+            raise FileNotFoundError("the snapshot was removed to make room for others")
         with open_private(entry.path, self._budget) as file:
             try:
                 data = file.read()
@@ -161,7 +161,7 @@ class SnapshotFiles:
                 raise ValueError(f"{entry.path} does not fit into the memory") from e
         snapshot = _decode(data, self._fingerprint)
         if snapshot.outline != entry.outline:
-            raise ValueError(f"{entry.path} is of other tokens than before")
+            raise ValueError(f"{entry.path} has other tokens than before")
         os.utime(entry.path)
         return snapshot
 
@@ -228,9 +228,9 @@ def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
     header = _parse_header(file.read(size))
     file.seek(0, os.SEEK_END)
     if file.tell() != PREFIX.size + size + header.size:
-        raise ValueError("the file is not as long as it should be")
+        raise ValueError("the file has the wrong length")
     if header.tokens > MAX_TOKENS:
-        raise ValueError("the header claims more tokens than any context has")
+        raise ValueError("the header states more tokens than any context has")
     file.seek(PREFIX.size + size)
     tokens = np.frombuffer(file.read(4 * header.tokens), "<i4").tolist()
     positions = tuple(position for position, _ in header.checkpoints)
@@ -251,9 +251,9 @@ def _parse_header(text: bytes) -> _Header:
         sizes = chain.from_iterable(header.checkpoints)
         for number in (header.tokens, header.in_blocks, header.state, *sizes):
             if type(number) is not int or number < 0:
-                raise ValueError("a number is none, or is negative")
+                raise ValueError("a number is not an integer, or is negative")
         if not SCOPE.fullmatch(header.scope):
-            raise ValueError("the scope is none")
+            raise ValueError("the scope is not valid")
     except (RecursionError, TypeError, ValueError) as e:
         raise ValueError(f"the header is damaged: {e}") from e
     return header

@@ -128,7 +128,7 @@ class Options(TurnOptions, total=False):
             the events of each token. Default: False.
         ignore_eos: do not let the model end the turn. It ends where the grammar allows nothing
             else, at a stop text, or after `max_tokens`. Not with tools. Default: False.
-        trace: record what decided about each token, in `reply.trace`. Tokens that the grammar
+        trace: record what decided each token, in `reply.trace`. Tokens that the grammar
             forces or that are drafted have no probabilities, unless `logprobs` is given as well.
             Default: False.
         owner: identifies the client, such as an API key. Waiting clients take turns, however many
@@ -371,7 +371,9 @@ def read_call(
     given = dict(options)
     if target and given.get("response_format") is not None:
         hint = "Leave response_format out"
-        raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
+        raise RequestError(
+            "two formats of the answer are given", where="/response_format", hint=hint
+        )
     turn_options: dict[str, Any] = {}
     for name in (*TurnOptions.__annotations__, "best_of"):
         if name in given:

@@ -30,10 +30,10 @@ def check_choice(options: CallOptions, engine: object) -> None:
     if options.best_of > 1:
         where = "/best_of"
         if options.decode.logprobs is not None:
-            message = "logprobs are those of one turn"
+            message = "best_of cannot be combined with logprobs"
             raise RequestError(message, where=where, hint="Leave it out")
     if where is not None and isinstance(engine, RemoteEngine):
-        message = "a remote engine does not tell how likely its tokens are"
+        message = "a remote engine does not report how likely its tokens are"
         raise RequestError(message, where=where, hint="Leave it out")
 
 

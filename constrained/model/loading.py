@@ -158,7 +158,7 @@ def _refuse_draft_model(draft_model: object) -> None:
 def _refuse_remote_options(*given: object) -> None:
     """Raises RequestError if an option of remote engines is given for a file."""
     if any(option is not None for option in given):
-        message = "tokenizer, api_key and engine_timeout are for an engine, the model is a file"
+        message = "tokenizer, api_key and engine_timeout are for an engine, but the model is a file"
         raise RequestError(message, hint="Leave them out, or give the address of an engine")
 
 
@@ -205,7 +205,7 @@ def _read_drafts(
     if given is None:
         return None
     if deterministic or not draft:
-        message = "a draft model is given, and drafts are off"
+        message = "a draft model is given, but drafts are off"
         hint = "Leave out deterministic=True and draft=False (--deterministic, --no-draft)"
         raise RequestError(message, where="/draft_model", hint=hint)
     if isinstance(given, DraftOptions):

@@ -98,7 +98,7 @@ def _refuse_options(
     if cache_dir is not None:
         given.append("cache_dir")
     if given:
-        message = f"{given[0]} is an option of the engine, which {address} is"
+        message = f"{given[0]} is an option of the engine at {address}"
         hint = "Set it where the engine is started, and leave it out here"
         raise RequestError(message, where=f"/{given[0]}", hint=hint)
     sequences = options.get(SEQUENCES)
@@ -169,7 +169,7 @@ async def _connect_sglang(
 
 def _read_tokenizer(address: Address, path: str | os.PathLike[str] | None) -> tuple[Header, Path]:
     if path is None:
-        message = f"{address} does not give its vocabulary away"
+        message = f"{address} does not publish its vocabulary"
         raise RequestError(message, where="/tokenizer", hint=TOKENIZER_HINT)
     return read_header(path), Path(path)
 

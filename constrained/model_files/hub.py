@@ -36,7 +36,7 @@ QUANT = re.compile(
 NO_MODEL = re.compile(r".*(mmproj|imatrix)|(mtp|eagle3|dflash|dspark)-", re.IGNORECASE)
 
 AGAIN = "Check the network, then run it again"
-ACCESS = "give the token of an account that may read it (--hf-token, HF_TOKEN)"
+ACCESS = "give the token of an account with access to it (--hf-token, HF_TOKEN)"
 
 
 def fetch(
@@ -112,7 +112,7 @@ def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
     if fitting:
         return models[fitting[0]]
     if not models:
-        hint = "Take a repository with GGUF files; their names often end in -GGUF"
+        hint = "Use a repository with GGUF files; their names often end in -GGUF"
         raise ModelError(f"there is no GGUF model in {location}", hint=hint)
     hint = f"Available: {', '.join(_name_models(models))}"
     raise ModelError(f"there is no {wanted} in {location}", hint=hint)
@@ -193,7 +193,7 @@ def _find_cached(repo: str, wanted: str, reason: str) -> Path:
                 found.setdefault(part, snapshot / part)
     if not found:
         message = f"{repo} is not in the cache {constants.HF_HUB_CACHE}, and {reason}"
-        raise ModelError(message, hint="Download it once with a network, or load a file with -m")
+        raise ModelError(message, hint="Download it once while online, or load a file with -m")
     return found[choose(found, wanted, f"the cache of {repo}, and {reason}")[0]]
 
 

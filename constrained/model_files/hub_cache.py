@@ -86,7 +86,7 @@ def remove_cached(spec: str) -> CachedModel:
     name, wanted = split_spec(spec)
     there = [model for model in list_cached() if model.repo == name]
     if not there:
-        hint = "`constrained models` lists what is there"
+        hint = "`constrained models` lists what is on this machine"
         raise ModelError(f"{name} is not on this machine", hint=hint)
     if not wanted and len(there) > 1:
         hint = f"Write one of {', '.join(model.name for model in there)}"

@@ -30,8 +30,8 @@ class Missed(StrEnum):
 
     NONE = "no turn is kept"
     REASONING = "the template drops earlier reasoning"
-    LAST = "no message follows that is another's"
-    REFUSED = "the template takes no other text there"
+    LAST = "no message of another role follows"
+    REFUSED = "the template accepts no other text there"
     END = "the end of the turn is not found"
     FRONT = "the template changes what comes before the turn"
     AFTER = "the template changes what comes after the turn"

@@ -53,16 +53,18 @@ def read_address(text: str) -> Address:
     name = scheme.removesuffix(SECURE)
     if name not in list(EngineKind):
         known = ", ".join(f"{kind}://" for kind in EngineKind)
-        message = f"{text} is no address of an engine: it begins with none of {known}"
+        message = f"{text} is not an address of an engine: it begins with none of {known}"
         raise RequestError(message, hint=EXAMPLE)
     kind = EngineKind(name)
     try:
         parts = urlsplit(f"//{rest}")
         port = parts.port
     except ValueError as error:
-        raise RequestError(f"{text} is no address of an engine: {error}", hint=EXAMPLE) from error
+        raise RequestError(
+            f"{text} is not an address of an engine: {error}", hint=EXAMPLE
+        ) from error
     if not parts.hostname or parts.query or parts.fragment or parts.username:
-        message = f"{text} is no address of an engine: it is a host, a port and perhaps a path"
+        message = f"{text} is not an address of an engine: it is a host, a port and perhaps a path"
         raise RequestError(message, hint=EXAMPLE)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     protocol = "https" if scheme.endswith(SECURE) else "http"

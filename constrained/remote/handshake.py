@@ -190,7 +190,7 @@ class Handshake:
             raise self._differ(f"{what} are {there[:40]!r} there, {here[:40]!r} here")
 
     def _differ(self, problem: str) -> RemoteError:
-        message = f"{self.sampler.name}: its vocabulary is another one: {problem}"
+        message = f"{self.sampler.name}: it has another vocabulary: {problem}"
         return RemoteError(message, hint=VOCABULARY_HINT)
 
     async def _try_grammar(self, vocabulary: Vocabulary) -> None:
@@ -214,7 +214,7 @@ class Handshake:
             shown = text.decode("utf-8", "replace")[:60]
             raise RemoteError(f"{message}it wrote {shown!r}", hint=self.grammar_hint)
         if end is None or end.reason is not EndReason.STOP:
-            message = f"{self.sampler.name}: it goes on where the grammar ends"
+            message = f"{self.sampler.name}: it continues where the grammar ends"
             raise RemoteError(message, hint=self.grammar_hint)
 
 

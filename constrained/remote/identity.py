@@ -23,7 +23,7 @@ PAUSE = 1.0  # seconds; no engine restarts within this time
 SAMPLE = 256  # tokens whose text is compared
 MAX_STARTS = 64
 """The maximum number of remembered starts: several processes may share one address."""
-HINT = "Start the engine again with what it had, or start this process again"
+HINT = "Restart the engine as it was before, or restart this process"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class EngineIdentity(Generic[Facts]):
                 raise self._refuse(_list_changes(self._known, found))
             start = found.facts.start
             if self._known is not None and start not in self._starts:
-                LOG.warning("%s was started again", self._name)
+                LOG.warning("%s was restarted", self._name)
                 self._was_away = True
             if self._was_away:
                 await self._handshake.check()
@@ -141,7 +141,7 @@ class EngineIdentity(Generic[Facts]):
         return await self._handshake.tokenizer.detokenize(tokens)
 
     def _refuse(self, changed: list[str]) -> RemoteError:
-        message = f"{self._name} was started again, and differs in: {', '.join(changed)}"
+        message = f"{self._name} was restarted, and differs in: {', '.join(changed)}"
         return RemoteError(message, hint=HINT)
 
     def note_answer(self, drawn_by: DrawnBy) -> None:

@@ -18,7 +18,7 @@ NOTES = {
     Lack.REWRITING: "a value that does not fit is an error at once",
     Lack.TRACE: "no trace",
     Lack.DETERMINISM: "no deterministic replies",
-    Lack.SALTS: "its prompt cache knows no cache_salt",
+    Lack.SALTS: "its prompt cache does not support cache_salt",
 }
 
 

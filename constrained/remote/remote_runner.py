@@ -300,8 +300,8 @@ def check_request(request: Request, engine: str) -> None:
     turn, options = request.turn, request.options
     is_free = turn.matcher is None
     refused = (
-        (turn.prefix != AssistantPrefix(), "/prefill", "goes on with no text of a client"),
-        (options.trace is not None, "/trace", "does not tell what decides about its tokens"),
+        (turn.prefix != AssistantPrefix(), "/prefill", "cannot continue a text of the client"),
+        (options.trace is not None, "/trace", "does not report what decides its tokens"),
         (options.ignore_eos and not is_free, "/ignore_eos", "ends where the grammar lets it"),
     )
     for is_asked, where, problem in refused:

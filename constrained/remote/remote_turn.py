@@ -27,7 +27,7 @@ from constrained.vocabulary.vocabulary import ends_inside
 from grammars.ir.completion import TooLong
 
 SHOWN = 60  # characters of the text before an error
-HINT = "Ask again; if it happens again, compare versions of llguidance, and look at its log"
+HINT = "Try again; if it happens again, compare versions of llguidance, and look at its log"
 
 
 class RemoteInput:
@@ -136,7 +136,7 @@ class RemoteTurn(TurnWriter):
         if not 0 <= token < len(state.vocabulary.tokens):
             raise self._fail(f"there is no token {token}")
         if self._is_ended:
-            raise self._fail(f"token {token} behind the end")
+            raise self._fail(f"token {token} after the end")
         self._received += 1
         self.input.passes += 1
         if token in self._ends:
@@ -146,7 +146,7 @@ class RemoteTurn(TurnWriter):
         elif self._received > self._room and state.matcher is None:
             state.finish = Finish.LENGTH  # invalid UTF-8 may have been split into more tokens
         elif self._received > self._room:
-            raise self._fail(f"there are more than the {self._room} tokens that were asked for")
+            raise self._fail(f"there are more than the {self._room} requested tokens")
         elif self._take([token], self._describe(sampled)):
             self._end_endless_value()
 
@@ -187,7 +187,7 @@ class RemoteTurn(TurnWriter):
     def _end(self, end: SampleEnd) -> None:
         state = self._state
         if end.count is not None and end.count != self._received:
-            raise self._fail(f"{end.count} tokens were sent, {self._received} came")
+            raise self._fail(f"{end.count} tokens were sent, {self._received} arrived")
         if end.cached is not None:
             self._note_cached(end.cached)
         match end.reason:
@@ -220,7 +220,7 @@ class RemoteTurn(TurnWriter):
         if before:
             place = f"{place}, behind {before!r}"
         return RemoteError(
-            f"{self._sampler.name} sent what was not asked for: {problem}, {place}",
+            f"{self._sampler.name} sent something unexpected: {problem}, {place}",
             hint=HINT,
             token=count,
             offset=len(data),

@@ -22,7 +22,7 @@ class Lack(StrEnum):
     """Conversations whose KV cache is overwritten are computed again."""
     PREFILL = "prefill"
     """No turn continues a text of the client."""
-    AFTER_REPETITION = "going on after max_repetition"
+    AFTER_REPETITION = "continuing after max_repetition"
     """A value that repeats itself for too long ends the turn, in the shortest way."""
     REWRITING = "rewriting"
     """A value that fails its check is an error at once, and is not written a second time."""

@@ -76,7 +76,7 @@ class InstanceTrial:
         except GrammarError as e:
             self.error = str(e)
             self._matcher = self._compile()  # llguidance: an error damages all forks of a matcher
-            return Place("", 0, "", f"nothing, as the matcher failed: {e}")
+            return Place("", 0, "", f"nothing, because the matcher failed: {e}")
 
     def _compile(self) -> Matcher:
         return Matcher.compile(self._tokenizer, self._grammar)

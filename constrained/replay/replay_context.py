@@ -138,7 +138,7 @@ def read_context(row: Mapping[str, Any]) -> ReplayContext:
         selected = _read_template(_read_source(source), bos=bos, eos=eos, chosen=chosen)
         format = selected.format
     elif chosen:
-        hint = "Leave it out, or name a template or a model in place of the format"
+        hint = "Leave it out, or name a template or a model instead of the format"
         raise RequestError("nothing to teach it to", where="/tool_format", hint=hint)
     else:
         format = _find_format(read_field(row, "format", default=""))

@@ -73,7 +73,7 @@ def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
         with limit_work(MAX_DETECTION_STEPS), limit_steps(MAX_STEPS):
             return _inspect(row)
     except StepsError as error:
-        message = "its schemas take too many steps to look at"
+        message = "its schemas take too many steps to examine"
         raise GrammarError(message, where="/tools", hint="Simplify them") from error
     except GrammarError as error:
         if error.where is None:  # a limit of llguidance: the grammar is that of the row

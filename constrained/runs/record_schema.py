@@ -21,7 +21,7 @@ from grammars.schema.nodes import Schema, Unfit
 from grammars.turn import CallConfidence, ToolCall
 
 Json: TypeAlias = Mapping[str, Any]
-HINT = "It is damaged, or another program has written it"
+HINT = "It is damaged, or was written by another program"
 _TEXT: Json = {"type": "string"}
 _NUMBER: Json = {"type": "number"}
 _BOOLEAN: Json = {"type": "boolean"}
@@ -186,7 +186,7 @@ def read_body(kind: str, text: Any, where: str) -> dict[str, Any]:
         RequestError: it does not fit its schema.
     """
     if kind not in SCHEMAS:
-        raise RequestError(f"{where} is of no known kind: {kind!r}", where="/record", hint=HINT)
+        raise RequestError(f"{where} is of an unknown kind: {kind!r}", where="/record", hint=HINT)
     return _read(_lower_body(kind), text, where)
 
 

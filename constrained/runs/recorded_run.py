@@ -186,7 +186,9 @@ def decide(
         if number is None or waiting.place.number == number:
             chosen.append(waiting)
     if not chosen:
-        raise RequestError(f"no such call of the run {run.id} waits for approval", where="/call")
+        raise RequestError(
+            f"the run {run.id} has no such call that waits for approval", where="/call"
+        )
     recorder = Recorder(run, store.read_events(run.id), store)
     for waiting in chosen:
         recorder.note_verdict(waiting.place, verdict)

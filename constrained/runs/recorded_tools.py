@@ -122,7 +122,7 @@ def read_tool(entry: Mapping[str, Any]) -> Any:
 
 
 def _refuse(**arguments: Any) -> NoReturn:
-    raise CallError("the tool is not there any more", where="/name")
+    raise CallError("the tool does not exist any more", where="/name")
 
 
 def find_name(entry: Mapping[str, Any]) -> str:
@@ -237,7 +237,7 @@ def check_tools(entries: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> N
         name = find_name(entry)
         if name not in given:
             message = f"the run has the tool {name!r}, which is not given"
-            raise RequestError(message, where="/tools", hint="Give the tools that it began with")
+            raise RequestError(message, where="/tools", hint="Give the tools with which it began")
         if entry["has_function"] and not given[name]:
             raise RequestError(f"the tool {name!r} has no function", where="/tools")
 

@@ -170,7 +170,7 @@ def _compare_end(events: Sequence[RecordedEvent], finished: Run | None) -> list[
         return []
     end = events[-1]
     recorded = f"{end.body['reason']}: {', '.join(end.body['outcomes'])}"
-    now = "the record is not whole"
+    now = "the record is not complete"
     if finished is not None:
         now = f"{finished.reason}: {', '.join(made.outcome for made in finished.calls)}"
     if now == recorded:

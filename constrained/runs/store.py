@@ -131,7 +131,7 @@ class RunStore:
             raise
 
     def _refuse(self, cause: str) -> RequestError:
-        hint = "Name a file that a run has recorded, or one that is not there yet"
+        hint = "Name a file with recorded runs, or one that does not exist yet"
         message = f"{str(self._path)!r} cannot be used: {cause}"
         return RequestError(message, where="/record", hint=hint)
 
@@ -157,7 +157,7 @@ class RunStore:
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
         (tables,) = self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if version == 0 and tables:
-            raise self._refuse("it is a database of another program")
+            raise self._refuse("it is the database of another program")
         if version not in (0, VERSION):
             raise self._refuse(f"its version is {version}, this program's {VERSION}")
         return version == VERSION
@@ -224,8 +224,8 @@ class RunStore:
                     statement = "UPDATE runs SET state = ? WHERE id = ?"
                     self._database.execute(statement, (state, run))
         except sqlite3.IntegrityError as e:
-            message = f"another process goes on with the run {run}"
-            raise RequestError(message, where="/record", hint="Let it end first") from e
+            message = f"another process continues the run {run}"
+            raise RequestError(message, where="/record", hint="Wait until it has ended") from e
 
     def _insert_event(self, run: str, event: RecordedEvent) -> None:
         body = _write(event.body)
@@ -278,7 +278,7 @@ class RunStore:
         events: list[RecordedEvent] = []
         for number, at, kind, turn, call, text in self._select(statement, (id,)):
             if not _are_numbers(number, at, turn, 0 if call is None else call):
-                message = f"the numbers of an event of the run {id} are none"
+                message = f"an event of the run {id} has an invalid number"
                 raise RequestError(message, where="/record", hint=HINT)
             body = read_body(kind, text, f"event {number} of the run {id}")
             events.append(RecordedEvent(number, at, EventKind(kind), turn, call, body))

@@ -488,6 +488,6 @@ def _end_in_error(running: ActiveTurn, error: Exception) -> None:
         running.turn.close()
         running.turn.note_failure()
     except Exception:  # perhaps of the caller's function for traces: its disk may be full
-        LOG.exception("what was traced of a failed turn could not be handed over")
+        LOG.exception("the trace of a failed turn could not be delivered")
     finally:
         running.seat.result.set_exception(error)

@@ -80,7 +80,10 @@ _HINTS: tuple[tuple[type[Exception], str], ...] = (
     (SecurityError, "Templates run in a sandbox; this one is broken or hostile: use another one"),
     (UndefinedError, "The template reads a field or variable that it was not given"),
     (jinja2.TemplateError, "The template refuses this conversation: change it, or the template"),
-    (RecursionError, "The data nest too deeply, or a tool's schema is too rich for this template"),
+    (
+        RecursionError,
+        "The data is nested too deeply, or a tool's schema is too complex for this template",
+    ),
 )
 _MAX_QUOTED = 1_000  # characters of a failure that the error quotes
 _OTHER_HINT = "The template cannot handle these messages, tools or kwargs"

@@ -116,10 +116,10 @@ class TurnPrinter:
         self._end_lines()
         for call in reply.calls:
             if call.truncated:
-                text = f"(truncated call) {call.name}: its arguments may not be all that was meant"
+                text = f"(truncated call) {call.name}: its arguments may be incomplete"
                 self._notes.say(text)
         for ended in reply.ended_values:
-            self._notes.say(f"(ended, for it repeated itself) {ended.where}")
+            self._notes.say(f"(ended because it repeated itself) {ended.where}")
         if reply.finish_reason == "length":
             text = "(the tokens ran out: raise --max-tokens, or the context with -c)"
             self._notes.say(text)

@@ -221,7 +221,7 @@ class FunctionTool:
         name, schema = body.get("name"), body.get("inputSchema")
         if not isinstance(name, str) or not isinstance(schema, Mapping):
             hint = "It needs a name and an inputSchema"
-            raise ToolError(f"{tool!r} is no tool of MCP", hint=hint)
+            raise ToolError(f"{tool!r} is not an MCP tool", hint=hint)
         return cls.from_schema(
             name,
             schema,
@@ -303,7 +303,9 @@ def as_tool(given: Any) -> Any:
         return FunctionTool.from_model(given)
     if isinstance(given, type):
         hint = "Use a function, a pydantic model or a dataclass"
-        raise ToolError(f"class {given.__qualname__} has no fields to be arguments", hint=hint)
+        raise ToolError(
+            f"class {given.__qualname__} has no fields that could be arguments", hint=hint
+        )
     return FunctionTool.from_function(given)
 
 

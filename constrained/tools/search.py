@@ -144,7 +144,7 @@ class ToolSearch:
         for name in ranked:
             if name not in self._entries:
                 hint = "Return names of the tools to search"
-                raise ToolError(f"rank named {name!r}, which is no tool", hint=hint)
+                raise ToolError(f"rank returned {name!r}, which is not a tool", hint=hint)
         return ranked
 
     def find_entry(self, name: str) -> Entry:

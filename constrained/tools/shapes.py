@@ -85,8 +85,8 @@ class Entry:
             return
         where = find_long_part(schema.node, schema.definitions, room)
         raise SchemaError(
-            f"tool {self.name!r}: its arguments have {schema.least:,} characters at least, and the "
-            f"context has room for {room:,} at most",
+            f"tool {self.name!r}: its arguments need at least {schema.least:,} characters, but the "
+            f"context has room for at most {room:,}",
             where=f"{self.where}/{_find_key(self.body)}{where}",
             hint="Lower the minimum, or raise the context length (-c)",
         )

@@ -112,7 +112,7 @@ def read_function(function: Callable[..., Any]) -> Signature:
     schema["additionalProperties"] = False
     properties = schema["properties"]
     if len(properties) < len(parameters):
-        raise ToolError(f"{name} has two parameters with one alias", hint="Give each its own")
+        raise ToolError(f"{name} has two parameters with the same alias", hint="Give each its own")
     for parameter, described in zip(parameters, properties.values(), strict=True):
         if text := texts.get(parameter.name):
             described.setdefault("description", text)
@@ -128,7 +128,7 @@ def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]
     try:
         found = inspect.signature(function, eval_str=True).parameters.values()
     except Exception as e:  # no signature, or an annotation with an unknown name
-        hint = "Names in annotations have to be known in the module of the function"
+        hint = "Names in annotations must be defined in the module of the function"
         raise ToolError(f"the signature of {name} cannot be read: {e}", hint=hint) from e
     for number, parameter in enumerate(found):
         if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
@@ -136,7 +136,7 @@ def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]
             raise ToolError(f"{name} takes {parameter}, which a schema cannot describe", hint=hint)
         is_bare = parameter.annotation is Parameter.empty
         if number == 0 and is_bare and parameter.name in ("self", "cls"):
-            hint = "Hand over the method of an instance (or class)"
+            hint = "Pass the method of an instance (or class)"
             raise ToolError(f"{name} is a method without its {parameter.name}", hint=hint)
     return list(found)
 

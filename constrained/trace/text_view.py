@@ -127,7 +127,7 @@ def _list_wanted(tokens: list[Mapping[str, Any]]) -> Iterator[str]:
             f"token {number} ({_describe_place(token)}): "
             f"wanted {best['text']!r} ({best['probability']:.0%}), "
             f"which is not allowed; has {token['text']!r} ({token['probability']:.0%} before, "
-            f"{token['masked_probability']:.0%} behind the mask of {token['allowed']} tokens)"
+            f"{token['masked_probability']:.0%} after the mask of {token['allowed']} tokens)"
         )
 
 
@@ -145,5 +145,5 @@ def _explain(*, is_coloured: bool) -> str:
     return (
         "={}: the only one allowed; >{}: forced; "
         "+{}: inserted; ~{}: written by another process; !: the model wanted another; "
-        "-{}: discarded; all else was drawn"
+        "-{}: discarded; all others were sampled"
     )

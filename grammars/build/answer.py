@@ -73,7 +73,7 @@ def read_regex(regex: str) -> str:
         PolicyError: a mask cannot enforce the expression.
     """
     if not regex.isascii() and _SURROGATE.search(regex):
-        message = "the expression has a lone surrogate, which no text has"
+        message = "the expression has a lone surrogate, which is not valid in text"
         raise PolicyError(message, where=_POINTER, hint="Replace it")
     bare = regex.removeprefix("^")
     if bare.endswith("$"):
@@ -87,7 +87,7 @@ def read_regex(regex: str) -> str:
             f"the expression {reprlib.repr(regex)} cannot be enforced",
             where=_POINTER,
             hint="Leave out look-around, \\b, back references and anchors in the middle, and "
-            f"use {MAX_QUANTIFIERS:,} quantifiers at most",
+            f"use at most {MAX_QUANTIFIERS:,} quantifiers",
         )
     return escape_slashes(translated)
 

@@ -69,7 +69,7 @@ def _encode_regex(regex: str) -> str:
     try:
         return spell_expression(read(regex), _encode_set)
     except (UnreadableError, RecursionError) as error:
-        message = f"a pattern cannot be held in a string that holds JSON: {error}"
+        message = f"a pattern cannot be enforced in a string that contains JSON: {error}"
         raise SchemaError(message, hint="Use a simpler pattern, or none") from error
 
 

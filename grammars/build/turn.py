@@ -194,7 +194,7 @@ class _TurnRules:
         if not options:
             hint = "Leave the tool choice to the model, or use a template that begins no message"
             message = (
-                f"the prompt begins the turn with {self._state.lead!r}, and no allowed turn does"
+                f"the prompt begins the turn with {self._state.lead!r}, but no allowed turn does"
             )
             raise PolicyError(message, hint=hint)
         if must_call or answer is not None or self._state.lead:

@@ -434,7 +434,7 @@ def _spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
         return spell_extra_keys(keys, declared)
     except (UnreadableError, RecursionError) as error:  # recursion is as deep as a name is long
         message = (
-            "a name of a property is too long to be told from those that patternProperties or "
+            "a property name is too long to tell it from those that patternProperties or "
             "propertyNames describe"
         )
         raise SchemaError(message, hint="Shorten it") from error

@@ -44,6 +44,6 @@ def emit(grammar: Grammar, language: str) -> str:
     emitter = _EMITTERS.get(language)
     if emitter is None:
         raise CannotEmitError(
-            f"no language {language!r} is known", hint=f"Known: {', '.join(LANGUAGES)}"
+            f"there is no language {language!r}", hint=f"Known: {', '.join(LANGUAGES)}"
         )
     return emitter(grammar)

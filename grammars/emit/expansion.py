@@ -60,7 +60,7 @@ def expand(grammar: Grammar) -> ContextFreeGrammar:
     except (RecursionError, StepsError) as error:
         reason = str(error) if isinstance(error, StepsError) else "it nests too deeply"
         raise CannotEmitError(
-            f"this rule cannot be taken apart: {reason}",
+            f"this rule cannot be expanded: {reason}",
             where=expansion.rule,
             hint="Simplify the schema or pattern, or emit lark",
         ) from error
@@ -128,7 +128,7 @@ class _Expansion:
                 return self._match_schema(expression)
             case EmbeddedLark():
                 raise CannotEmitError(
-                    "a Lark grammar of your own is for llguidance alone",
+                    "a Lark grammar of your own works only with llguidance",
                     where=self._builder.origin,
                     hint="Emit lark, or give the answer a JSON schema or a regular expression",
                 )
@@ -174,7 +174,7 @@ class _Expansion:
             return read_terminal(body, self._grammar.rules)
         except UnreadableError as error:
             raise CannotEmitError(
-                f"this regular expression cannot be taken apart: {error}",
+                f"this regular expression cannot be expanded: {error}",
                 where=self._builder.origin,
                 hint="Emit lark, or simplify the pattern",
             ) from error
@@ -191,12 +191,12 @@ class _Expansion:
         except TooManyStatesError as error:
             raise self._refuse_schema(schema, f"its automaton has {error}") from error
         if states is None:
-            raise self._refuse_schema(schema, "it is known to llguidance alone")
+            raise self._refuse_schema(schema, "only llguidance supports it")
         return self._regular.write_states(states)
 
     def _refuse_schema(self, schema: JsonSchema, reason: str) -> CannotEmitError:
         return CannotEmitError(
             f"no rules for {schema.text} can be written: {reason}",
             where=self._builder.origin,
-            hint="Emit lark, or take off the keyword",
+            hint="Emit lark, or remove the keyword",
         )

@@ -121,7 +121,7 @@ class RegularProductions:
             raise CannotEmitError(
                 f"the automaton of this terminal has {error}",
                 where=self._builder.origin,
-                hint="Shorten the pattern, or take off its maxLength",
+                hint="Shorten the pattern, or remove its maxLength",
             ) from error
         return self.write_states(states)
 

@@ -84,9 +84,9 @@ def _write_text(text: str, notation: Notation) -> str:
     for character in text:
         if character not in notation.characters:
             raise CannotEmitError(
-                f"{notation.name} cannot say the character U+{ord(character):04X}",
+                f"{notation.name} cannot express the character U+{ord(character):04X}",
                 where="start",
-                hint="Take it out of the enum, const, pattern or name that has it",
+                hint="Remove it from the enum, const, pattern or name that has it",
             )
         if character in _LETTERS:
             written.append(_LETTERS[character])

@@ -109,7 +109,7 @@ class GrammarBuilder:
             SchemaError: this builder rewrites expressions, but llguidance can only write JSON.
         """
         if self._spell is not None:
-            message = "a pattern that the automata here cannot read cannot be held in this format"
+            message = "a pattern that cannot become an automaton cannot be enforced in this format"
             raise SchemaError(message, hint="Use a simpler pattern, or none")
         return self.define(schema, hint)
 

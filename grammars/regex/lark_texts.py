@@ -154,7 +154,7 @@ class _Writer:
             case "range", [first, last]:
                 low, high = _read_string(first), _read_string(last)
                 if len(low) != 1 or len(high) != 1:
-                    message = f"the range {first}..{last} has to go from one character to another"
+                    message = f"the range {first}..{last} must go from one character to another"
                     raise SchemaError(message, where="")
                 return self._close(f"[{_escape_in_set(low)}-{_escape_in_set(high)}]")
             case _:

@@ -90,7 +90,7 @@ def find_words(style: JsonStyle) -> dict[str, str]:
 
 def _read_word(word: str, words: dict[str, str]) -> str:
     if word not in words:
-        raise ValueError(f"{word!r} is no value")
+        raise ValueError(f"{word!r} is not a value")
     return words[word]
 
 
@@ -111,7 +111,7 @@ def _unescape(match: re.Match[str]) -> str:
         return _LETTERS.get(letter, letter)
     code = int(match["x"] or match["u"] or match["U"], 16)
     if code > sys.maxunicode:
-        raise ValueError(f"{match.group()} is no character")
+        raise ValueError(f"{match.group()} is not a character")
     return chr(code)
 
 
@@ -138,7 +138,7 @@ def _refuse(name: str) -> Json:
 def _finite(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} does not fit into a double")
+        raise ValueError(f"{text} is too large for a double")
     return value
 
 

@@ -70,7 +70,7 @@ def _read_back(subject: CheckedParser, written: Written, *, check: str) -> None:
     got = read_whole(subject.factory, written.tools, written.text, check=check)
     wanted = as_reading(written.turn, [])
     if not is_same(got, wanted, subject.claims):
-        message = "something else is read"
+        message = "the parser reads something else"
         raise ParserFailure(
             check, message, [written.text], tools=written.tools, wanted=wanted, got=got
         )
@@ -113,7 +113,7 @@ def _compare_pieces(
     got: Reading,
 ) -> None:
     if not is_same(got, wanted, subject.claims):
-        message = "in pieces, something else is read"
+        message = "in pieces, the parser reads something else"
         raise ParserFailure(
             check, message, pieces, tools=tools, in_pieces=True, wanted=wanted, got=got
         )
@@ -130,7 +130,7 @@ def survives_the_end(subject: CheckedParser, data: DataObject) -> None:
     read = [call for call in got.calls if subject.claims.damage or isinstance(call[1], dict)]
     wanted = as_reading(written.turn, []).calls[: len(read)]
     if not are_same_calls(read, wanted, subject.claims):
-        message = "calls are told that were not written like that"
+        message = "the parser reports calls that were not written like that"
         raise ParserFailure(
             check, message, [text], tools=written.tools, wanted=list(wanted), got=read
         )
@@ -244,7 +244,7 @@ def _find_fault(events: Sequence[Event], got: Reading) -> str | None:
             case CallCut():
                 pass
     if (content, reasoning) != (got.content, got.reasoning):
-        return "the deltas of the text are not the text"
+        return "the deltas do not add up to the text"
     if opened != list(range(len(opened))) or read != list(range(len(read))):
         return "the calls are not counted from 0"
     for index in arguments:
@@ -252,7 +252,7 @@ def _find_fault(events: Sequence[Event], got: Reading) -> str | None:
             return f"there are arguments of a call {index}, which has no name"
     for index in opened:
         if index in arguments and not _spells(arguments[index], got.calls[index][1]):
-            return f"the arguments of call {index} add up to something else"
+            return f"the arguments of call {index} add up to different arguments"
     return None
 
 

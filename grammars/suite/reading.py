@@ -355,7 +355,7 @@ def find_lost(
     for word in WORDS:
         times = f"written {before[word]} times, and read {after[word]} times"
         if after[word] > max(before[word], joined[word]) > 0:
-            return f"{word!r} is told again: {times}"
+            return f"{word!r} is read again: {times}"
         if after[word] < before[word] and not is_repeated:
             return f"{word!r} is lost: {times}"
     return None

@@ -91,8 +91,10 @@ class BatchFolder:
         self._max_bytes = max_bytes
         try:
             if not make_private(path, OWN):
-                message = f"other users can access {path}, and it has files that are not of batches"
-                hint = "Name a folder for batches alone (--batch-dir), or make this one private"
+                message = (
+                    f"other users can access {path}, and it has files that do not belong to batches"
+                )
+                hint = "Choose a folder only for batches (--batch-dir), or make this one private"
                 raise RequestError(message, hint=hint)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._lock = os.fdopen(os.open(path / LOCK, flags, PRIVATE_FILE), "rb+")
@@ -103,7 +105,7 @@ class BatchFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._lock.close()
-            hint = "Name another folder (--batch-dir), or stop that server"
+            hint = "Choose another folder (--batch-dir), or stop that server"
             message = f"another server has its batches in {path}"
             raise RequestError(message, hint=hint) from error
 
@@ -229,7 +231,7 @@ def _read_record(path: Path, kind: type[M]) -> M:
         value: Any = json.loads(file.read())
     record = kind.model_validate(value)
     if value["id"] != path.stem:
-        raise ValueError("it has the id of another one")
+        raise ValueError("it has the id of another batch")
     return record
 
 

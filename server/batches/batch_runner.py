@@ -37,9 +37,11 @@ EXPIRED = HttpError(
     "batch_expired",
 )
 CANCELLED = HttpError(
-    400, "This request was not executed since the batch was cancelled.", "batch_cancelled"
+    400, "This request was not executed because the batch was cancelled.", "batch_cancelled"
 )
-STOPPED = HttpError(503, "This request was not executed since the server stops.", "server_stopped")
+STOPPED = HttpError(
+    503, "This request was not executed because the server stops.", "server_stopped"
+)
 
 
 class BatchRunner:
@@ -115,7 +117,9 @@ class BatchRunner:
             if batch.is_finished:
                 continue
             if batch.owner not in self._keys:
-                error = HttpError(401, "the API key of the batch is gone", "invalid_api_key")
+                error = HttpError(
+                    401, "the API key of the batch does not exist any more", "invalid_api_key"
+                )
                 self._give_up(batch, error)
                 continue
             batch.key = self._keys[batch.owner]
@@ -356,7 +360,7 @@ class BatchRunner:
         if self._folder is None:
             self._finish(batch, BatchStatus.FAILED, STOPPED)
         else:
-            LOG.info("%s is left at %d of %d lines", batch.id, _count_done(batch), batch.total)
+            LOG.info("%s is paused at %d of %d lines", batch.id, _count_done(batch), batch.total)
 
     def _finish(
         self, batch: RequestBatch, status: BatchStatus, reason: HttpError | None = None

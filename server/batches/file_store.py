@@ -155,7 +155,7 @@ class FileStore:
         used = sum(len(file.content) for file in self.list_files(owner))
         if used + size > self._max_bytes:
             message = (
-                f"the files together may have {self._max_bytes:,} bytes, {used:,} are taken and "
+                f"the files together may have {self._max_bytes:,} bytes, {used:,} are used and "
                 f"{size:,} more are needed: delete files, or start the server with --max-files"
             )
             raise HttpError(400, message, "storage_full")

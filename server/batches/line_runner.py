@@ -29,7 +29,7 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
         key: the API key of whoever asks; empty: there is none.
     """
     if line.is_streamed:
-        message = "a line of a batch has no stream: leave stream out"
+        message = "a line of a batch cannot be streamed: leave stream out"
         refusal = HttpError(400, message, "unsupported_field", where="/stream")
         return LineResult(line.custom_id, 400, encode_openai_error(refusal))
     request_id = make_id("req_")

@@ -63,11 +63,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_serve_options(parser)
     group = parser.add_argument_group("cluster")
     _add_replica_options(group)
-    help = "processes that take requests, make prompts and grammars; default: 1"
+    help = "processes that accept requests and build prompts and grammars; default: 1"
     group.add_argument("--fronts", type=int, default=1, metavar="N", help=help)
     help = "processors of each front; default: 0.5"
     group.add_argument("--front-cpus", type=float, default=0.5, metavar="N", help=help)
-    help = "memory of each front for which replica has which prefix; default: 256"
+    help = "memory in each front for knowing which replica has which prefix; default: 256"
     group.add_argument("--index", type=int, default=256, metavar="MIB", help=help)
     help = "address of a Ray cluster; default: that of RAY_ADDRESS, else one on this machine alone"
     group.add_argument("--ray-address", metavar="ADDRESS", help=help)
@@ -75,9 +75,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_replica_options(group: argparse._ActionsContainer) -> None:
     """Those that a preset may have for its model."""
-    help = "replicas with an engine for each model, at least; default: 2"
+    help = "minimum replicas for each model, each with an engine; default: 2"
     group.add_argument("--replicas", type=int, default=2, metavar="N", help=help)
-    help = "replicas, at most: there are more while they are busy; default: as --replicas"
+    help = "maximum replicas, started while others are busy; default: same as --replicas"
     group.add_argument("--max-replicas", type=int, metavar="N", help=help)
     help = "processors of each replica; default: its threads (-t), or 1"
     group.add_argument("--replica-cpus", type=float, metavar="N", help=help)
@@ -113,7 +113,9 @@ def read_cluster(options: argparse.Namespace) -> ClusterOptions:
     for name in ALONE:
         if getattr(options, name) not in (None, []):
             option = f"--{name.replace('_', '-')}"
-            raise RequestError(f"{option} is not there in a cluster", hint="Use constrained serve")
+            raise RequestError(
+                f"{option} is not available in a cluster", hint="Use constrained serve"
+            )
     complete_options(options)
     for name in ("fronts", "index"):
         if getattr(options, name) < 1:
@@ -167,8 +169,8 @@ def _read_model(offer: OfferedModel) -> ClusterModel:
     """A model with what its own options, or else those of the cluster, say of its replicas."""
     options = offer.options
     if is_address(options.model):
-        hint = "Use constrained serve, which asks an engine elsewhere"
-        raise RequestError(f"{options.model} is no file of a model", hint=hint)
+        hint = "Use constrained serve for an engine elsewhere"
+        raise RequestError(f"{options.model} is not a model file", hint=hint)
     shared.choose_sequences(options, SEQUENCES)
     engine = read_options(shared.read_engine_options(options))
     max_replicas = options.replicas if options.max_replicas is None else options.max_replicas
@@ -181,7 +183,7 @@ def _read_model(offer: OfferedModel) -> ClusterModel:
         given: float | None = getattr(options, name)
         if given is not None and not 0 <= given < inf:
             option = f"--{name.replace('_', '-')}"
-            raise RequestError(f"{option} is {given}, must be a number from 0 on")
+            raise RequestError(f"{option} is {given}, must be 0 or more")
     cpus = float(engine.threads or 1) if options.replica_cpus is None else options.replica_cpus
     return ClusterModel(
         replace(offer, options=_without_process(options)),

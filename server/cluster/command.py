@@ -36,7 +36,7 @@ def _run(options: argparse.Namespace) -> int:
 
     host, port = options.host or LOCAL_HOST, PORT if options.port is None else options.port
     if not options.api_key and not options.api_key_file and host not in LOCAL:
-        LOG.warning("anybody who reaches %s may ask: there is no --api-key", host)
+        LOG.warning("no --api-key is set: anybody who can reach %s can use this cluster", host)
     ray.init(
         address=options.ray_address,
         include_dashboard=False,
@@ -53,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
         counts = ", ".join([*replicas, f"{given.fronts} fronts"])
         LOG.info("ready at http://%s:%d: %s", host, port, counts)
         ended.wait()
-        LOG.info("requests under way have %.0f seconds to end", options.drain)
+        LOG.info("running requests have %.0f seconds to finish", options.drain)
     finally:
         serve.delete("constrained")  # replicas end what they have under way
         serve.shutdown()

@@ -247,12 +247,12 @@ class FollowedTurn:
                     break
                 silent += LOOK_SECONDS
                 if self.replica is None and self._is_out_of_reach():
-                    raise ReplicaLostError("none has taken it")
+                    raise ReplicaLostError("no replica accepted it")
                 if self.replica is not None and silent > SILENT_SECONDS:
                     raise ReplicaLostError(f"it was silent for {SILENT_SECONDS:.0f} seconds")
             return waiting.result()
         except StopAsyncIteration:
-            raise ReplicaLostError("its stream has ended early") from None
+            raise ReplicaLostError("its stream ended early") from None
         finally:
             if not waiting.done():
                 waiting.cancel()
@@ -266,8 +266,8 @@ class FollowedTurn:
         """
         seconds = self._time_left.measure()
         if seconds is not None and seconds <= LOOK_SECONDS:
-            hint = "Allow more time (timeout), or try again when a replica is there"
-            raise DeadlineError("no replica was there before its time was over", hint=hint)
+            hint = "Allow more time (timeout), or try again when a replica is available"
+            raise DeadlineError("no replica was available within the time limit", hint=hint)
         return self._clock() - self.sought_since > REACH_SECONDS
 
     def _check_wanted(self) -> None:
@@ -323,7 +323,7 @@ def load_front(
     """
     header = read_header(path)
     if header.vocabulary.fingerprint != facts.vocabulary:
-        message = f"{path} has another vocabulary than the replicas"
+        message = f"{path} has a different vocabulary from the replicas"
         raise ModelError(message, hint="Give all of them the same model file")
     engine = HeaderEngine(
         header,

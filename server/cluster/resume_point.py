@@ -40,7 +40,7 @@ class ResumePoint:
             if isinstance(event, ProgressMade):
                 if event.position > len(self.tokens):
                     missing = f"tokens {len(self.tokens)} to {event.position - 1}"
-                    raise ReplicaLostError(f"{missing} were not told")
+                    raise ReplicaLostError(f"{missing} did not arrive")
                 self.tokens[event.position :] = event.tokens
             if isinstance(event, TokenDrawn):
                 self.drawn.append(event)

@@ -38,9 +38,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run, json=False)
     help = "JSON Lines with custom_id, method, url and body; -: stdin"
     parser.add_argument("file", metavar="FILE", help=help)
-    help = "new file for the results, one a line; default: stdout"
+    help = "new file for the results, one per line; default: stdout"
     parser.add_argument("-o", "--output", metavar="OUT", help=help)
-    help = "continue OUT: skip requests whose custom_id it already has"
+    help = "continue OUT: skip requests whose custom_id is already in it"
     parser.add_argument("--resume", action="store_true", help=help)
     help = "limit for each request; default: none"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)

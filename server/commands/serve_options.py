@@ -47,7 +47,7 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     _add_address(add)
     _add_models(parser.add_argument_group("several models").add_argument)
     mcp_options.add_options(parser, approve=False)
-    _add_tool_limits(parser.add_argument_group("calls that the server carries out").add_argument)
+    _add_tool_limits(parser.add_argument_group("calls that the server executes").add_argument)
     add_embedding_options(parser.add_argument_group("embeddings").add_argument)
     _add_reasoning(add)
     _add_time_limits(add)
@@ -69,13 +69,13 @@ def _add_address(add: Callable[..., Any]) -> None:
     add("--port", type=int, help=f"port; default: {PORT}; 0: any free one (LLAMA_ARG_PORT)")
     help = "require this API key (repeatable; LLAMA_API_KEY)"
     add("--api-key", action="append", metavar="KEY", help=help)
-    help = "require one of the API keys in this file, one a line"
+    help = "require one of the API keys in this file, one per line"
     add("--api-key-file", metavar="FILE", help=help)
     help = (
         "names of the model in the API (comma-separated); replies use the first (LLAMA_ARG_ALIAS)"
     )
     add("-a", "--alias", metavar="NAME", help=help)
-    help = "accepted Host names, or *; default: its own on localhost, else any"
+    help = "Host names that are accepted, or *; default: on localhost its own, else any"
     add("--allowed-hosts", metavar="HOST[,HOST]", help=help)
     help = "allow web pages of this origin (CORS; repeatable); *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
@@ -104,7 +104,7 @@ def _add_load_limits(add: Callable[..., Any]) -> None:
         f"maximum number of waiting requests; further ones get status 503; default: {MAX_WAITING}"
     )
     add("--max-waiting", type=int, default=MAX_WAITING, metavar="N", help=help)
-    help = "maximum memory of all other caches together; default: as in docs/server.md; 0: none"
+    help = "maximum memory of all other caches together; default: see docs/server.md; 0: none"
     add("--cache-memory", type=int, metavar="MIB", help=help)
 
 
@@ -115,18 +115,18 @@ def _add_storage(add: Callable[..., Any]) -> None:
     default = Settings.max_files_bytes >> 20
     help = f"maximum size of all files of one API key, in memory; default: {default}"
     add("--max-files", type=int, default=default, metavar="MIB", help=help)
-    help = "folder for files and batches, which then survive a restart; default: memory alone"
+    help = "folder for files and batches, which then survive a restart; default: only in memory"
     add("--batch-dir", metavar="FOLDER", help=help)
     help = (
-        "share responses, ids of calls and generated turns with other servers, and keep them for "
-        "the next start: sqlite:FILE, or redis://HOST:PORT (extra redis)"
+        "share responses, ids of calls and generated turns with other servers, and keep them "
+        "after a restart: sqlite:FILE, or redis://HOST:PORT (extra redis)"
     )
     add("--store", metavar="ADDRESS", help=help)
 
 
 def _add_prompts(add: Callable[..., Any]) -> None:
     """How prompts and grammars are made of requests."""
-    help = "do not enforce schemas of tools that say strict: false"
+    help = "do not enforce schemas of tools with strict: false"
     add("--lenient-tools", action="store_true", help=help)
     help = "keep text that agents change in every request; prompts are then computed again"
     add("--keep-volatile", action="store_true", help=help)
@@ -140,10 +140,10 @@ def _add_log(add: Callable[..., Any]) -> None:
     """What the operator sees."""
     add("--show-grammar", action="store_true", help="put the grammar into replies")
     add("--log-prompts", action="store_true", help="write prompts to the log")
-    help = "append a trace of each reply to FILE: what decided about each token (constrained trace)"
+    help = "append a trace of each reply to FILE: what decided each token (constrained trace)"
     add("--trace", metavar="FILE", help=help)
     size = Settings.max_trace_bytes >> 20
-    help = f"size at which that file becomes FILE.1, and a new one begins; default: {size}"
+    help = f"size at which that file is renamed to FILE.1 and a new one begins; default: {size}"
     add("--trace-size", type=int, default=size, metavar="MIB", help=help)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", help="default: info")
@@ -175,11 +175,11 @@ def _add_models(add: Callable[..., Any]) -> None:
     """Models beside that of -m, which requests name."""
     help = "offer the GGUF files of this folder by name (LLAMA_ARG_MODELS_DIR)"
     add("--models-dir", metavar="FOLDER", help=help)
-    help = "offer models with options of their own, as in docs/server.md (LLAMA_ARG_MODELS_PRESET)"
+    help = "offer models, each with its own options; see docs/server.md (LLAMA_ARG_MODELS_PRESET)"
     add("--models-preset", metavar="FILE", help=help)
     help = f"maximum number of models loaded at once; default: {MAX_MODELS} (LLAMA_ARG_MODELS_MAX)"
     add("--models-max", type=int, metavar="N", help=help)
-    help = "maximum memory of all loaded models; default: what is free when the server starts"
+    help = "maximum memory of all loaded models; default: what is free at the start"
     add("--models-memory", type=int, metavar="MIB", help=help)
     help = "unload a model that has no request for this time; default: -1, never"
     add(
@@ -237,12 +237,12 @@ def _add_request_limits(add: Callable[..., Any]) -> None:
     default = Settings.max_repetition
     help = f"default limit of tokens of a value that repeats itself; -1: none; default: {default:,}"
     add("--max-repetition", type=int, default=default, metavar="N", help=help)
-    help = "largest max_repetition that a request may ask for; default: -1, any"
+    help = "largest max_repetition that a request may set; default: -1, no limit"
     add("--max-repetition-limit", type=int, default=-1, metavar="N", help=help)
     sizes = (
         ("max_schema", "the schema of one tool, or of an answer"),
         ("max_template_kwargs", "chat_template_kwargs"),
-        ("max_echoed", "metadata, and of each field that only comes back"),
+        ("max_echoed", "metadata, and of each field that is only returned"),
         ("max_line", "one line of a batch"),
     )
     for name, text in sizes:

@@ -210,7 +210,7 @@ def describe_cached(models: Sequence[CachedModel]) -> str:
     rest = len(models) - len(options)
     if rest:
         options.append(f"{rest} more (constrained models)")
-    return f"the demo model answers; to serve one that is downloaded: {', '.join(options)}"
+    return f"serving the demo model; to serve a downloaded one: {', '.join(options)}"
 
 
 def _describe_start(sources: list[ModelSource]) -> str:

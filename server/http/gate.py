@@ -263,7 +263,7 @@ class _Limited:
                 message = await self._receive()
         except TimeoutError:
             slow = f"{self._seconds:g} seconds, or less than {LEAST_RATE:,} bytes a second"
-            fault = f"nothing of the body came for {slow}"
+            fault = f"no data of the body arrived for {slow}"
             raise HTTPException(408, fault, {"Connection": "close"}) from None
         if not message.get("more_body"):
             self._seconds = None  # the only further message is the disconnect, at any time

@@ -39,10 +39,10 @@ _SCHEMES: Json = {
 _PARAMETERS = {
     "id": "What it is called",
     "limit": "Maximum number",
-    "order": "By the time at which they were made",
+    "order": "By the time of creation",
     "after": "Continue after this one",
-    "purpose": "Those of this purpose alone",
-    "stream": "Is refused: a response is streamed only while it is made",
+    "purpose": "Only those of this purpose",
+    "stream": "Not supported: a response is streamed only while it is generated",
 }
 """Descriptions of path and query parameters, by name."""
 
@@ -70,15 +70,15 @@ _DESCRIPTIONS = {
     400: "The request is not valid",
     401: "The API key is missing or invalid",
     404: "Not found",
-    405: "The path knows no such method",
+    405: "The path does not have this method",
     413: "The request is too large",
-    415: "The body is not JSON by its header",
+    415: "The Content-Type of the body is not JSON",
     422: "The reply does not fit a keyword of its schema that is only checked",
     500: "The server failed",
     501: "The model, or this server, cannot do that",
-    502: "The engine on another machine failed, or sent what was not asked for",
+    502: "The engine on another machine failed, or sent something unexpected",
     503: "The model is loading, too many requests are waiting, or the engine elsewhere is busy",
-    504: "The time for the request was over",
+    504: "The time limit of the request was exceeded",
 }
 _GENERATING = (400, 401, 404, 405, 413, 415, 422, 500, 502, 503, 504)
 

@@ -15,8 +15,8 @@ from server.models.served_models import ServedModels
 from server.turns.service import Service
 
 NO_EMBEDDINGS = (
-    "there is no model for embeddings: name one with --embedding-model FILE, beside the model that "
-    "writes"
+    "there is no model for embeddings: name one with --embedding-model FILE, besides the one that "
+    "generates text"
 )
 
 

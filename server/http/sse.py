@@ -88,7 +88,7 @@ class EventStream(StreamingResponse):
         except DeadlineError:  # the request's deadline: also a TimeoutError, but not from sending
             raise
         except TimeoutError:  # uvicorn closes the connection without the end of the reply
-            LOG.warning("a client took nothing of its stream for %g seconds", self._idle_seconds)
+            LOG.warning("a client read nothing from its stream for %g seconds", self._idle_seconds)
         finally:
             if watch is not None:
                 watch.cancel()

@@ -199,7 +199,7 @@ def offer_tools(
         for tool in allowed:
             if tool.needs_approval and not wish.can_ask:
                 message = (
-                    f"calls of {tool.name!r} have to be approved here, for which this API has no "
+                    f"calls of {tool.name!r} must be approved here, for which this API has no "
                     "form: leave the tool out, or ask /v1/responses"
                 )
                 raise HttpError(400, message, "approval_needed", where=wish.pointer)
@@ -261,7 +261,7 @@ def check_address(url: Any, label: str, pool: McpServerPool | None, pointer: str
     known = [f"mcp:{label}", *([address] if address else [])]
     if url is not None and url not in known:
         message = (
-            f"this server connects to its own MCP servers alone: leave the address out, or write "
+            f"this server connects only to its own MCP servers: leave the address out, or write "
             f"{known[0]!r}"
         )
         raise HttpError(400, message, "mcp_address_not_allowed", where=pointer)

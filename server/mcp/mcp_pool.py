@@ -121,7 +121,7 @@ class McpPool:
             assert isinstance(servers, McpServers)
             (label,) = servers.names
             if make_word(label) in words:
-                hint = "Name them: NAME= in front of a command or an address"
+                hint = "Give them names: NAME= before a command or an address"
                 await self._close_all([one for one in opened if isinstance(one, McpServers)])
                 raise RequestError(f"two MCP servers are called {label!r}", hint=hint)
             words.add(make_word(label))

@@ -17,7 +17,7 @@ def add_embedding_options(add: Callable[..., Any]) -> None:
     """Declares the options of the model for embeddings."""
     help = "model that turns texts into vectors: a GGUF file, or hf:user/repo:quant"
     add("--embedding-model", metavar="FILE", help=help)
-    help = "how the vectors of tokens become that of a text; default: what its file says"
+    help = "how the vectors of tokens become one of the text; default: as its file says"
     add("--pooling", choices=("mean", "cls", "last"), help=help)
     help = "maximum tokens of a text; default: what the model was trained on, at most 2,048"
     add("--embedding-context", type=int, metavar="N", help=help)

@@ -133,7 +133,9 @@ class EmbeddingService:
         """
         model = self.find_model()
         if len(wish.texts) > MAX_TEXTS:
-            message = f"there are {len(wish.texts):,} texts, a request has {MAX_TEXTS:,} at most"
+            message = (
+                f"there are {len(wish.texts):,} texts, a request may have at most {MAX_TEXTS:,}"
+            )
             raise RequestError(message, where=f"{wish.where}/{MAX_TEXTS}", hint="Send several")
         model.check_dimensions(wish.dimensions)
         deadline = set_deadline(find_time_left(self._settings.timeout).measure(), time.monotonic)

@@ -100,7 +100,7 @@ def find_offers(
             found.setdefault(name, _make_offer(name, of_file))
     if found and options.alias and not options.model and not options.hf_repo:
         hint = "Name a model with -m or -hf, or write alias = NAME into its section"
-        raise RequestError("--alias is the name of no model", hint=hint)
+        raise RequestError("--alias does not name a model", hint=hint)
     return list(found.values())
 
 
@@ -192,7 +192,9 @@ def _read_preset(
         raise RequestError(f"{place}: there is no model", hint="Add a line model = FILE.gguf")
     # The file of presets may be somebody else's, and an engine gets the conversations.
     if {"model", "backend"} & given.keys() and is_address(read.model):
-        raise RequestError(f"{place}: a preset names no engine", hint="Give it with --backend")
+        raise RequestError(
+            f"{place}: a preset cannot name an engine", hint="Give it with --backend"
+        )
     return _make_offer(name, read, place=place)
 
 

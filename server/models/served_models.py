@@ -365,7 +365,7 @@ class ServedModels:
         max_memory = self._bounds.memory
         if max_memory is not None and model.memory_bytes > max_memory:
             message = (
-                f"the model {model.name!r} takes {model.memory_bytes >> 20:,} MiB, all models "
+                f"the model {model.name!r} needs {model.memory_bytes >> 20:,} MiB, but all models "
                 f"together may take {max_memory >> 20:,}: raise --models-memory"
             )
             raise HttpError(503, message, "model_unavailable", retry_after=None)

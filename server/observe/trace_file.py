@@ -95,7 +95,9 @@ class TraceFile:
         """Queues a trace. If the queue is full, or the disk fails, the trace is dropped and the log
         says so: replies never wait for traces."""
         if not self._room.acquire(blocking=False):
-            LOG.warning("the trace of %s is left out: %d wait already", request.id, MAX_WAITING)
+            LOG.warning(
+                "the trace of %s is left out: %d are waiting already", request.id, MAX_WAITING
+            )
             return
         self._writer.submit(self._write, request, trace, datetime.now(UTC))
 
@@ -144,9 +146,9 @@ class TraceFile:
         try:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode):
-                raise ValueError("it is no regular file")
+                raise ValueError("it is not a regular file")
             if found.st_uid != os.geteuid():
-                raise ValueError("it is another user's")
+                raise ValueError("it belongs to another user")
             if found.st_mode & OTHERS:
                 os.fchmod(handle, PRIVATE_FILE)
         except BaseException:

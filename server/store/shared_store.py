@@ -99,5 +99,5 @@ class BestEffortStore:
             now = time.monotonic()
             if now - self._said_at >= QUIET_SECONDS:
                 self._said_at = now
-                LOG.warning("the shared store: %s; prompts may be computed anew", error)
+                LOG.warning("the shared store: %s; prompts may be computed again", error)
             return otherwise

@@ -109,14 +109,14 @@ class SharedWork:
         try:
             return await asyncio.to_thread(self._store.claim, entry)
         except StoreError as error:
-            LOG.error("other servers do not know what has become of a call: %s", error)
+            LOG.error("the result of a call could not be shared with other servers: %s", error)
             return result
 
     async def _give_back(self, key: str) -> None:
         try:
             await asyncio.to_thread(self._store.delete, self._space, key)
         except StoreError as error:
-            LOG.error("other servers take a call for lost that was not made: %s", error)
+            LOG.error("other servers think that a call is lost that was not made: %s", error)
 
     async def _say_alive(self, key: str, own: bytes) -> None:
         count = 0

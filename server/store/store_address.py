@@ -23,4 +23,4 @@ def open_store(address: str) -> SharedStore:
     if address.startswith(REDIS):
         return RedisStore(address)
     hint = "Write sqlite:FILE, or redis://HOST:PORT"
-    raise RequestError(f"{address!r} is no address of a store", where="/store", hint=hint)
+    raise RequestError(f"{address!r} is not an address of a store", where="/store", hint=hint)

@@ -194,7 +194,7 @@ class OfferedTools:
             if form.server == label and name in (None, form.name):
                 found.append({"type": "function", "name": function})
         if not found:
-            message = f"no tool of the MCP server {label!r} is offered that it names"
+            message = f"it names no tool that is offered of the MCP server {label!r}"
             raise HttpError(400, message, "invalid_value", where="/tool_choice")
         if name is not None:
             return found[0]
@@ -365,7 +365,7 @@ class _ToolReader:
             case {"type": str(kind)} if kind in self._elsewhere:
                 pass
             case {"type": "mcp"} if not _is_function(tool):
-                message = "tools of MCP servers are for /v1/responses and /v1/messages alone"
+                message = "tools of MCP servers work only in /v1/responses and /v1/messages"
                 raise HttpError(400, message, "unsupported_tool", where=f"{where}/type")
             case {"type": str(kind)} if kind != "function" and not _is_function(tool):
                 self.skipped.append(SkippedTool(kind, where))

@@ -22,7 +22,7 @@ def read_text_parts(content: Any, where: str) -> Any:
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, Mapping):
-        message = "content is an object: write it as a text of JSON, or a part as a list of one"
+        message = "content is an object: write it as JSON text, or a part as a list with one part"
         raise HttpError(400, message, "invalid_value", where=where)
     if not isinstance(content, list):
         raise HttpError(
@@ -90,7 +90,7 @@ def check_echoed(fields: Mapping[str, Any], settings: Settings) -> None:
         size = 0 if value is None else measure(value, f"/{name}")
         if size > settings.max_echoed:
             message = f"it has {size:,} bytes as JSON, the limit is {settings.max_echoed:,}"
-            hint = "it only comes back as it is: send less, or raise --max-echoed"
+            hint = "it is only returned unchanged: send less, or raise --max-echoed"
             raise HttpError(400, f"{message}, and {hint}", "too_large", where=f"/{name}")
 
 

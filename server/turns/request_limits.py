@@ -62,7 +62,7 @@ def _check_names(body: Json) -> None:
     """Refuses long names: errors, notes and the log quote them."""
     for name, value in body.items():
         if len(name) > MAX_NAME_LENGTH:
-            raise _refuse(f"a field is called by {len(name):,} characters", "")
+            raise _refuse(f"a field has a name of {len(name):,} characters", "")
         if name not in TEXTS:
             _check_name(value, f"/{name}")
     if measure_json(body.get("tool_choice"), MAX_TOOL_CHOICE_LENGTH) > MAX_TOOL_CHOICE_LENGTH:

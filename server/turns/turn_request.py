@@ -47,7 +47,7 @@ class GenerationOptions:
         choices: the number of replies (OpenAI's `n`).
         progress: what the chunks of a stream say about the progress of the turns.
         ignore_eos: the model cannot end a turn by itself.
-        trace: note what decided about each token.
+        trace: note what decided each token.
         choice: which turn becomes the reply.
     """
 

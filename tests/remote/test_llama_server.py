@@ -142,7 +142,7 @@ def test_a_thousand_requests_through_a_faulty_proxy(demo: str):
 
 
 def test_another_tokenizer_is_refused(demo: str, random_file: Path):
-    with pytest.raises(RemoteError, match="vocabulary is another one"):
+    with pytest.raises(RemoteError, match="it has another vocabulary"):
         load(f"llama-server://{demo}", tokenizer=random_file)
 
 

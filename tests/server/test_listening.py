@@ -409,7 +409,7 @@ def test_a_second_signal_ends_at_once() -> None:
                 time.sleep(0.3)  # two of one kind that wait together are one
                 process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=PATIENCE)  # and not after 600 seconds
-    assert "once more" in log
+    assert "again: all requests end now" in log
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -422,7 +422,7 @@ def test_a_port_that_is_taken_is_said_with_what_to_do(host: str) -> None:
     assert f"cannot listen on {write_address(host, port)}: Address already in use" in str(
         caught.value
     )
-    assert "name another port with --port" in str(caught.value)
+    assert "choose another port with --port" in str(caught.value)
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, 99_999])
@@ -432,5 +432,5 @@ def test_a_port_out_of_range_is_refused(port: int) -> None:
 
 
 def test_a_host_that_is_not_here_is_refused() -> None:
-    with pytest.raises(RequestError, match="Name another address with --host"):
+    with pytest.raises(RequestError, match="Choose another address with --host"):
         open_socket("192.0.2.1", 0)

@@ -264,7 +264,7 @@ def test_no_faulty_reply_is_delivered(demo: str):
 
 
 def test_another_tokenizer_is_refused(demo: str, random_file: Path):
-    with pytest.raises(RemoteError, match="vocabulary is another one"):
+    with pytest.raises(RemoteError, match="it has another vocabulary"):
         load(f"vllm://{demo}", tokenizer=random_file)
 
 

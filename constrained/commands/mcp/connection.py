@@ -23,14 +23,14 @@ def add_options(parser: argparse.ArgumentParser, *, approve: bool = True) -> Non
         approve: add an option to allow all calls without questions.
     """
     add = parser.add_argument_group("MCP servers").add_argument
-    help = "an MCP server, a command line or an address; may be given several times"
+    help = "an MCP server: a command line or an address; may be repeated"
     add("--mcp", metavar="[NAME=]SERVER", action="append", default=[], help=help)
-    help = "servers as Claude Desktop or VS Code have them (mcp.json); may be given several times"
+    help = "list of servers, in Claude Desktop's or VS Code's form (mcp.json); may be repeated"
     add("--mcp-config", metavar="FILE", action="append", default=[], help=help)
-    help = "seconds until a call is given up; default: 60"
+    help = "maximum seconds for a call; default: 60"
     add("--mcp-timeout", metavar="SECONDS", type=float, default=60, help=help)
     if approve:
-        help = "carry out calls of MCP servers without asking, also those that change something"
+        help = "execute calls of MCP servers without asking, even if they may change something"
         add("--yes", action="store_true", help=help)
 
 

@@ -69,7 +69,7 @@ class CallExecutor:
 
     def _approve(self, call: ToolCall) -> Verdict:
         if self._read is None:
-            return "it may change something, and nobody is there to allow it"
+            return "it may change something, and nobody can be asked"
         shown = escape_controls(describe_call(call))
         line = self._read(f"run {shown}? y/N, or why not: ").strip()
         if line.lower() in YES:

@@ -141,12 +141,12 @@ def check_vocabulary(draft: Vocabulary, target: Vocabulary) -> None:
     """
     for token, (ours, theirs) in enumerate(zip(draft.tokens, target.tokens, strict=False)):
         if ours != theirs or draft.names.get(token) != target.names.get(token):
-            message = f"the draft model has another vocabulary: token {token} is {ours!r}"
+            message = f"the draft model has a different vocabulary: token {token} is {ours!r}"
             hint = "Give a smaller model of the same family"
             raise RequestError(f"{message}, not {theirs!r}", where="/draft_model", hint=hint)
     shared = min(len(draft.tokens), len(target.tokens))
     if any(draft.tokens[shared:]) or any(target.tokens[shared:]):
-        message = "the draft model has another vocabulary: {:,} tokens, not {:,}"
+        message = "the draft model has a different vocabulary: {:,} tokens, not {:,}"
         counts = len(draft.tokens), len(target.tokens)
         hint = "Give a smaller model of the same family"
         raise RequestError(message.format(*counts), where="/draft_model", hint=hint)

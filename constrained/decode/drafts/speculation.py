@@ -72,7 +72,7 @@ class Speculation(TurnPart):
         except GrammarError:
             raise
         except Error as error:  # the turn can continue without drafts
-            LOG.warning("the draft model failed, the turn goes on without it: %s", error)
+            LOG.warning("the draft model failed, the turn continues without it: %s", error)
             self._drafter = None
             return []
         self._is_of_model = bool(draft)

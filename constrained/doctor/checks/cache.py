@@ -29,7 +29,7 @@ _LATER = {
 }
 _CONTRACTS = {
     Contract.PROMPT: "the next prompt does not begin with this one",
-    Contract.TURN: "the template writes the turn in another way than the model",
+    Contract.TURN: "the template writes the turn differently from the model",
 }
 
 

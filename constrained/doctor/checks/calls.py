@@ -54,7 +54,7 @@ def check_calls(subject: Subject) -> Iterator[Verdict]:
 def _judge_lossy(subject: Subject, format: Format) -> Iterator[Verdict]:
     lossy = find_lossy(subject, format)
     if not lossy:
-        text = "every kind of value in the history is read back as it was"
+        text = "every kind of value in the history is read back unchanged"
         yield Verdict(Level.OK, text, is_detail=True)
         return
     shown = ", ".join(list(lossy)[:_MAX_SHOWN])
@@ -63,7 +63,7 @@ def _judge_lossy(subject: Subject, format: Format) -> Iterator[Verdict]:
     yield Verdict(
         Level.NOTE,
         f"the template changes arguments in the history that are {shown}",
-        "The model reads its earlier calls so; what it writes itself is read exactly",
+        "The model sees its earlier calls changed; calls that it writes are read exactly",
         facts={"lossy": lossy},
     )
 

@@ -45,10 +45,10 @@ def check_file(subject: Subject) -> Iterator[Verdict]:
     if not problems:
         count = len(contents.tokens)
         if not contents.tensors:
-            text = f"the file has {count:,} tokens, and no weights: it is a vocabulary alone"
+            text = f"the file has {count:,} tokens, and no weights: it is only a vocabulary"
             yield Verdict(Level.WARNING, text, "Name the file that has the weights")
             return
-        text = f"{len(contents.tensors)} tensors and {count:,} tokens, all there"
+        text = f"{len(contents.tensors)} tensors and {count:,} tokens, all present"
         if len(subject.parts) > 1:
             text += f", in {len(subject.parts)} files"
         yield Verdict(Level.OK, text)
@@ -77,7 +77,7 @@ def _find_missing_parts(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
     total, announced = sum(len(one.tensors) for one in parts.values()), first.number(_ANNOUNCED)
     if announced not in (None, total):
         text = f"the parts have {total} tensors, but {_ANNOUNCED} is {announced}"
-        yield Verdict(Level.FAILURE, text, "Download all parts again: they are not of one model")
+        yield Verdict(Level.FAILURE, text, "Download all parts again: they are not from one model")
 
 
 def _find_damage(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
@@ -91,7 +91,7 @@ def _find_damage(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
     unknown = sorted({tensor.kind for tensor in tensors if tensor.kind not in TYPES})
     if unknown:
         numbers = ", ".join(map(str, unknown))
-        text = f"it has tensors of types that are not known here: {numbers}"
+        text = f"it has tensors of unknown types: {numbers}"
         yield Verdict(Level.NOTE, text, "A newer llama.cpp may know them")
 
 
@@ -167,7 +167,7 @@ def _check_family(contents: GgufContents) -> Iterator[Verdict]:
         Level.WARNING,
         f"the vocabulary is that of {of_tokens} (tokenizer.ggml.pre is {pre}), the architecture "
         f"that of {of_model} ({architecture})",
-        "Few models are made so. If it writes nonsense, it was put together wrongly: " + _CONVERT,
+        "Few models are like this. If it writes nonsense, it was put together wrongly: " + _CONVERT,
         {"vocabulary": of_tokens, "architecture": of_model},
     )
 

@@ -43,7 +43,10 @@ def _judge_context(contents: GgufContents) -> Iterator[Verdict]:
         return
     level, remedy = Level.OK, ""
     if length < _FEW_TOKENS:
-        level, remedy = Level.NOTE, "Too short for many tools: their schemas alone take thousands"
+        level, remedy = (
+            Level.NOTE,
+            "Too short for many tools: their schemas alone take thousands of tokens",
+        )
     text = f"it was trained on a context of {length:,} tokens"
     yield Verdict(level, text, remedy, {"context": length})
 
@@ -62,7 +65,7 @@ def _judge_quantisation(contents: GgufContents) -> Iterator[Verdict]:
     text = f"{numbers / 1e9:,.2f} billion weights of {bits:.1f} bits, most of them {main}"
     level, remedy = Level.OK, ""
     if bits < _FEW_BITS:
-        level, remedy = Level.NOTE, "The grammar keeps calls valid; what is in them suffers"
+        level, remedy = Level.NOTE, "The grammar keeps calls valid, but their values get worse"
     yield Verdict(level, text, remedy, {"weights": numbers, "bits": round(bits, 2), "type": main})
 
 
@@ -87,7 +90,7 @@ def _judge_memory(contents: GgufContents) -> Iterator[Verdict]:
     context = (cell or 0) * length
     needed = contents.weights + context + _SPARE
     facts: dict[str, Any] = {"weights": contents.weights, "cell": cell, "free": free}
-    text = f"it takes {_show(needed)}: {_show(contents.weights)} of weights"
+    text = f"it needs {_show(needed)}: {_show(contents.weights)} of weights"
     if cell is not None:
         text += (
             f", {_show(context)} for a context of {length:,} tokens ({cell / 1024:.0f} KiB each)"
@@ -95,12 +98,12 @@ def _judge_memory(contents: GgufContents) -> Iterator[Verdict]:
     if free is None:
         yield Verdict(Level.OK, text, facts=facts)
         return
-    text += f"; {_show(free)} are free here"
+    text += f"; {_show(free)} are free on this machine"
     if contents.weights > free:
-        remedy = "Take a smaller quantisation, or a smaller model: it would be read from disk"
+        remedy = "Use a smaller quantisation or model: this one would be read from disk"
         yield Verdict(Level.FAILURE, text, remedy, facts)
     elif needed > free:
-        remedy = "Take a shorter context (-c), or keep it in q8_0 (-ctk, -ctv)"
+        remedy = "Use a shorter context (-c), or keep it in q8_0 (-ctk, -ctv)"
         yield Verdict(Level.WARNING, text, remedy, facts)
     else:
         yield Verdict(Level.OK, text, facts=facts)
@@ -145,8 +148,8 @@ def _judge_speed(contents: GgufContents, stated: float | None) -> Verdict:
     )
     facts = {"read": read, "bandwidth": round(bandwidth), "tokens_per_second": round(rate, 1)}
     remedy = (
-        "An upper bound, for short contexts on the CPU; for a GPU, state its --bandwidth. What it "
-        "comes to, `constrained bench` measures"
+        "An upper bound, for short contexts on the CPU; for a GPU, state its --bandwidth. "
+        "`constrained bench` measures the actual speed"
     )
     return Verdict(Level.OK, text, remedy, facts)
 

@@ -14,7 +14,7 @@ EFFORTS = "reasoning_effort"
 _STARTS = {
     Start.PLAIN: "at its beginning: the model decides whether it reasons",
     Start.OPEN: "inside a reasoning block: it always reasons",
-    Start.CLOSED: "behind a closed reasoning block: it does not reason",
+    Start.CLOSED: "after a closed reasoning block: it does not reason",
 }
 
 
@@ -26,7 +26,7 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
     format = subject.selected.format
     block, switches = format.reasoning, subject.switches
     if block is None:
-        yield Verdict(Level.OK, "the template knows no reasoning block")
+        yield Verdict(Level.OK, "the template has no reasoning block")
     else:
         markers = [block.opener.text, block.closer.text]
         text = f"reasoning stands between {' and '.join(block.shown)}"
@@ -76,7 +76,7 @@ def _check_control(subject: Subject) -> Iterator[Verdict]:
         yield Verdict(
             Level.NOTE,
             "no variable of the template turns reasoning off",
-            "Here, reasoning: off or a budget of 0 closes the block at once, by the grammar",
+            "In this project, reasoning: off or a budget of 0 closes the block at once",
         )
     effort = switches.effort
     if effort is not None:
@@ -85,7 +85,7 @@ def _check_control(subject: Subject) -> Iterator[Verdict]:
     yield Verdict(
         Level.NOTE,
         "the template reads no effort: reasoning_effort does not reach the model",
-        "Here an effort is a budget of tokens, which the engine enforces",
+        "In this project an effort is a budget of tokens, which the engine enforces",
         facts={"effort": False},
     )
 

@@ -21,7 +21,7 @@ from constrained.template.work_limits import TemplateLimitError
 _SYSTEM, _ANSWER, _AGAIN = "PROBE-SYSTEM", "PROBE-ANSWER", "PROBE-AGAIN"
 _VALUE, _OTHER, _RESULT, _THOUGHT = "Probeville", "Probetown", "PROBE-RESULT", "PROBE-THOUGHT"
 _INSTEAD = "This project writes it into the prompt itself; other servers do not"
-_ANOTHER = "Take the template of the model's repository (--chat-template-file)"
+_ANOTHER = "Use the template of the model's repository (--chat-template-file)"
 _ASKED = say("user", QUESTION)
 _CALLS = (make_call("get_weather", 1, city=_VALUE), make_call("get_time", 2, city=_OTHER))
 _NAMES = re.compile(r"__\w+__|\bmro\b|\bfunc_globals\b|\bgi_frame\b|\bf_globals\b")
@@ -81,7 +81,7 @@ _PROBES = (
     _DropProbe("tools", (_ASKED,), ("get_weather", "weather forecast", "city"), TOOLS),
     _DropProbe("tool calls", _LOOP, ("get_weather", _VALUE), TOOLS),
     _DropProbe(
-        "a second call of a turn",
+        "a second call in a turn",
         (
             _ASKED,
             _called(*_CALLS),
@@ -90,7 +90,7 @@ _PROBES = (
         ),
         (_VALUE, _OTHER),
         TOOLS,
-        remedy="Ask for one call a turn (parallel_tool_calls: false)",
+        remedy="Ask for one call per turn (parallel_tool_calls: false)",
         needs="tool calls",
     ),
     _DropProbe("results of tools", _LOOP, (_RESULT,), TOOLS),
@@ -100,7 +100,7 @@ _PROBES = (
         (_THOUGHT,),
         TOOLS,
         level=Level.NOTE,
-        remedy="This project keeps it in the prompt all the same, until the next user message",
+        remedy="This project keeps it in the prompt anyway, until the next user message",
     ),
     _DropProbe(
         "reasoning of earlier questions",
@@ -109,7 +109,7 @@ _PROBES = (
         TOOLS,
         level=Level.NOTE,
         needs="reasoning in a tool loop",
-        remedy="Most models are trained so; --recall keep keeps it",
+        remedy="Most models are trained this way; --recall keep keeps it",
     ),
 )
 
@@ -123,7 +123,7 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
             Level.FAILURE,
             "there is no chat template",
             "A base model, or lost in the conversion: name one with --chat-template-file. Without "
-            "one this project takes ChatML",
+            "one this project uses ChatML",
         )
         return
     if isinstance(parsed, TemplateError):
@@ -132,7 +132,7 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
     if len(subject.templates) > 1:
         names = ", ".join(subject.templates)
         yield Verdict(
-            Level.NOTE, f"there are several templates: {names}; examined is the one for tools"
+            Level.NOTE, f"there are several templates: {names}; the one for tools is examined"
         )
     yield from _find_reach(parsed)
     failed = _judge_plain(subject.plain)
@@ -169,7 +169,7 @@ def _judge_trigger(trigger: Trigger) -> Verdict:
     who = "user" if trigger.role == "user" else "system message"
     text = f"line {trigger.line}: if the {who} says {trigger.text!r}, the prompt changes elsewhere"
     if trigger.is_command or trigger.role == "system":
-        remedy = "A switch: text of others could set it, too; chat_template_kwargs are safer"
+        remedy = "It is a switch that any text can set; chat_template_kwargs are safer"
         return Verdict(Level.NOTE, text, remedy, facts)
     remedy = f"Look at what it writes then: {shorten(repr(trigger.written), 90)}"
     return Verdict(Level.WARNING, text, remedy, facts)
@@ -202,7 +202,7 @@ def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
     for text, line in found.items():
         yield Verdict(
             Level.FAILURE,
-            f"it is hostile: line {line} reaches for {text}, which belongs to Python",
+            f"it is hostile: line {line} accesses {text}, an internal of Python",
             "Do not use it: the sandbox of this project stops it, other programs may not",
             facts={"line": line, "name": text},
         )

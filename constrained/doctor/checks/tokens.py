@@ -61,7 +61,7 @@ def _check_turns(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
         return
     level = Level.FAILURE if len(unknown) == len(tags) else Level.WARNING
     text = f"the template writes {listed} around turns, which the vocabulary does not have"
-    remedy = "The template is that of another model: name the right one (--chat-template-file)"
+    remedy = "The template belongs to another model: name the right one (--chat-template-file)"
     yield Verdict(level, text, remedy, {"unknown": unknown})
 
 
@@ -90,7 +90,7 @@ def _check_markers(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict
     if mistyped:
         yield Verdict(
             Level.WARNING,
-            f"{', '.join(mistyped)}: a token each, but of the type of ordinary text",
+            f"{', '.join(mistyped)}: one token each, but typed as ordinary text",
             _FIX + "; until then prompts do not have these tokens",
             {"mistyped": mistyped},
         )
@@ -100,7 +100,7 @@ def _check_markers(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict
         yield Verdict(
             Level.NOTE,
             f"written as text, in several tokens: {listed}",
-            "The grammar holds them all the same; check that the file is of the model that the "
+            "The grammar enforces them anyway; check that the file is of the model that the "
             "template is for",
             {"spelled": spelled},
         )
@@ -140,9 +140,9 @@ def _check_beginning(subject: Subject, header: Header) -> Iterator[Verdict]:
     elif text.startswith(header.bos_text):
         yield Verdict(
             Level.NOTE,
-            f"the template writes {header.bos_text}, and the tokenizer is told to add it "
+            f"the template writes {header.bos_text}, and the tokenizer is set to add it, too "
             "(add_bos_token)",
-            "This project takes it once; programs that render and tokenise apart have it twice",
+            "This project writes it once; programs that render and tokenise apart write it twice",
         )
 
 
@@ -157,6 +157,8 @@ def _check_added(subject: Subject, added: Mapping[str, bool]) -> Iterator[Verdic
         yield Verdict(Level.WARNING, text, "Take template and tokenizer from the same repository")
     if plain:
         text = f"{', '.join(plain)} are added, but not as special tokens"
-        yield Verdict(Level.WARNING, text, "Mark them as special: text of users could spell them")
+        yield Verdict(
+            Level.WARNING, text, "Mark them as special: otherwise users can write them as text"
+        )
     if tags and not unknown and not plain:
         yield Verdict(Level.OK, f"special tokens: {', '.join(tags)}")

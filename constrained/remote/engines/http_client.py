@@ -32,7 +32,7 @@ HINTS = {
     403: "Give the engine's API key (api_key, --backend-key)",
     404: "Check the address, and that it names the right kind of engine",
     429: "Try again later",
-    503: "It may still load its model, or be busy: try again later",
+    503: "It may still be loading its model, or be busy: try again later",
 }
 
 
@@ -238,7 +238,7 @@ class HttpClient:
                     heard = time.monotonic()
                 elif field not in FIELDS:
                     text = _shorten(line.decode("utf-8", "replace"))
-                    raise self._fail(f"a line of its stream is none of an event: {text}")
+                    raise self._fail(f"a line of its stream does not belong to an event: {text}")
         if rest.strip():
             raise self._fail("the stream ended in the middle of an event")
 
@@ -247,15 +247,15 @@ class HttpClient:
             read = json.loads(data)
         except (ValueError, RecursionError) as error:
             text = _shorten(data.decode("utf-8", "replace"))
-            raise self._fail(f"what answers {path} is no JSON: {text}") from error
+            raise self._fail(f"its answer to {path} is not JSON: {text}") from error
         if not isinstance(read, dict):
             text = _shorten(data.decode("utf-8", "replace"))
-            raise self._fail(f"what answers {path} is no object: {text}")
+            raise self._fail(f"its answer to {path} is not an object: {text}")
         return read
 
     def _fail_stalled(self) -> RemoteError:
         message = f"it was silent for {self._stall_seconds:g} s"
-        hint = "It may hang: look at its log; --backend-timeout is how long it may be silent"
+        hint = "It may hang: look at its log; --backend-timeout sets how long it may be silent"
         return self._fail(message, hint=hint)
 
     def _fail(self, message: str, *, hint: str | None = None, is_away: bool = False) -> RemoteError:

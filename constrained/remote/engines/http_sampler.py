@@ -51,7 +51,7 @@ def list_unwritten(vocabulary: Vocabulary, grammar: str) -> list[int]:
 async def refuse_more(engine: str, events: AsyncGenerator[Json, None]) -> None:
     """Raises RemoteError if a stream continues after its end."""
     async for event in events:
-        raise refuse(engine, event, "it goes on behind the end")
+        raise refuse(engine, event, "it continues after the end")
 
 
 class HttpTokenizer:
@@ -90,5 +90,5 @@ class HttpTokenizer:
         answer = await self._client.post("/detokenize", {"tokens": tokens, **self._joining})
         text = answer.get(self._joined)
         if not isinstance(text, str):
-            raise refuse(str(self._client.address), answer, f"{self._joined} is no text")
+            raise refuse(str(self._client.address), answer, f"{self._joined} is not text")
         return text

@@ -223,7 +223,7 @@ class _TokenReader:
         tokens = read_ids(self._engine, event, "tokens")
         content = event.get("content")
         if not isinstance(content, str):
-            raise refuse(self._engine, event, "content is no text")
+            raise refuse(self._engine, event, "content is not text")
         size = len(self._vocabulary.tokens)
         if any(not 0 <= token < size for token in tokens):
             raise refuse(self._engine, event, f"there are only tokens from 0 to {size - 1}")
@@ -262,14 +262,14 @@ class _TokenReader:
         known = b"".join(self._spell(token) for token in tokens)
         if not missing:
             if not _is_alike(content, known):
-                raise refuse(self._engine, event, "the text is not that of the tokens")
+                raise refuse(self._engine, event, "the text does not match the tokens")
             return []
         written = content.encode("utf-8", "replace")
         found = None
         if written.endswith(known):
             found = self._lost.find(written[: len(written) - len(known)], missing)
         if found is None and REPLACED not in content:
-            raise refuse(self._engine, event, f"{missing} tokens in front of it were not told")
+            raise refuse(self._engine, event, f"{missing} tokens before it were not sent")
         return found
 
     def _spell(self, token: int) -> bytes:
@@ -283,14 +283,14 @@ class _TokenReader:
             yield from map(SampledToken, tokens)
             return
         if not isinstance(rows, list) or len(rows) != len(tokens):
-            raise refuse(self._engine, event, "there are not as many probabilities as tokens")
+            raise refuse(self._engine, event, "the numbers of probabilities and tokens differ")
         for token, shown in zip(tokens, rows, strict=True):
             match shown:
                 case {"id": int(id), "logprob": value, "top_logprobs": [*likely]} if id == token:
                     own = read_logprob(self._engine, event, value)
                     yield SampledToken(token, own, self._read_top(event, likely))
                 case _:
-                    raise refuse(self._engine, event, "the probability is not that of the token")
+                    raise refuse(self._engine, event, "the probability is of another token")
 
     def _read_top(self, event: Json, likely: list[Any]) -> dict[int, float]:
         top: dict[int, float] = {}
@@ -299,20 +299,20 @@ class _TokenReader:
                 case {"id": int(id), "logprob": value}:
                     top[id] = read_logprob(self._engine, event, value)
                 case _:
-                    raise refuse(self._engine, event, f"{one!r} is no probability of a token")
+                    raise refuse(self._engine, event, f"{one!r} is not a probability of a token")
         return top
 
     def _read_start(self, event: Json) -> SampleStart:
         progress = event["prompt_progress"]
         if not isinstance(progress, dict) or self._sent or event.get("stop") is True:
-            raise refuse(self._engine, event, "it reads the prompt behind the first token")
+            raise refuse(self._engine, event, "it reads the prompt after the first token")
         check_prompt(self._engine, progress, "total", self._prompt)
         return SampleStart(read_count(self._engine, progress, "cache"))
 
     def _read_end(self, event: Json) -> SampleEnd:
         reason = REASONS.get(str(event.get("stop_type")))
         if reason is None or event.get("truncated"):
-            raise refuse(self._engine, event, "it ended for no reason that was asked for")
+            raise refuse(self._engine, event, "it ended for an unexpected reason")
         cached = event.get("cache_n")
         if type(cached) is not int:
             cached = None

@@ -150,7 +150,7 @@ class SglangSampler(HttpSampler):
     def check(self, request: SampleRequest) -> None:
         check_sampling(request.sampling, self.name, BOUNDS)
         if request.sampling.seed is not None and not self._facts.has_seeds:
-            message = f"{self.name} draws with no seed of a request"
+            message = f"{self.name} does not use the seed of a request"
             hint = "Leave it out, or start the engine with --enable-deterministic-inference"
             raise RequestError(message, where="/seed", hint=hint)
         if request.cache_salt != COMMON and not self._facts.has_salts:
@@ -250,7 +250,7 @@ class _OutputReader:
                 yield SampleEnd(REASONS[kind], count, cached, drawn_by=drawn_by)
             case _:
                 self.is_over = True
-                raise refuse(self._engine, info, "it ended for no reason that was asked for")
+                raise refuse(self._engine, info, "it ended for an unexpected reason")
 
     def _check_abort(self, info: Json) -> None:
         """Raises the error of a reply that the engine has aborted, with the engine's message."""
@@ -276,15 +276,15 @@ class _OutputReader:
             case _:
                 own = list[Any]()
         if not len(tokens) <= len(own) == len(top):
-            raise refuse(self._engine, info, "there are not as many probabilities as tokens")
+            raise refuse(self._engine, info, "the numbers of probabilities and tokens differ")
         new = len(tokens)
         for token, drawn, others in zip(tokens, own[-new:], top[-new:], strict=True):
             logprob, id = self._read_pair(info, drawn)
             if id != token:
-                raise refuse(self._engine, info, "the probability is not that of the token")
+                raise refuse(self._engine, info, "the probability is of another token")
             likely: dict[int, float] = {}
             if others and not isinstance(others, list):
-                raise refuse(self._engine, info, f"{others!r} are no probabilities")
+                raise refuse(self._engine, info, f"{others!r} are not probabilities")
             for other in others or []:
                 value, number = self._read_pair(info, other)
                 likely[number] = value
@@ -295,4 +295,4 @@ class _OutputReader:
             case [value, int(id), *_]:
                 return read_logprob(self._engine, info, value), id
             case _:
-                raise refuse(self._engine, info, f"{row!r} is no probability of a token")
+                raise refuse(self._engine, info, f"{row!r} is not a probability of a token")

@@ -183,9 +183,9 @@ class _ChunkReader:
             raise refuse(self._engine, event, "it has no choices")
         for choice in choices:
             if not isinstance(choice, dict) or self.end is not None:
-                raise refuse(self._engine, event, "it goes on behind the end")
+                raise refuse(self._engine, event, "it continues after the end")
             if choice.get("prompt_token_ids") not in (None, self._prompt):
-                raise refuse(self._engine, event, "it has read another prompt")
+                raise refuse(self._engine, event, "it read another prompt")
             tokens = read_ids(self._engine, choice, "token_ids")
             if choice.get("text") and "token_ids" not in choice:
                 raise refuse(self._engine, event, "it has no token_ids: vLLM 0.11 or later does")
@@ -193,7 +193,7 @@ class _ChunkReader:
             if choice.get("finish_reason") is not None:
                 reason = REASONS.get(str(choice["finish_reason"]))
                 if reason is None:
-                    raise refuse(self._engine, event, "it ended for no reason that was asked for")
+                    raise refuse(self._engine, event, "it ended for an unexpected reason")
                 weights = _read_versions(choice.get("weight_versions"))
                 self.end = SampleEnd(reason, drawn_by=DrawnBy(weights=weights))
         if self.end is not None:
@@ -228,7 +228,7 @@ class _ChunkReader:
             case _:
                 pass
         if not len(own) == len(top) == len(tokens):
-            raise refuse(self._engine, choice, "there are not as many probabilities as tokens")
+            raise refuse(self._engine, choice, "the numbers of probabilities and tokens differ")
         for token, logprob, others in zip(tokens, own, top, strict=True):
             likely = self._read_top(choice, others)
             yield SampledToken(token, self._read_logprob(choice, logprob), likely)
@@ -236,11 +236,11 @@ class _ChunkReader:
     def _read_top(self, choice: Json, alternatives: Any) -> dict[int, float]:
         top: dict[int, float] = {}
         if alternatives and not isinstance(alternatives, dict):
-            raise refuse(self._engine, choice, "top_logprobs are no objects")
+            raise refuse(self._engine, choice, "top_logprobs are not objects")
         for name, logprob in (alternatives or {}).items():
             number = name.removeprefix(TOKEN)
             if not (number.isascii() and number.isdecimal()):
-                raise refuse(self._engine, choice, f"{name!r} is no token id")
+                raise refuse(self._engine, choice, f"{name!r} is not a token id")
             read = self._read_logprob(choice, logprob)
             if read > MASKED:
                 top[int(number)] = read

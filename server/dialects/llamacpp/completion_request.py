@@ -94,7 +94,7 @@ class NativeFields(GenerationFields):
         given = (("n_predict", self.n_predict), ("max_tokens", self.max_tokens))
         for name, count in given:
             if count == 0:
-                message = "it has to be 1 or more, or -1: as many as there is room for"
+                message = "it must be 1 or more, or -1: as many as fit into the context"
                 raise HttpError(400, message, "invalid_value", where=f"/{name}")
             if count is not None:
                 return None if count == -1 else count

@@ -39,7 +39,7 @@ from server.turns.service import Service
 router = APIRouter()
 NOT_LOADED = describe_errors(400, 401, 404, 503)
 NOT_SUPPORTED = ERRORS | describe_errors(501)
-NO_RANKING = "this server ranks no documents"
+NO_RANKING = "this server does not rank documents"
 
 
 class TokenizeRequest(BaseModel):

@@ -144,7 +144,7 @@ def read_conversation(
         where = f"/messages/{number}"
         role = message.get("role")
         if role not in ROLES:
-            fault = "there is no role" if role is None else f"{role!r} is no role"
+            fault = "there is no role" if role is None else f"{role!r} is not a role"
             raise _refuse(f"{fault}: use {', '.join(ROLES)}", f"{where}/role")
         read = list(
             _read_content(message.get("content"), f"{where}/content", role=role, source=number)

@@ -62,7 +62,9 @@ def read_deferred(
             if is_deferred:
                 deferred.add(name)
     if search is None and deferred and len(deferred) == len(by_name):
-        message = "all tools have defer_loading: leave it out of those that the model sees at once"
+        message = (
+            "all tools have defer_loading: leave it out of those that the model sees from the start"
+        )
         raise HttpError(400, message, "invalid_value", where="/tools")
     reader = _ReferenceReader(by_name)
     written = [reader.replace(one, f"/messages/{i}") for i, one in enumerate(messages)]

@@ -70,7 +70,7 @@ def _read_texts(block: Mapping[str, Any], where: str) -> Sequence[str]:
         case {"type": "content", "content": content}:
             return _list_texts(content, f"{where}/source/content")
         case _:
-            message = f"a block of type 'document' that is no text {UNREADABLE}"
+            message = f"a block of type 'document' that is not text {UNREADABLE}"
             raise HttpError(400, message, "unsupported_content", where=where)
 
 

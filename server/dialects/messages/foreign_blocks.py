@@ -35,7 +35,7 @@ def is_foreign_result(kind: str) -> bool:
 
 def refuse_tool_change(kind: str, where: str) -> HttpError:
     """The error of a block that changes the tools in the middle of a conversation."""
-    message = f"{kind} cannot be followed: the tools of the request hold for all of it"
+    message = f"{kind} is not supported: the tools of the request apply to all of it"
     hint = "leave the block out, and send the tools that the model may call now"
     return HttpError(400, f"{message}; {hint}", "unsupported_content", where=where)
 

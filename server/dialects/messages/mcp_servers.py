@@ -82,7 +82,7 @@ def _read_wish(
     label = check_label(server.get("name"), pool, f"{where}/name")
     check_address(server.get("url"), label, pool, f"{where}/url")
     if server.get("authorization_token"):
-        message = "the operator says how MCP servers are reached (mcp.json): leave it out"
+        message = "the operator sets how MCP servers are reached (mcp.json): leave it out"
         where = f"{where}/authorization_token"
         raise HttpError(400, message, "unsupported_field", where=where)
     given = server.get("tool_configuration") or {}

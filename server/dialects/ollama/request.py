@@ -72,7 +72,7 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
         if limit is not None and limit < 0:
             limit = None  # -1: no limit; -2: as many as fit into the context
         if limit == 0:
-            message = "it has to be 1 or more, or -1: any number"
+            message = "it must be 1 or more, or -1 for no limit"
             raise HttpError(400, message, "invalid_value", where="/options/num_predict")
         return GenerationOptions(
             max_tokens=limit,
@@ -272,7 +272,7 @@ class OllamaGenerateRequest(OllamaRequest):
         refused = {
             "suffix": "inserting text is not supported: leave it out",
             "template": "the template of the model is always used: leave it out, or send raw: true",
-            "context": "tokens of earlier replies are not taken: send the messages to /api/chat",
+            "context": "tokens of earlier replies are not accepted: send the messages to /api/chat",
             "images": f"an image {UNREADABLE}",
         }
         for name, message in refused.items():

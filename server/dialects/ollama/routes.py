@@ -277,5 +277,5 @@ def write_count(count: int) -> str:
 @router.api_route("/delete", methods=["DELETE"], include_in_schema=False)
 async def change_models() -> None:
     """Does nothing: the models are those that the server was started with."""
-    message = "this server has the model that it was started with: name another one with -m"
+    message = "this server only has the model that it was started with: choose another with -m"
     raise HttpError(501, message, "not_implemented")

@@ -47,7 +47,7 @@ class RepetitionFields(BaseModel):
             return settings.default_repetition
         wanted, limit = self.max_repetition, settings.max_repetition_limit
         if limit is not None and (wanted is None or wanted > limit):
-            given = "null is any number" if wanted is None else f"it is {wanted:,}"
+            given = "null is no limit" if wanted is None else f"it is {wanted:,}"
             message = f"{given}, the limit is {limit:,}: raise --max-repetition-limit"
             raise HttpError(400, message, "too_large", where=f"{parent}/max_repetition")
         return wanted
@@ -85,7 +85,7 @@ class ReplyChoiceFields(BaseModel):
         best_of, least = self.best_of or 1, self.min_confidence
         unsure = self.unsure or Unsure.APPROVE
         if unsure is not Unsure.APPROVE and least is None:
-            message = "nothing says what is not sure: give min_confidence, from 0 to 1"
+            message = "it has no effect without min_confidence: give one, from 0 to 1"
             raise HttpError(400, message, "invalid_value", where=f"{parent}/unsure")
         if best_of > settings.max_choices:
             message = f"it is {best_of}, the limit is {settings.max_choices}: raise --max-choices"

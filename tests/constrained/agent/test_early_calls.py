@@ -339,7 +339,7 @@ def test_what_mcp_says_of_reading(more: Any, expected: bool, make: Callable[...,
 
 
 def test_what_is_no_tool_of_mcp() -> None:
-    with pytest.raises(ToolError, match="no tool of MCP"):
+    with pytest.raises(ToolError, match="not an MCP tool"):
         FunctionTool.from_mcp({"name": "look"}, print)
 
 

@@ -62,7 +62,7 @@ def test_of_several_models_one_has_to_be_named():
 def test_a_server_that_does_not_list_its_models():
     with serving(ServedCache()) as url, pytest.raises(RequestError, match="404") as caught:
         ChatClient(f"{url}/elsewhere")
-    assert caught.value.hint == "Name the model by --model"
+    assert caught.value.hint == "Name the model with --model"
 
 
 def test_what_the_server_refuses_is_told_in_its_words():

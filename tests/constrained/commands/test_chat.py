@@ -84,8 +84,8 @@ def test_commands(talk: Any):
     undone = ["(there is nothing to undo)", "One.", "Two.", "(undone: b)", "Two.", "(forgotten)"]
     assert out == [*undone, "(there is nothing to undo)", "One."]
     assert err == (
-        "constrained: error: /what is it is not a command. See /help; put a space in front to "
-        "send it\n"
+        "constrained: error: /what is it is not a command. See /help; to send it, put a space "
+        "before it\n"
     )
     told = [[text for text in "abcd" if f"user\n{text}<" in p] for p in model.prompts]
     assert told == [["a"], ["a", "b"], ["a", "c"], ["d"]]

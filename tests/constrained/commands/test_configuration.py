@@ -126,12 +126,12 @@ def test_what_a_command_needs_may_be_in_the_file(run: Run, folder: Path):
         ("ctx-size = true", "ctx-size is true, not a whole number"),
         ('temp = "hot"', 'temp is "hot", not a number'),
         ("no-draft = 1", "no-draft is 1, not true or false"),
-        ("stop = [1]", "stop is [1], not a list of texts"),
-        ("model = 2026-01-01", 'model is "2026-01-01", not a text in quotes'),
+        ("stop = [1]", "stop is [1], not a list of strings"),
+        ("model = 2026-01-01", 'model is "2026-01-01", not a string in quotes'),
         ('flash-attn = "maybe"', "[default]: -fa/--flash-attn: there is no 'maybe'"),
         ('gpu-layers = "many"', "[default]: gpu-layers is 'many', not a number, auto or all"),
         ("seed = 1\n[default]\nseed = 2", "seed is set twice, at the top and in [default]"),
-        ("seed = " + "[" * 100_000, "constrained.toml is nested too deep"),
+        ("seed = " + "[" * 100_000, "constrained.toml is nested too deeply"),
         ("seed = \n", "constrained.toml is not TOML: Invalid value (at line 1"),
         ('config = "x"', "there is no option 'config'"),
     ],
@@ -178,6 +178,6 @@ def test_what_opens_a_server_is_not_taken_from_the_folder(
     write(folder / "constrained.toml", f"[serve]\n{line}")
     code, _, err = run("serve", "--show-config")
     assert code == ExitCode.USAGE
-    assert "is not taken from a file of the current folder" in err
+    assert "cannot be set by a file in the current folder" in err
     code, _, _ = run("serve", "--show-config", "--config", "constrained.toml")
     assert code == ExitCode.DONE

@@ -107,7 +107,7 @@ def test_the_demo_model_by_its_name(run: Run):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((), "nothing is named"),
+        ((), "no model or template is given"),
         (("missing.jinja",), "missing.jinja cannot be read"),
         (("FOLDER",), "cannot be read: Is a directory"),
         (("bytes.bin",), "is neither a GGUF file nor text"),

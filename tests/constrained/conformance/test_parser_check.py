@@ -59,7 +59,7 @@ def test_our_parser_passes_with_all_that_can_be_claimed() -> None:
         ("hangs", "no answer within 0.2 s"),
         ("dies", "the process ended with exit code 1: no more of this"),
         ("chatters", "the answer is not JSON: 'reading ...'"),
-        ("another id", "the answer has the id 0, and not "),
+        ("another id", "the answer has the id 0 instead of "),
         ("another form", "/calls/0 of the answer has no arguments"),
         ("says no", "it answers with an error: not today"),
     ],
@@ -96,7 +96,7 @@ def test_what_is_not_claimed_is_not_asked_for() -> None:
         ("'", "cannot be split"),
         ("", "is empty"),
         ("true", "the first line to the parser: the process ended with exit code 0"),
-        (command("none", "magic"), "something unknown: 'magic'"),
+        (command("none", "magic"), "unknown ability: 'magic'"),
     ],
 )
 def test_what_is_no_parser_is_an_error(line: str, message: str) -> None:

@@ -38,9 +38,9 @@ def test_a_right_reply_has_no_fault() -> None:
         (reply(call('{"city": 1}')), "call 0: "),
         (reply(call('{"city"')), "call 0: its arguments are not JSON"),
         (reply(call(name="other")), "call 0: there is no tool 'other'"),
-        (reply(call(), call()), "the ids of the calls are not texts that differ"),
-        (reply(reason="tool_calls"), "finish_reason is 'tool_calls', without any call"),
-        (reply(content="<tool_call>", reason="stop"), "the content has '<tool_call>' in it"),
+        (reply(call(), call()), "the ids of the calls are not distinct strings"),
+        (reply(reason="tool_calls"), "finish_reason is 'tool_calls', although there is no call"),
+        (reply(content="<tool_call>", reason="stop"), "the content contains '<tool_call>'"),
         (reply(reason="done"), "finish_reason is 'done'"),
     ],
 )
@@ -83,11 +83,14 @@ def test_chunks_add_up() -> None:
     ("chunks", "fault"),
     [
         ([BEGUN, BEGUN, DONE], "call 0 begins twice"),
-        ([BEGUN, chunk(part(2, "{}", id="b", name="f")), DONE], "index 2 comes where 1 calls"),
+        (
+            [BEGUN, chunk(part(2, "{}", id="b", name="f")), DONE],
+            "index 2 appears although only 1 calls",
+        ),
         ([chunk(part(0, "{}")), DONE], "call 0 begins without a name or an id"),
-        ([BEGUN], "the stream tells 0 finish_reasons"),
-        ([BEGUN, DONE, DONE], "the stream tells 2 finish_reasons"),
-        ([{"choices": [{}]}], "chunk 0 has another form"),
+        ([BEGUN], "the stream has 0 finish_reasons"),
+        ([BEGUN, DONE, DONE], "the stream has 2 finish_reasons"),
+        ([{"choices": [{}]}], "chunk 0 has an unexpected form"),
     ],
 )
 def test_each_fault_of_a_stream_is_found(chunks: list[dict[str, Any]], fault: str) -> None:
@@ -99,7 +102,7 @@ def test_each_fault_of_a_stream_is_found(chunks: list[dict[str, Any]], fault: st
     ("text", "fault"),
     [
         ("data: {}\n\n", "does not end with data: "),
-        ("data: [DONE]\n\ndata: {}\n\n", "goes on behind"),
+        ("data: [DONE]\n\ndata: {}\n\n", "continues after"),
         ("data: oops\n\ndata: [DONE]\n\n", "is not JSON"),
     ],
 )

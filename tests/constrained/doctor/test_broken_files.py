@@ -133,7 +133,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], Level, str]] = {
     "a marker of calls of the wrong type": (
         lambda path: write(path, tokens=retype("<tool_call>", TokenType.NORMAL)),
         Level.WARNING,
-        "<tool_call>: a token each, but of the type of ordinary text",
+        "<tool_call>: one token each, but typed as ordinary text",
     ),
     "markers that are no tokens": (
         lambda path: write(path, tokens=load_small()),
@@ -197,7 +197,7 @@ def test_a_whole_file_has_no_warning(tmp_path: Path):
     assert diagnosis.level <= Level.NOTE
     names = [answer.name for answer in diagnosis.answers]
     assert names == ["file", "template", "calls", "reasoning", "cache", "tokens", "machine"]
-    find(diagnosis, "all there")
+    find(diagnosis, "all present")
     find(diagnosis, "one token each: <tool_call>, </tool_call>")
     find(diagnosis, "turns end with a token that ends generation: <|im_end|>")
 
@@ -229,7 +229,7 @@ def test_a_split_model_is_one(tmp_path: Path):
     first, *_ = split_model(tmp_path)
     split = examine(read_subject(str(first)))
     whole = examine(read_subject(str(tmp_path / "model.gguf")))
-    assert find(split, "all there, in 3 files").level is Level.OK
+    assert find(split, "all present, in 3 files").level is Level.OK
     assert find(split, "billion weights") == find(whole, "billion weights")
     assert split.level == whole.level
 
@@ -263,7 +263,7 @@ def test_a_bos_that_stands_there_twice(tmp_path: Path):
     data = bytearray(path.read_bytes())
     data[data.index(key) + len(key) + 4] = 1
     path.write_bytes(data)
-    verdict = find(examine(read_subject(str(path))), "the tokenizer is told to add it")
+    verdict = find(examine(read_subject(str(path))), "the tokenizer is set to add it")
     assert verdict.level is Level.NOTE
 
 

@@ -56,7 +56,7 @@ def test_a_template_that_writes_all_is_well():
         (
             "in message.tool_calls or []",
             "in (message.tool_calls or [])[:1]",
-            "a second call of a turn",
+            "a second call in a turn",
             Level.WARNING,
         ),
         ("in ('user', 'tool')", "in ('user',)", "results of tools", Level.WARNING),
@@ -210,7 +210,7 @@ def test_known_templates_are_known_and_changes_are_found():
         assert part["text"].split("\n")[0] in lines[part["line"] - 2]
         assert "last_question" in part["text"]
     (spaced,) = compare_known(source.replace("{%- ", "{%-  "))
-    assert "but for white space" in spaced.text
+    assert "except for white space" in spaced.text
     (own,) = compare_known(HERMES)
     assert "known" not in own.facts
 

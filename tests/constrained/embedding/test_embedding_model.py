@@ -59,8 +59,8 @@ def test_vectors_are_cut_and_have_their_length(model: EmbeddingModel) -> None:
     [
         (["a", ""], "/1", "empty"),
         ([[]], "/0", "empty"),
-        ([[5, 999]], "/0", "999 is no token"),
-        ([[-1]], "/0", "-1 is no token"),
+        ([[5, 999]], "/0", "999 is not a token"),
+        ([[-1]], "/0", "-1 is not a token"),
         (["\ud800"], "/0", "surrogate"),
     ],
 )
@@ -137,7 +137,7 @@ def test_tools_are_found_by_what_they_mean(model: EmbeddingModel) -> None:
 
 @pytest.mark.parametrize(
     ("stated", "message"),
-    [(None, "does not say how"), (gguf.PoolingType.RANK, "ranks pairs of texts")],
+    [(None, "does not state how"), (gguf.PoolingType.RANK, "ranks pairs of texts")],
 )
 def test_a_file_that_makes_no_vectors(
     tmp_path: Path, stated: gguf.PoolingType | None, message: str
@@ -148,7 +148,7 @@ def test_a_file_that_makes_no_vectors(
 
 
 def test_a_model_that_writes_has_vectors_if_it_is_told_how_to_pool() -> None:
-    with pytest.raises(ModelError, match="does not say how"):
+    with pytest.raises(ModelError, match="does not state how"):
         load_embeddings(embedded.PATH)
     with load_embeddings(embedded.PATH, pooling="last", context_length=32) as model:
         assert (model.context_length, model.path) == (32, embedded.PATH)

@@ -131,7 +131,7 @@ def test_names_of_llama_cpp():
 
 
 def test_more_parts_than_devices():
-    with pytest.raises(RequestError, match=r"tensor_split has 500 parts, llama\.cpp can have"):
+    with pytest.raises(RequestError, match=r"tensor_split has 500 parts, llama\.cpp supports"):
         model_params(EngineOptions(tensor_split=(1,) * 500))
 
 
@@ -180,7 +180,7 @@ def test_what_needs_a_gpu_is_not_passed_over(given: Any, named: str | None):
         (
             ["llama_prepare_model_devices: invalid value for main_gpu: 3 (available devices: 1)"],
             llama_files.MODEL_MEMORY,
-            "Name a GPU that there is (main_gpu, -mg)",
+            "Name a GPU that exists (main_gpu, -mg)",
         ),
         (["something: else"], llama_files.MODEL_MEMORY, None),
     ],

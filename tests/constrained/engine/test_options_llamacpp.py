@@ -98,7 +98,7 @@ def room(size: int) -> Iterator[None]:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux tells and limits memory")
 def test_a_context_that_there_is_no_memory_for(tmp_path: Path):
     path = make(tmp_path, context_length=2**30)
-    message = r"no context of 1073741824 tokens for 1 sequences: .*\. Take a shorter context \(con"
+    message = r"no context of 1073741824 tokens for 1 sequences: .*\. Use a shorter context \(con"
     with room(2**28), pytest.raises(ModelError, match=message):
         load(path, threads=1, context_length=0)
     load(path, threads=1, context_length=512).close()

@@ -50,7 +50,7 @@ def test_commands_do_not_wait_for_a_pipe_and_do_not_read_a_device_to_its_end(
 
 def test_a_model_is_a_regular_file(pipe: str) -> None:
     for path in (pipe, "/dev/zero"):
-        with pytest.raises(ModelError, match="no regular file"):
+        with pytest.raises(ModelError, match="not a regular file"):
             check_gguf(Path(path))
 
 
@@ -79,7 +79,7 @@ def test_a_named_pipe_is_not_given_wherever_it_lies(
     path = os.path.join(folder, f"constrained-test-{os.getpid()}")
     os.mkfifo(path)
     try:
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             read_input(path)
     finally:
         os.unlink(path)

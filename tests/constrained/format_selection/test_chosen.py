@@ -117,7 +117,7 @@ def test_another_format_takes_the_reasoning_of_the_template() -> None:
     own = detect_format(ChatTemplate(HERMES_SOURCE)).format
     assert teaching.format.reasoning == own.reasoning
     assert teaching.format.call == QWEN3_CODER.call
-    assert "in place of hermes" in teaching.notice
+    assert "instead of hermes" in teaching.notice
     assert select_format(PLAIN, HERMES).format.reasoning is None
 
 
@@ -179,7 +179,7 @@ def test_a_compiler_enforces_what_was_chosen() -> None:
     assert turn.format.name == "qwen3_coder"
     assert turn.matcher
     assert turn.matcher.fork().takes(list(b"<tool_call>\n<function=ping>\n"))
-    assert "in place of hermes" in compiler.notices[0]
+    assert "instead of hermes" in compiler.notices[0]
 
 
 def test_on_the_command_line(run: Run, tmp_path: Path) -> None:

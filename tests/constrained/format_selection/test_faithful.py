@@ -143,7 +143,7 @@ def test_what_no_format_says_is_explained(name: str, reason: str) -> None:
 def test_thoughts_that_cannot_be_read_are_left_out_of_prompts(name: str) -> None:
     teaching = open_bench(name).teaching
     assert teaching.format.reasoning is None
-    assert "reasoning in no known way" in teaching.notice
+    assert "reasoning in an unknown way" in teaching.notice
     thoughtful = {"role": "assistant", "content": "", "reasoning_content": "A thought"}
     call = {"type": "function", "function": {"name": TOOLS[3]["function"]["name"], "arguments": {}}}
     messages = [{"role": "user", "content": "Go"}, {**thoughtful, "tool_calls": [call]}]

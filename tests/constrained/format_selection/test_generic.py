@@ -218,8 +218,8 @@ def test_the_user_goes_on_behind_results() -> None:
         ({"role": "assistant", "tool_calls": [{"id": "1"}]}, "/tool_calls/0", "without a function"),
         ({"role": "assistant", "tool_calls": [1]}, "/tool_calls/0", "without a function"),
         (calls("a", float("nan")), "/tool_calls/1", "not JSON"),
-        (result({"a": 1}), "/content", "role tool is no text"),
-        (calls("a", content=[{"type": "image"}]), "/content", "role assistant is no text"),
+        (result({"a": 1}), "/content", "role tool is not text"),
+        (calls("a", content=[{"type": "image"}]), "/content", "role assistant is not text"),
     ],
 )
 def test_what_cannot_be_written_as_text(message: Any, where: str, says: str) -> None:

@@ -144,7 +144,7 @@ def test_an_exchanged_file_is_a_miss(tmp_path: Path) -> None:
     kept = Snapshots(0, SnapshotFiles(tmp_path, "model", DISK))
     os.replace(one, other)
     assert kept.take(numbered(2).outline) is None
-    assert "is of other tokens" in (kept.last_failure or "")
+    assert "has other tokens" in (kept.last_failure or "")
 
 
 def test_a_header_that_claims_too_much_is_not_believed(tmp_path: Path) -> None:

@@ -161,5 +161,5 @@ def test_what_cannot_be() -> None:
         with pytest.raises(RequestError) as error:
             model.call("Go.", TOOLS, best_of=count)  # pyright: ignore[reportArgumentType]
         assert error.value.where == "/best_of"
-    with pytest.raises(RequestError, match="logprobs are those of one turn"):
+    with pytest.raises(RequestError, match="best_of cannot be combined with logprobs"):
         model.call("Go.", TOOLS, best_of=2, logprobs=0)

@@ -181,7 +181,7 @@ def test_values_are_generated(model: Model):
 def test_what_cannot_be_generated_is_said(model: Model):
     with pytest.raises(RequestError, match="0 forms"):
         model.generate("?")
-    with pytest.raises(RequestError, match="asked for twice"):
+    with pytest.raises(RequestError, match="two formats of the answer are given"):
         model.generate("?", choice=["a"], response_format={"type": "json_object"})
     with pytest.raises(RequestError, match="max_tokens of 1 or more"):
         model.call("?", max_tokens=None)

@@ -73,7 +73,7 @@ def test_another_model_is_refused_until_the_first_one_is_back(sampler: LocalSamp
         assert ask(model, "Paris").calls[0].valid
         machine.engine = make_stand_in(LLAMA_SERVER, sampler, Seen(), template="{{ messages }}")
         for _ in range(2):
-            with pytest.raises(RemoteError, match="was started again, and differs in: templates"):
+            with pytest.raises(RemoteError, match="was restarted, and differs in: templates"):
                 ask(model, "Paris")
         machine.engine = first
         assert ask(model, "Paris").calls[0].valid
@@ -179,7 +179,7 @@ def test_several_servers_behind_one_address_are_known_again(
         for started in (2, 1.5, 2, 1.5):
             facts.started = started
             model.call("Hi", max_tokens=1)
-    assert caplog.text.count("was started again") == 1
+    assert caplog.text.count("was restarted") == 1
 
 
 def test_an_engine_may_have_another_room_once_it_is_started_again(sampler: LocalSampler):

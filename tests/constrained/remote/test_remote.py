@@ -172,7 +172,7 @@ def test_the_reply_tells_of_the_engine(kind: EngineKind, remotes: dict[EngineKin
     reply = remotes[kind].call("Hello", max_tokens=2)
     assert reply.remote is not None
     assert str(kind) in reply.remote.engine
-    assert "going on after max_repetition" in reply.remote.lacks
+    assert "continuing after max_repetition" in reply.remote.lacks
     assert any(str(kind) in notice for notice in remotes[kind].notices)
 
 
@@ -303,7 +303,7 @@ def test_options_of_the_engine_are_refused(options: dict[str, Any], where: str):
 
 def test_a_tokenizer_is_needed(places: dict[EngineKind, Place]):
     for place in places.values():
-        with pytest.raises(RequestError, match="does not give its vocabulary away"):
+        with pytest.raises(RequestError, match="does not publish its vocabulary"):
             load(place.address)
     with pytest.raises(RequestError, match="are for an engine"):
         load(DEMO, tokenizer=DEMO)
@@ -324,7 +324,7 @@ def test_another_vocabulary_is_refused(kind: EngineKind, sampler: LocalSampler, 
     swapped[letters[0]], swapped[letters[1]] = swapped[letters[1]], swapped[letters[0]]
     other = replace(vocabulary, tokens=tuple(swapped))
     stand_in = make_stand_in(kind, sampler, Seen(), vocabulary=other)
-    refusal = pytest.raises(RemoteError, match="vocabulary is another one")
+    refusal = pytest.raises(RemoteError, match="it has another vocabulary")
     with serving(stand_in) as host, refusal:
         load(f"{kind}://{host}", tokenizer=DEMO)
 

@@ -172,7 +172,7 @@ def test_two_processes_do_not_go_on_with_one_run(tmp_path: Path) -> None:
         return True
 
     ledger = Ledger()
-    with pytest.raises(RequestError, match="another process goes on with the run"):
+    with pytest.raises(RequestError, match="another process continues the run"):
         scripted(*SCRIPTS).resume(record, "", ledger.tools, on_interrupted=meanwhile)
     assert other.made + ledger.made == ["write 2"]
 
@@ -458,8 +458,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
 
 DAMAGES: tuple[tuple[str, str], ...] = (
     ("UPDATE events SET body = '{' WHERE number = 2", "is not JSON"),
-    ("UPDATE events SET kind = 'other' WHERE number = 2", "no known kind"),
-    ("UPDATE events SET turn = 'first'", "numbers of an event"),
+    ("UPDATE events SET kind = 'other' WHERE number = 2", "unknown kind"),
+    ("UPDATE events SET turn = 'first'", "an invalid number"),
     ("UPDATE events SET body = '{}' WHERE kind = 'reply'", "event 1 of the run .* cannot be read"),
     (
         "UPDATE events SET body = json_set(body, '$.reply.usage.completion_tokens', 'few')"
@@ -470,7 +470,7 @@ DAMAGES: tuple[tuple[str, str], ...] = (
     ("UPDATE runs SET request = json_remove(request, '$.template')", "template"),
     ("UPDATE runs SET created = 'today'", "no time"),
     ("DROP TABLE events", "no such table"),
-    ("UPDATE events SET kind = 'request', body = (SELECT request FROM runs)", "no known kind"),
+    ("UPDATE events SET kind = 'request', body = (SELECT request FROM runs)", "unknown kind"),
     (
         "UPDATE runs SET request = json_set(request, '$.options.sampling.temperature', 'hot')",
         "/options/sampling/temperature",
@@ -510,7 +510,7 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
         database.execute("CREATE TABLE notes (text TEXT)")
     database.close()
     before = path.read_bytes()
-    with pytest.raises(RequestError, match="a database of another program"):
+    with pytest.raises(RequestError, match="the database of another program"):
         RunStore(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -112,12 +112,12 @@ def test_what_ran_out_of_tokens():
     assert written(reply("length", content="so far")) == f"so far\n{ran_out}"
     truncated = ToolCall("ping", {}, truncated=True)
     assert written(reply("length", calls=(truncated,))) == (
-        f"ping()\n(truncated call) ping: its arguments may not be all that was meant\n{ran_out}"
+        f"ping()\n(truncated call) ping: its arguments may be incomplete\n{ran_out}"
     )
     assert "(cut call, not delivered) '<tool'" in written(reply("length", unfinished="<tool"))
     ended = (EndedValue("/content", tokens=9),)
     repeated = written(reply(content="so so", ended_values=ended))
-    assert repeated == "so so\n(ended, for it repeated itself) /content\n"
+    assert repeated == "so so\n(ended because it repeated itself) /content\n"
     assert written(reply(reasoning="a", content="b", calls=(CALL,))) == (
         '(reasoning) a\nb\npaint(color="red", at=[1, 2])\n'
     )

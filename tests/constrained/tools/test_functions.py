@@ -490,7 +490,7 @@ class Numbers(RootModel[list[int]]):
         (takes_function, "parameter 'then' of takes_function cannot be described: .*Callable"),
         (takes_bound_text, "signature of takes_bound_text cannot be read: name 'Missing' is not"),
         (takes_object, "parameter 'store' of takes_object cannot be described: .*Store"),
-        (takes_same, "takes_same has two parameters with one alias"),
+        (takes_same, "takes_same has two parameters with the same alias"),
         (Store.get, r"Store\.get is a method without its self"),
         (lambda x: x, "has no valid name for a tool"),
         (functools.partial(len_of), "has no valid name for a tool"),

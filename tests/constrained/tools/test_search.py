@@ -99,7 +99,7 @@ def test_a_rank_of_the_user() -> None:
     search = ToolSearch([get_weather, send_mail, PING], rank=rank, top=2)
     assert search.find("x y") == ["ping", "send_mail"]
     assert asked == ["x y"]
-    with pytest.raises(ToolError, match="'nobody', which is no tool"):
+    with pytest.raises(ToolError, match="'nobody', which is not a tool"):
         ToolSearch([PING], rank=lambda query: ["nobody"]).find("x")
 
 

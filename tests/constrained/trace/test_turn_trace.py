@@ -1,4 +1,4 @@
-"""Traces: what decided about each token, and that nothing changes where one is made."""
+"""Traces: what decided each token, and that nothing changes where one is made."""
 
 import json
 import re

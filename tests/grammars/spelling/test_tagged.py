@@ -52,5 +52,5 @@ def test_what_cannot_be_written_is_not_rendered() -> None:
     format = find_format("qwen3_coder", FORMATS)
     assert format is not None
     tools = read_tools([tool("f", {"a": SHORT})])
-    with pytest.raises(RenderError, match="cannot begin as they do"):
+    with pytest.raises(RenderError, match="cannot begin like one"):
         render(Turn(calls=(ToolCall("f", {"a": "{a"}),)), format, tools)

@@ -78,7 +78,9 @@ def test_chunks_matter_to_a_parser_that_forgets() -> None:
 
 
 def test_the_failure_is_an_assertion_with_a_report() -> None:
-    with pytest.raises(ParserFailure, match="reads_back: something else is read") as caught:
+    with pytest.raises(
+        ParserFailure, match="reads_back: the parser reads something else"
+    ) as caught:
         assert_parser(damage(lambda r: Reading(r.content)), HERMES, settings=FEW)
     assert isinstance(caught.value, AssertionError)
     assert "\n  wanted  Reading(" in str(caught.value)

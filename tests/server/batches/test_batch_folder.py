@@ -288,7 +288,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir(mode=0o755)
     (shared / "mine.txt").write_text("x")
-    with pytest.raises(RequestError, match="files that are not of batches"):
+    with pytest.raises(RequestError, match="files that do not belong to batches"):
         BatchFolder(shared, 1000)
 
 

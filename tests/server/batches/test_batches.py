@@ -241,7 +241,7 @@ def test_files_have_a_limit_of_their_own() -> None:
             upload(api, b" " * 400_000)  # said before it is read
         assert raised.value.status_code == 413
         upload(api, b" " * 200_000)
-        with pytest.raises(openai.BadRequestError, match="200,000 are taken"):
+        with pytest.raises(openai.BadRequestError, match="200,000 are used"):
             upload(api, b" " * 60_000)
 
 

@@ -27,7 +27,7 @@ def test_a_file_is_its_owners() -> None:
 def test_no_file_is_forgotten_for_another_one() -> None:
     store = FileStore(2, 10)
     store.add(make_file(content=b"123456"))
-    with pytest.raises(HttpError, match="6 are taken and 5 more"):
+    with pytest.raises(HttpError, match="6 are used and 5 more"):
         store.add(make_file(content=b"12345"))
     store.add(make_file(owner="you", content=b"12345"))  # each has a room of their own
     grown = make_file()

@@ -52,7 +52,7 @@ def test_the_section_is_told(tmp_path: Path, lines: str, message: str) -> None:
 def test_an_alias_of_no_model_is_refused(tmp_path: Path) -> None:
     presets = tmp_path / "models.ini"
     presets.write_text("[small]\nmodel = small.gguf\n")
-    with pytest.raises(RequestError, match="--alias is the name of no model"):
+    with pytest.raises(RequestError, match="--alias does not name a model"):
         read_words(f"--models-preset {presets} --alias demo")
 
 
@@ -66,9 +66,9 @@ def test_what_is_sent_to_other_processes_can_be_pickled(tmp_path: Path) -> None:
     [
         ("--replicas 0", "--replicas is 0"),
         ("--replicas 3 --max-replicas 2", "--max-replicas is 2"),
-        ("--models-max 2", "--models-max is not there in a cluster"),
-        ("--mcp npx", "--mcp is not there in a cluster"),
-        ("-m vllm://host:8000", "vllm://host:8000 is no file of a model"),
+        ("--models-max 2", "--models-max is not available in a cluster"),
+        ("--mcp npx", "--mcp is not available in a cluster"),
+        ("-m vllm://host:8000", "vllm://host:8000 is not a model file"),
         ("--replicas 3x", "invalid int value"),
         ("--frobnicate", "unknown options: --frobnicate"),
     ],

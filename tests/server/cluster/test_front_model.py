@@ -197,7 +197,7 @@ def test_where_no_replica_is_left_the_request_fails(
     with pytest.raises(ModelError, match="no replica could finish the turn"):
         asyncio.run(ask())
     monkeypatch.setattr(front_model, "REACH_SECONDS", 3600)
-    with pytest.raises(DeadlineError, match="no replica was there"):
+    with pytest.raises(DeadlineError, match="no replica was available"):
         asyncio.run(ask(timeout=0.1))
 
 

@@ -169,7 +169,7 @@ def test_models_that_are_downloaded_are_named_where_the_demo_model_answers(
         (snapshot / "m-Q4_K_M.gguf").write_bytes(b"GGUF")
     assert [source.name for source in find_models(options)] == ["demo"]
     named = ", ".join(f"-hf org/m{number}:Q4_K_M" for number in range(5))
-    told = "the demo model answers; to serve one that is downloaded"
+    told = "serving the demo model; to serve a downloaded one"
     assert caplog.messages == [f"{told}: {named}, 2 more (constrained models)"]
     options.model = str(embedded.PATH)
     find_models(options)
@@ -211,7 +211,7 @@ def test_the_process_serves_and_ends_well() -> None:
         with pytest.raises(urllib.error.HTTPError) as refused:
             post(f"{url}/v1/messages", body)
         with refused.value as response:
-            assert b"have to be approved" in response.read()
+            assert b"must be approved here" in response.read()
         for path in ("/%0aERROR:%20forged%1b[2J", "/v1/models/%0aERROR:%20forged%1b[2J"):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 urllib.request.urlopen(url + path)

@@ -97,10 +97,10 @@ def test_options_and_unknown_paths() -> None:
         assert "base URL" not in response.json()["error"]["message"]
         for base, path in (("/v1", "/v1/messages"), ("/openai/deployments/x", "/v1/completions")):
             message = client.post(base + path).json()["error"]["message"]
-            assert f"There is {path}: take '{base}' out of the base URL" in message
+            assert f"There is {path}: remove '{base}' from the base URL" in message
         for path in ("/v1/models", "/v1/models/demo", "/v1/responses/abc", "/v1/health"):
             message = client.get(f"/v1{path}").json()["error"]["message"]
-            assert f"There is {path}: take '/v1' out of the base URL" in message
+            assert f"There is {path}: remove '/v1' from the base URL" in message
         for path in ("/x/", "/nothing/v1", "/v1/healthy", "/v1" * 9 + "/nothing"):
             assert "base URL" not in client.get(path).json()["error"]["message"]
         for path in ("/v1/messages/batches", "/v1beta/models/demo:generateContent"):

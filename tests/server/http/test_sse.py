@@ -43,5 +43,5 @@ def test_a_client_that_takes_nothing_is_a_line_in_the_log(
         asyncio.run(stream({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send))
     assert sorted(ended) == ["events", "turns"]
     (record,) = caplog.records
-    assert record.getMessage() == "a client took nothing of its stream for 0.05 seconds"
+    assert record.getMessage() == "a client read nothing from its stream for 0.05 seconds"
     assert record.exc_info is None

@@ -113,7 +113,7 @@ def test_options_of_the_command_line_hold_where_presets_say_nothing() -> None:
         ("[x]\nmodel = m\nctx-size = many\n", r"\[x\]: argument .*ctx-size.*many"),
         ("[x]\nmodel = m\nno-mmap = perhaps\n", "no-mmap is 'perhaps', not true or false"),
         ("[x]\nctx-size = 5\n", r"\[x\]: there is no model"),
-        ("[x]\nbackend = vllm://h:1\n", r"\[x\]: a preset names no engine"),
+        ("[x]\nbackend = vllm://h:1\n", r"\[x\]: a preset cannot name an engine"),
         ("[x]\nmodel = m\nport = 5\n", "there is no option 'port' for a model"),
         ("[x]\nmodel = m\ntop-p = 7\n", "top_p"),
         ("model = m\n", "no section headers"),

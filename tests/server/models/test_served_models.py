@@ -176,7 +176,7 @@ def test_memory_is_bounded() -> None:
         sizes: Sequence[tuple[str, int]] = (("a", 60), ("b", 50), ("c", 101))
         offered = [loads.source(name, size << 20) for name, size in sizes]
         models = ServedModels(offered, bounds=ModelBounds(count=3, memory=100 << 20))
-        with pytest.raises(HttpError, match=r"takes 101 MiB.*may take 100: raise --models-memory"):
+        with pytest.raises(HttpError, match=r"needs 101 MiB.*may take 100: raise --models-memory"):
             await models.acquire("c")
         first = await models.acquire("a")
         # What it takes is that of its engine from now on: 0, where it is scripted.

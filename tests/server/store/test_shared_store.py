@@ -139,7 +139,7 @@ def test_a_store_that_cannot_be_had_is_an_error_that_says_why(tmp_path: Path) ->
     with pytest.raises(StoreError, match=r"127\.0\.0\.1:1") as caught:
         open_store("redis://:secret@127.0.0.1:1")
     assert "secret" not in str(caught.value)
-    with pytest.raises(RequestError, match="no address of a store"):
+    with pytest.raises(RequestError, match="not an address of a store"):
         open_store("mysql://localhost")
 
 

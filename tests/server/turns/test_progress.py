@@ -119,7 +119,7 @@ def test_beside_tools_it_is_refused(client: httpx.Client) -> None:
     response = client.post("/v1/chat/completions", json=body)
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "/ignore_eos"
-    assert "call after call" in response.json()["error"]["message"]
+    assert "calls without end" in response.json()["error"]["message"]
     allowed = client.post("/v1/chat/completions", json={**body, "tool_choice": "none"})
     assert allowed.json()["choices"][0]["finish_reason"] == "length"
 

@@ -206,7 +206,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"temperature": -1}, "/temperature", "0"),
     ({"n": 1000}, "/n", "--max-choices"),
     ({"stop": [""]}, "/stop", ""),
-    ({"messages": [{"role": "user", "content": {"a": 1}}]}, "/messages/0/content", "as a text"),
+    ({"messages": [{"role": "user", "content": {"a": 1}}]}, "/messages/0/content", "as JSON text"),
     ({"logit_bias": {"": 1}}, "/logit_bias/", "token"),
     ({"logit_bias": [[65]]}, "/logit_bias/0", "pair"),
     ({"logit_bias": [[65, 1], [True, 1]]}, "/logit_bias/1", "pair"),

@@ -219,4 +219,4 @@ def test_models_that_fill_nothing_in_say_so(teller: httpx.Client) -> None:
 def test_what_this_server_has_not(teller: httpx.Client, path: str) -> None:
     response = teller.post(path, json={"input": "a"})
     assert response.status_code == 501
-    assert "ranks no documents" in response.json()["error"]["message"]
+    assert "does not rank documents" in response.json()["error"]["message"]

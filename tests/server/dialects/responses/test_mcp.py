@@ -334,4 +334,4 @@ def test_the_operator_may_have_calls_approved(approval: str, waiting: set[str]) 
         asked = {"model": "demo", "max_tokens": 9, "mcp_servers": [server], "messages": HELLO}
         refused = client.post("/v1/messages", json=asked)
         assert refused.status_code == 400
-        assert "have to be approved" in refused.json()["error"]["message"]
+        assert "must be approved here" in refused.json()["error"]["message"]
