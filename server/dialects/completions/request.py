@@ -1,11 +1,14 @@
 """Completions: the request."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from pydantic import Field
 
 from constrained.job import Job
 from server.dialects.chat.request import HARMLESS
+from server.dialects.completions.fill_in import write_fill_in_prompts
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.fields.openai_fields import GenerationFields, find_ignored_fields
@@ -14,6 +17,21 @@ from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 DEFAULT_TOKENS = 16  # OpenAI's default
+Prompt: TypeAlias = str | Sequence[int]
+"""A text, or token ids."""
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """A request that has been read.
+
+    Args:
+        turn_request: its job has no messages.
+        prompts: the prompts to continue.
+    """
+
+    turn_request: TurnRequest
+    prompts: Sequence[Prompt]
 
 
 class CompletionRequest(GenerationFields):
@@ -26,22 +44,23 @@ class CompletionRequest(GenerationFields):
     best_of: int | None = None
     """Must be equal to `n`: replies are not compared here."""
     suffix: str | None = None
-    """Refused: text cannot be inserted here."""
+    """The text after the insertion: the reply is what stands between prompt and suffix. The model
+    needs tokens for such prompts."""
     echo: bool | None = None
     """The reply begins with the prompt."""
     logprobs: int | None = Field(None, ge=0, le=20)
     """The reply has the log probability of each token, and this number of likely alternatives."""
 
     @property
-    def prompts(self) -> Sequence[str | Sequence[int]]:
+    def prompts(self) -> Sequence[Prompt]:
         """Returns the prompts, each a text or token ids."""
         return list_prompts(self.prompt)
 
-    def read(self, service: Service) -> TurnRequest:
-        """Reads the request for all of its prompts; its job has no messages.
+    def read(self, service: Service) -> TextRequest:
+        """Reads the request for all of its prompts.
 
         Raises:
-            HttpError, Error: a field is invalid; says which.
+            HttpError, Error: a field is invalid, or the model cannot insert text; says which.
         """
         self._check(service)
         max_tokens = self._read_max_tokens()
@@ -54,7 +73,12 @@ class CompletionRequest(GenerationFields):
             progress=self.progress_wishes,
             ignore_eos=self.ignore_eos is True,
         )
-        return read_text_request(self, generation, service)
+        turn_request = read_text_request(self, generation, service)
+        prompts = self.prompts
+        if self.suffix:
+            vocabulary = service.model.engine.vocabulary
+            prompts = write_fill_in_prompts(prompts, self.suffix, vocabulary)
+        return TextRequest(turn_request, prompts)
 
     def _read_max_tokens(self) -> int:
         if self.n_predict is not None:
@@ -64,9 +88,6 @@ class CompletionRequest(GenerationFields):
         return self.max_tokens
 
     def _check(self, service: Service) -> None:
-        if self.suffix:
-            message = "inserting text is not supported: leave it out"
-            raise _refuse("/suffix", message)
         if self.best_of not in (None, self.n or 1):
             raise _refuse("/best_of", "not supported: leave it out, or use n")
         check_choices(len(self.prompts), self.n or 1, service.settings)

@@ -1,7 +1,6 @@
 """Completions: the path."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter, Request
@@ -11,7 +10,8 @@ from constrained.compile.compiled_turn import CompiledTurn
 from server.caller import find_owner, find_salt
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.reply_types import TextCompletion
-from server.dialects.completions.request import CompletionRequest
+from server.dialects.completions.request import CompletionRequest, Prompt, TextRequest
+from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_reply
 from server.http.reading import read_request
@@ -35,10 +35,8 @@ EXAMPLE = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 16}
 @router.post("/completions", responses=ERRORS, include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Continues one or more texts."""
-    service, body, turn_request = await read_request(
-        request, CompletionRequest, CompletionRequest.read
-    )
-    active = await wait_for_client(request, start_text(service, turn_request, body.prompts))
+    service, body, read = await read_request(request, CompletionRequest, CompletionRequest.read)
+    active = await wait_for_client(request, start_text(service, read))
     echoes = [""] * len(body.prompts)
     if body.echo:
         echoes = [show_prompt(service, prompt) for prompt in body.prompts]
@@ -47,17 +45,24 @@ async def complete(request: Request) -> Response:
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
-async def start_text(
-    service: Service, request: TurnRequest, prompts: Sequence[str | Sequence[int]]
-) -> ActiveRequest:
+@router.post("/v1/fim/completions", include_in_schema=False)
+@router.post("/fim/completions", include_in_schema=False)
+async def fill_in() -> Response:
+    """Refuses Mistral's path: its replies have another form."""
+    message = "fim/completions is not served: send prompt and suffix to /v1/completions"
+    raise HttpError(501, message, "not_implemented")
+
+
+async def start_text(service: Service, read: TextRequest) -> ActiveRequest:
     """Compiles the prompts and starts a turn for each choice of each.
 
     Raises:
         Error: as in `Model.call`; then no turn has started.
     """
+    request = read.turn_request
     time_left = find_time_left(service.settings.timeout)
     turns = list[CompiledTurn]()
-    for prompt in prompts:
+    for prompt in read.prompts:
         turn = await _compile(service, request, prompt, timeout=time_left.measure())
         turns.append(turn)
     launched = launch(service, request.generation, turns, timeout=time_left.measure())
@@ -65,7 +70,7 @@ async def start_text(
 
 
 async def _compile(
-    service: Service, request: TurnRequest, prompt: str | Sequence[int], *, timeout: float | None
+    service: Service, request: TurnRequest, prompt: Prompt, *, timeout: float | None
 ) -> CompiledTurn:
     job = request.job
     turn = await service.model.acompile_text(
@@ -82,7 +87,7 @@ async def _compile(
     return replace(turn, max_repetition=job.max_repetition)
 
 
-def show_prompt(service: Service, prompt: str | Sequence[int]) -> str:
+def show_prompt(service: Service, prompt: Prompt) -> str:
     """Returns a prompt as text."""
     if isinstance(prompt, str):
         return prompt

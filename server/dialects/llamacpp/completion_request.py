@@ -4,13 +4,18 @@ The fields are those of llama-server's reference; others are ignored, and the re
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.vocabulary.vocabulary import Vocabulary
-from server.dialects.completions.request import check_choices, read_text_request
+from server.dialects.completions.fill_in import encode_text, join_fill_in
+from server.dialects.completions.request import (
+    Prompt,
+    TextRequest,
+    check_choices,
+    read_text_request,
+)
 from server.errors import HttpError
 from server.turns.fields.openai_fields import GenerationFields, replace_given
 from server.turns.fields.request_lists import Texts
@@ -19,25 +24,10 @@ from server.turns.request_checks import UNREADABLE
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
-Prompt: TypeAlias = str | Sequence[int]
-"""A text, or token ids."""
 REPOSITORY = "myproject\n"
 FILE = "filename\n"
 SNIPPET = "\n\n--- snippet ---\n\n"
 """llama-server's names of what its requests do not name."""
-
-
-@dataclass(frozen=True)
-class TextRequest:
-    """A request that has been read.
-
-    Args:
-        turn_request: its job has no messages.
-        prompts: the prompts to continue.
-    """
-
-    turn_request: TurnRequest
-    prompts: Sequence[Prompt]
 
 
 class NativeFields(GenerationFields):
@@ -164,11 +154,7 @@ def write_infill_prompt(body: InfillRequest, vocabulary: Vocabulary) -> list[int
     tokens = [] if vocabulary.bos is None else [vocabulary.bos]
 
     def add(text: str, where: str) -> None:
-        try:
-            tokens.extend(vocabulary.encode(text))
-        except UnicodeEncodeError as error:
-            message = "the text has a lone surrogate"
-            raise HttpError(400, message, "invalid_value", where=where) from error
+        tokens.extend(encode_text(text, vocabulary, where))
 
     if special.repository is not None:
         tokens.append(special.repository)
@@ -184,12 +170,9 @@ def write_infill_prompt(body: InfillRequest, vocabulary: Vocabulary) -> list[int
     if special.file is not None:
         tokens.append(special.file)
         add(FILE, "")
-    tokens.append(special.prefix)
-    add(body.input_prefix + (body.prompt or ""), "/input_prefix")
-    tokens.append(special.suffix)
-    add(body.input_suffix, "/input_suffix")
-    tokens.append(special.middle)
-    return tokens
+    prefix = encode_text(body.input_prefix + (body.prompt or ""), vocabulary, "/input_prefix")
+    suffix = encode_text(body.input_suffix, vocabulary, "/input_suffix")
+    return tokens + join_fill_in(special, prefix, suffix)
 
 
 def _read_prompts(given: Any, vocabulary: Vocabulary) -> list[Prompt]:

@@ -7,13 +7,13 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from server.dialects.chat.request import ChatRequest
+from server.dialects.completions.request import TextRequest
 from server.dialects.completions.routes import show_prompt, start_text
 from server.dialects.llamacpp.completion_reply import NativeCompletionWriter, show_sampling
 from server.dialects.llamacpp.completion_request import (
     InfillRequest,
     NativeCompletionRequest,
     NativeFields,
-    TextRequest,
 )
 from server.dialects.llamacpp.reply_types import (
     Completions,
@@ -97,7 +97,7 @@ async def infill(request: Request) -> Response:
 async def _generate(
     request: Request, service: Service, body: NativeFields, read: TextRequest
 ) -> Response:
-    active = await wait_for_client(request, start_text(service, read.turn_request, read.prompts))
+    active = await wait_for_client(request, start_text(service, read))
     prompts = [show_prompt(service, prompt) for prompt in read.prompts]
     writer = NativeCompletionWriter(active.compiled, body, prompts)
     return await answer(request, active, writer, is_streamed=body.stream is True)

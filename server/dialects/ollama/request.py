@@ -13,6 +13,8 @@ from constrained.answers import read_response_format
 from constrained.job import Job
 from constrained.tools.shapes import read_policy
 from grammars.turn import Answer
+from server.dialects.completions.fill_in import write_fill_in_prompts
+from server.dialects.completions.request import Prompt, TextRequest
 from server.errors import HttpError
 from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.fields.openai_fields import SamplingFields, find_ignored, replace_given
@@ -133,7 +135,7 @@ class OllamaRequest(CacheFields):
         """True if the request is empty: Ollama then loads the model; here it is loaded already."""
 
     @abstractmethod
-    def read(self, service: Service) -> TurnRequest:
+    def read(self, service: Service) -> TurnRequest | TextRequest:
         """Reads the request.
 
         Raises:
@@ -238,7 +240,8 @@ class OllamaGenerateRequest(OllamaRequest):
     raw: bool | None = None
     """The model gets the prompt without a chat template."""
     suffix: str | None = None
-    """Refused: text cannot be inserted here."""
+    """The text after the insertion: the model gets prompt and suffix without a chat template, and
+    writes what stands between them. It needs tokens for such prompts."""
     template: str | None = None
     """Refused: the template is that of the model."""
     context: list[Any] | None = None
@@ -248,12 +251,17 @@ class OllamaGenerateRequest(OllamaRequest):
 
     @property
     def only_loads(self) -> bool:
-        return not self.prompt
+        return not self.prompt and not self.suffix
 
-    def read(self, service: Service) -> TurnRequest:
-        """Reads the request with the prompt as a user message; if it is raw, without the prompt."""
+    def read(self, service: Service) -> TurnRequest | TextRequest:
+        """Reads the request: with the prompt as a user message, or without a chat template where it
+        is raw or has a suffix.
+
+        Raises:
+            HttpError, Error: a field is invalid, or the model cannot insert text; says which.
+        """
         self._check()
-        if self.raw:
+        if self.raw or self.suffix:
             job = Job(
                 messages=(),
                 answer=self.read_answer(service),
@@ -262,15 +270,21 @@ class OllamaGenerateRequest(OllamaRequest):
                 cache_prompt=self.cache_prompt is not False,
             )
             ignored = self.find_ignored(service)
-            return TurnRequest(job, self.read_generation(service), ignored_fields=ignored)
+            turn_request = TurnRequest(job, self.read_generation(service), ignored_fields=ignored)
+            return TextRequest(turn_request, self._read_prompts(service))
         messages = [{"role": "user", "content": self.prompt or ""}]
         if self.system:
             messages.insert(0, {"role": "system", "content": self.system})
         return self.make(service, messages, OfferedTools())
 
+    def _read_prompts(self, service: Service) -> Sequence[Prompt]:
+        prompts = [self.prompt or ""]
+        if not self.suffix:
+            return prompts
+        return write_fill_in_prompts(prompts, self.suffix, service.model.engine.vocabulary)
+
     def _check(self) -> None:
         refused = {
-            "suffix": "inserting text is not supported: leave it out",
             "template": "the template of the model is always used: leave it out, or send raw: true",
             "context": "tokens of earlier replies are not accepted: send the messages to /api/chat",
             "images": f"an image {UNREADABLE}",

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
 from constrained.engine.model_facts import ModelFacts
+from server.dialects.completions.request import TextRequest
 from server.dialects.completions.routes import start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.reply_types import (
@@ -106,22 +107,24 @@ async def generate(request: Request) -> Response:
 
 async def _answer(request: Request, kind: type[OllamaRequest], empty: Json) -> Response:
     """Answers a request of this type; an empty request gets the empty reply."""
-    service, body, turn_request = await read_request(request, kind, _read_unless_it_loads)
-    if turn_request is None:
+    service, body, read = await read_request(request, kind, _read_unless_it_loads)
+    if read is None:
         if body.unloads:
             models: ServedModels = request.app.state.models
             models.unload_soon(service.name)
         return _confirm_loaded(service, body, empty)
-    if isinstance(body, OllamaGenerateRequest) and body.raw:
-        starting = start_text(service, turn_request, [body.prompt or ""])
+    if isinstance(read, TextRequest):
+        starting = start_text(service, read)
     else:
-        starting = start_request(service, turn_request)
+        starting = start_request(service, read)
     active = await wait_for_client(request, starting)
     writer = OllamaWriter(active.compiled, is_chat=isinstance(body, OllamaChatRequest))
     return await answer(request, active, writer, is_streamed=body.is_streamed)
 
 
-def _read_unless_it_loads(body: OllamaRequest, service: Service) -> TurnRequest | None:
+def _read_unless_it_loads(
+    body: OllamaRequest, service: Service
+) -> TurnRequest | TextRequest | None:
     return None if body.only_loads else body.read(service)
 
 
@@ -193,6 +196,8 @@ async def show(request: Request) -> ShownModel:
     can_do = ["completion", "tools"]
     if compiler.format.reasoning is not None:
         can_do.append("thinking")
+    if engine.vocabulary.fill_in is not None:
+        can_do.append("insert")
     sampling = service.model.sampling
     names = ("temperature", "top_k", "top_p", "min_p")
     return {

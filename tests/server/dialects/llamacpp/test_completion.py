@@ -9,6 +9,8 @@ import httpx
 import pytest
 
 from constrained.vocabulary.vocabulary import FillInTokens, byte_vocabulary
+from server.dialects.completions.fill_in import write_fill_in_prompts
+from server.errors import HttpError
 from server.settings import Settings
 from tests.scripted_model import scripted
 from tests.server.running_server import Json, needs_own_engine, running, stream
@@ -206,6 +208,45 @@ def test_code_is_filled_in() -> None:
     assert reply["tokens_evaluated"] == len("".join(parts)) - markers
     assert lacking.status_code == 400
     assert lacking.json()["error"]["param"] == "/input_suffix"
+
+
+FILLED_IN = (  # each prompt with its three special tokens
+    ({"prompt": "a<PRE>", "suffix": "b"}, 10),
+    ({"prompt": ["a", "c"], "suffix": "b"}, 10),
+    ({"prompt": list(b"a"), "suffix": "b"}, 5),
+)
+
+
+@needs_own_engine
+def test_a_suffix_follows_what_is_inserted() -> None:
+    vocabulary = replace(FILLING, fill_in=FillInTokens(PRE, SUF, MID, repository=REPO, file=FILE))
+    model = scripted("1", vocabulary=vocabulary, turn=b"<MID>")
+    with running(model) as client:
+        for body, count in FILLED_IN:
+            reply = client.post("/v1/completions", json={**body, "max_tokens": 1}).json()
+            assert reply["usage"]["prompt_tokens"] == count
+        for prompt in ("a", ""):
+            body = {"prompt": prompt, "suffix": "b", "stream": False}
+            reply = client.post("/api/generate", json=body | {"options": {"num_predict": 1}})
+            assert reply.json()["prompt_eval_count"] == len(prompt) + 4
+        shown = client.post("/api/show", json={}).json()
+    assert "insert" in shown["capabilities"]
+
+
+def test_the_prompt_of_a_suffix_has_prefix_suffix_and_middle() -> None:
+    vocabulary = replace(FILLING, fill_in=FillInTokens(PRE, SUF, MID, repository=REPO, file=FILE))
+    text, ids = write_fill_in_prompts(["a<PRE>", [1, 2]], "b", vocabulary)
+    assert text == [PRE, *b"a<PRE>", SUF, *b"b", MID]
+    assert ids == [PRE, 1, 2, SUF, *b"b", MID]
+    with pytest.raises(HttpError) as refused:
+        write_fill_in_prompts(["a"], "\ud800", vocabulary)
+    assert refused.value.where == "/suffix"
+
+
+def test_the_path_of_mistral_says_where_to_ask(teller: httpx.Client) -> None:
+    response = teller.post("/v1/fim/completions", json={"prompt": "a", "suffix": "b"})
+    assert response.status_code == 501
+    assert "/v1/completions" in response.json()["error"]["message"]
 
 
 def test_models_that_fill_nothing_in_say_so(teller: httpx.Client) -> None:
