@@ -44,7 +44,7 @@ BINS = 6
 
 def ask_for_beginning(model: Model, question: Question) -> Outcome:
     """Lets the model begin its answer, with a call or without."""
-    # No stop text, no limit of a call: what comes behind the first tokens is of no interest.
+    # No stop text, no limit of a call: what comes after the first tokens is of no interest.
     reply = model.call(
         question.messages,
         question.tools,

@@ -8,7 +8,7 @@ tool call, greedily; an event loop reads the streams of all of them. Whatever Py
 two decodes keeps the device waiting. Both orders of a step are measured, in turn:
 
 - in a row: decode, then all else (as where the model runs on the CPU, which has no time to spare);
-- behind: what the next decode does not need is done while it runs.
+- after: what the next decode does not need is done while it runs.
 
 Columns: the tokens of a decode, the time that it took (on a busy machine longer than it should),
 what came between two decodes (medians, milliseconds), the CPU time of that in the thread that
@@ -115,7 +115,7 @@ class Device(ScriptedEngine):
         return self._logits
 
     def _fill(self, row: np.ndarray, length: int) -> None:
-        """Writes the logits behind so many tokens."""
+        """Writes the logits after so many tokens."""
         place = length - self.start
         np.copyto(row, self._blank)
         token = self._said[place] if place < len(self._said) else self.vocabulary.end[0]

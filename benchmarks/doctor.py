@@ -91,7 +91,7 @@ class Row:
 
     Args:
         name: of the template.
-        cells: behind the name.
+        cells: after the name.
         clauses: those that are to blame.
         seconds: of the CPU that the diagnosis took.
     """

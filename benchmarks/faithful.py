@@ -3,8 +3,8 @@
     python -m benchmarks.faithful TEMPLATE ... [--walks 6] [-v]
 
 A TEMPLATE is a file in Jinja, or a JSON Lines file whose rows have `name` and `template`. For each:
-its format, where that comes from, and how turns fare that the template itself writes behind its
-prompts: calls with values of all kinds, several calls, content and reasoning beside calls, behind a
+its format, where that comes from, and how turns fare that the template itself writes after its
+prompts: calls with values of all kinds, several calls, content and reasoning beside calls, after a
 question, a system message and a result, with thinking on, off and unset. Counted are turns that
 
 - are refused: the mask does not take the text;
@@ -14,7 +14,7 @@ question, a system message and a result, with thinking on, off and unset. Counte
   as one that is not valid.
 
 What a template leaves out (content beside a call, null) is not expected back, nor what stands
-behind an end of the turn: that is another turn. Turns that the template refuses, and those that the
+after an end of the turn: that is another turn. Turns that the template refuses, and those that the
 renderer refuses because they would be read as something else, are left out. A format that is not
 the template's own (generic, shown) is tried likewise, in the template that teaches it.
 """
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.inputs.rendered import SWITCHES, align, find_behind
+from benchmarks.inputs.rendered import SWITCHES, align, find_after
 from benchmarks.inputs.stage import DRAW, Adversary
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.scripted import ScriptedEngine
@@ -108,7 +108,7 @@ _VALUES: tuple[tuple[str, dict[str, Any]], ...] = (
 
 @dataclass(frozen=True)
 class Trial:
-    """A turn of the history, and the prompt that it stands behind."""
+    """A turn of the history, and the prompt that it stands after."""
 
     kind: str
     before: tuple[Message, ...]
@@ -216,13 +216,13 @@ class Bench:
         self._model = Model(engine, template, draft=False)
 
     def compile(self, trial: Trial, tool_choice: str) -> CompiledTurn:
-        """The turn behind the prompt of a trial."""
+        """The turn after the prompt of a trial."""
         job = Job(trial.before, TOOLS, tool_choice=tool_choice, template_kwargs=dict(trial.kwargs))
         return self._model.compile(job)
 
     def write(self, trial: Trial, turn: CompiledTurn) -> str | None:
-        """What the template writes behind the prompt, without the end of turn; None where it
-        refuses the conversation, or writes it nowhere behind the prompt."""
+        """What the template writes after the prompt, without the end of turn; None where it
+        refuses the conversation, or writes it nowhere after the prompt."""
         template = self.teaching.template
         try:
             plain, whole = (
@@ -233,9 +233,9 @@ class Bench:
             return None
         is_plain = turn.state.start is Start.PLAIN
         block = None if is_plain else turn.format.reasoning
-        behind = find_behind(self.teaching, trial.before, TOOLS, plain, **trial.kwargs)
+        after = find_after(self.teaching, trial.before, TOOLS, plain, **trial.kwargs)
         question = _find_last(trial.before)
-        text = align(whole, turn.prompt.text, block, behind=behind, question=question)
+        text = align(whole, turn.prompt.text, block, after=after, question=question)
         ends = turn.format.ends or (self._find_end(),)
         # Some templates write one more at the end of a conversation, whatever it ends with.
         shown = [end for end in ends if end and end in text]
@@ -254,7 +254,7 @@ class Bench:
         return text
 
     def _find_end(self) -> str:
-        """What the template writes behind content."""
+        """What the template writes after content."""
         messages = [_QUESTION, {"role": "assistant", "content": _TEXT}]
         text = self.teaching.template.render(messages, TOOLS, add_generation_prompt=False)
         return text.rpartition(_TEXT)[2].strip()
@@ -270,7 +270,7 @@ class Bench:
             return None
         text = self.write(trial, turn)
         meant = _find_meant(trial.turn, text or "")
-        over = None if text is None else _end_behind_content(text, meant, turn.format.ends)
+        over = None if text is None else _end_after_content(text, meant, turn.format.ends)
         if over is not None:
             text, meant = over, Turn(meant.content, meant.reasoning)
         if text is None:
@@ -323,17 +323,17 @@ def _find_meant(turn: Turn, text: str) -> Turn:
     return Turn(content, reasoning, calls=tuple(calls))
 
 
-def _end_behind_content(text: str, meant: Turn, ends: Sequence[str]) -> str | None:
-    """The text up to its content, where an end of the turn stands behind that and in front of any
+def _end_after_content(text: str, meant: Turn, ends: Sequence[str]) -> str | None:
+    """The text up to its content, where an end of the turn stands after that and in front of any
     call: what follows is another turn. None where no end stands there."""
     if not meant.content:
         return None
-    before, found, behind = text.partition(meant.content)
-    names = [behind.find(call.name) for call in meant.calls if call.name in behind]
-    places = [behind.find(end) for end in ends if end and end in behind]
-    if not places or min(places) > min(names, default=len(behind)):
+    before, found, after = text.partition(meant.content)
+    names = [after.find(call.name) for call in meant.calls if call.name in after]
+    places = [after.find(end) for end in ends if end and end in after]
+    if not places or min(places) > min(names, default=len(after)):
         return None
-    return before + found + behind[: min(places)]
+    return before + found + after[: min(places)]
 
 
 def _render(meant: Turn, turn: CompiledTurn, *, default: str) -> str | None:

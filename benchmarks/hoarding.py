@@ -1,4 +1,4 @@
-"""Requests that leave as much behind as they can: how much memory is kept of them.
+"""Requests that leave as much after as they can: how much memory is kept of them.
 
     python -m benchmarks.hoarding [--requests 100] [KIND ...]
 

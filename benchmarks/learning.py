@@ -3,7 +3,7 @@
     python -m benchmarks.learning [-m MODEL.gguf] [--turns 40]
 
 It tells nobody, so each grammar is compiled in a process of its own, random turns are walked
-through it, and what malloc has in use is read before and behind. `constrained/mask.py` weighs
+through it, and what malloc has in use is read before and after. `constrained/mask.py` weighs
 grammars by such figures: a mask of known states has few bytes, one that takes longer makes new
 states.
 """

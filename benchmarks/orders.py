@@ -3,7 +3,7 @@
     python -m benchmarks.orders [PATH ...] [--format hermes]
 
 Every gold call that its JSON Schema admits is written in the format, in both orders, and run
-through the grammar of its tool; then again with one more argument, in front of and behind the
+through the grammar of its tool; then again with one more argument, in front of and after the
 others, where the tool does not say that there may be any. PATHs are JSON Lines files with `tools`
 and `gold` calls in each row; without one, the committed sample. Tools of rows without gold calls
 are compiled.

@@ -2,7 +2,7 @@
 
     python -m benchmarks.passes [-m MODEL.gguf] [--shape small|0.6b] [--dtype Q8_0] [--repeats 15]
 
-Decodes of 1 to 11 tokens behind 512, with the logits of each: medians, measured in turn.
+Decodes of 1 to 11 tokens after 512, with the logits of each: medians, measured in turn.
 """
 
 import argparse

@@ -16,7 +16,7 @@ What is fair:
   order of the schema. This library may also let the model choose the order, as it does by default:
   a row of its own.
 - What a small model says differs from grammar to grammar. So the text is imposed: the next token of
-  it is made the most likely one where the logits are (of this library, where it samples, behind
+  it is made the most likely one where the logits are (of this library, where it samples, after
   the sampler chain). All else, masks and samplers, does its work. Greedy, without penalties.
 - One process each with the same threads, batch and flash attention, on the same build of llama.cpp.
   Their runs alternate, so that a slower minute of the machine meets all; medians.

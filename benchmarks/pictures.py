@@ -80,7 +80,7 @@ def find_problem(text: str, tools: list[dict[str, Any]]) -> str:
 
 
 def write_both(model: Model, question: dict[str, Any]) -> tuple[Written, Written]:
-    """The turn without and the one with the mask, behind the same prompt."""
+    """The turn without and the one with the mask, after the same prompt."""
     messages = [{"role": "user", "content": question["request"]}]
     masked = model.compile(Job(messages, question["tools"]))
     free = model.compile_text(masked.tokens, cache_prompt=False)

@@ -20,8 +20,8 @@ before the next one, in an order that changes, so that a slow minute of the mach
   SmolLM2, it leaves them out, whatever the tool_choice; --chat-template-file gives both servers one
   that does (examples/templates/hermes.jinja, which opens a block of reasoning unless
   --chat-template-kwargs '{"enable_thinking": false}' is given);
-- llama-cpp-python with GBNF of the tools' schema, behind the prompt that this library writes for
-  templates without tools, and behind the tag of a call: it is forced to make one;
+- llama-cpp-python with GBNF of the tools' schema, after the prompt that this library writes for
+  templates without tools, and after the tag of a call: it is forced to make one;
 - guidance, likewise (--guidance).
 
 Columns: calls that fit the schema of a tool on offer (of rows that no tool answers: no call); the

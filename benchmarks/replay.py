@@ -43,7 +43,7 @@ def _as_check_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _think_first(row: dict[str, Any]) -> str:
-    """The text behind a thought, where the prompt opens one that the history leaves out."""
+    """The text after a thought, where the prompt opens one that the history leaves out."""
     frame = read_context(row)
     block = frame.format.reasoning
     state = frame.find_state(row, row["tools"])

@@ -130,7 +130,7 @@ def write_call(id: str, name: str, arguments: Json, result: str) -> list[Json]:
 
 
 def write_conversation(question: Question, search: ToolSearch) -> Iterator[list[Json]]:
-    """The messages of each turn: behind the question, each search and each call."""
+    """The messages of each turn: after the question, each search and each call."""
     messages: list[Json] = [{"role": "user", "content": question.text}]
     yield list(messages)
     for number, (name, arguments) in enumerate(question.calls[:CALLS]):

@@ -3,7 +3,7 @@
     python -m benchmarks.unseen PATH
 
 PATH is a JSON Lines file. A row holds `name`, `template`, `tools`, `messages`, `text` (what the
-model writes behind the prompt), perhaps `alternatives` to it, and what it says: `gold` (the calls),
+model writes after the prompt), perhaps `alternatives` to it, and what it says: `gold` (the calls),
 `content`, `reasoning`. For each template: its format, where that comes from, the rows whose text
 the grammar accepts as a whole turn, those that are read as they are meant, and those whose meaning
 the renderer writes so that it is accepted and read back. Rows with notes that begin with "lossy"

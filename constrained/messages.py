@@ -145,7 +145,7 @@ def gather_system_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 
 def part_calls(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages, where calls beside content stand in a message of their own behind it."""
+    """The messages, where calls beside content stand in a message of their own after it."""
     parted: list[dict[str, Any]] = []
     for message in messages:
         calls = message.get("tool_calls")

@@ -70,7 +70,7 @@ class _PieceWriter:
 
     def __init__(self, ensure_ascii: bool):
         self._encode = json.JSONEncoder(ensure_ascii=ensure_ascii, default=str).encode
-        # By the identity of what is longer than a piece: behind which of its items one may be cut.
+        # By the identity of what is longer than a piece: after which of its items one may be cut.
         self._cuts: dict[int, list[int]] = {}
         self.pieces: list[str] = []
 
@@ -138,7 +138,7 @@ class _PieceCuts:
     def __init__(self) -> None:
         self._cuts: list[int] = []  # so many items stand before each
         self._count = 0
-        self._size = 0  # characters behind the last cut
+        self._size = 0  # characters after the last cut
 
     def add(self, size: int) -> int:
         """There is another item, of so many characters; returns them."""

@@ -72,7 +72,7 @@ def render(
     body = _content(turn, format)
     if turn.calls:
         calls = _calls(turn.calls, format, tools, state)
-        if format.content_places[0] is ContentPlace.BEHIND:
+        if format.content_places[0] is ContentPlace.AFTER:
             body = calls + format.after + body if body else calls
         elif format.content_places[0] is ContentPlace.INSIDE:
             opener = format.opening[0].text
@@ -292,7 +292,7 @@ class _CallWriter:
             raise RenderError(f"{value!r} would be read back as {read!r}", where=where)
         if self._tool is None or not isinstance(value, str) or is_wrapped:
             return
-        if not _is_told_apart(value, key, self._tool, tags):
+        if not _is_distinguishable(value, key, self._tool, tags):
             raise RenderError("text beside objects or lists cannot begin as they do", where=where)
 
     def _keywords(self, hole: KeywordArguments) -> str:
@@ -332,7 +332,7 @@ def _read_index(node: CallIndex, name: str, id: str | None) -> str | None:
     return match[1] if match else None
 
 
-def _is_told_apart(text: str, key: str, tool: Tool, tags: TaggedArguments) -> bool:
+def _is_distinguishable(text: str, key: str, tool: Tool, tags: TaggedArguments) -> bool:
     """True if the text of an argument cannot be the beginning of an object or a list."""
     if tags.kinds or not text.startswith(("{", "[")):
         return True

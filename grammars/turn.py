@@ -253,7 +253,7 @@ def collect(events: Sequence[Event]) -> Turn:
 
 
 class Start(StrEnum):
-    """Where the rendered prompt leaves the model: before, inside or behind its reasoning block."""
+    """Where the rendered prompt leaves the model: before, inside or after its reasoning block."""
 
     PLAIN = "plain"
     OPEN = "open"
@@ -306,7 +306,7 @@ class ReasoningStart:
         may_open: the opener may come.
         must_open: it has to.
         may_close: the closer may come though no block is open. Some models write it once more
-            behind a prompt that has closed the block, or in place of a block.
+            after a prompt that has closed the block, or in place of a block.
     """
 
     is_open: bool = False
@@ -323,7 +323,7 @@ def find_reasoning_start(
     *,
     has_answer: bool = False,
 ) -> ReasoningStart:
-    """What a turn may begin with behind a prompt.
+    """What a turn may begin with after a prompt.
 
     | prompt | think     | begins with                                       |
     | ------ | --------- | ------------------------------------------------- |

@@ -17,9 +17,9 @@ COLLECTED = (2_000, 10, 4)
 """Objects, then collections of the generation below, until Python's collector looks at one: a full
 collection looks at 80,000 objects, which takes 10 to 40 ms."""
 MANY = 16
-"""Full collections behind which all objects are looked at, if nobody waits."""
+"""Full collections after which all objects are looked at, if nobody waits."""
 TOO_MANY = 150
-"""Full collections behind which they are in any case; 12 million objects."""
+"""Full collections after which they are in any case; 12 million objects."""
 SECONDS = 30.0  # between two looks at whether somebody waits
 OLDEST = 2
 

@@ -15,7 +15,7 @@ class Dialect:
 
     Args:
         router: its paths.
-        prefix: what the paths begin with, behind `/v1`, that have its errors; "": all those that no
+        prefix: what the paths begin with, after `/v1`, that have its errors; "": all those that no
             other dialect claims.
         encode_error: the body of an error.
         has_request_ids: replies have their id as `request-id`, too, which Anthropic's SDKs show.

@@ -13,7 +13,7 @@ from constrained.deadline import Deadline
 from constrained.errors import ModelError
 
 T = TypeVar("T")
-LATER = 0.5  # seconds behind the end of turns, whose errors say more
+LATER = 0.5  # seconds after the end of turns, whose errors say more
 
 
 class ServerEnd:

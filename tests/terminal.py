@@ -62,7 +62,7 @@ class Terminal:
         os.write(self._fd, text.encode())
 
     def wait_for(self, text: str) -> str:
-        """Waits until this is shown behind all that was waited for; returns what came up to it."""
+        """Waits until this is shown after all that was waited for; returns what came up to it."""
         while text not in self.shown:
             if not self._read():
                 raise AssertionError(f"{text!r} is not shown: {self.shown!r}")

@@ -54,7 +54,7 @@ def write_request(
         fields: of the head, in addition to the usual ones.
         method: of the request.
         path: of the request.
-        body: as it stands behind the head.
+        body: as it stands after the head.
         key: an API key; "": none.
         kind: the content type.
     """

@@ -36,7 +36,7 @@ def _list_numbers() -> Iterator[Attack]:
     for name in NUMBERS:
         yield Attack(f"{name} of 10^30", partial(_ask, **{name: HUGE}), statuses=(200, 400))
     for name in FLOATS:
-        # As JSON it is Infinity, which is refused; 1e999 becomes the same behind the reader.
+        # As JSON it is Infinity, which is refused; 1e999 becomes the same after the reader.
         yield Attack(f"{name} of 1e308", partial(_ask, **{name: 1e308}), statuses=(200, 400))
         yield Attack(f"{name} of 5e-324", partial(_ask, **{name: 5e-324}), statuses=(200, 400))
     for name in NATIVE_NUMBERS:

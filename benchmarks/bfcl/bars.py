@@ -41,7 +41,7 @@ def draw(rows: Sequence[Figures], path: Path) -> None:
                 label = f"{row.valid:.0%} no call"
             axis.text(100 * row.valid + 3, place, label, fontsize=7, va="center")
         axis.set_title(f"{of_kind[0].count} {kind}", fontsize=10)
-        axis.set_xlim(0, 200)  # labels stand behind the bars
+        axis.set_xlim(0, 200)  # labels stand after the bars
         axis.set_xticks((0, 50, 100))
         axis.spines[["top", "right"]].set_visible(False)
     axes[0][0].set_yticks(range(len(ways), 0, -1), ways, fontsize=8)

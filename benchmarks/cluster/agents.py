@@ -1,7 +1,7 @@
 """Agents as they were recorded: how many tokens each of their requests has, and each reply.
 
 The conversations are those of `benchmarks.inputs.agent_trace` (a coding agent), of an agent that
-works with the tools of GitHub, and of somebody who chats; the tokens are counted behind the chat
+works with the tools of GitHub, and of somebody who chats; the tokens are counted after the chat
 template of Qwen3 with the vocabulary of Qwen2:
 
     python -m benchmarks.cluster.agents

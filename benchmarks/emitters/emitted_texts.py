@@ -129,7 +129,7 @@ def takes(ours: Masked, tokens: Sequence[int]) -> bool:
 
 
 def _go_on(reading: Matcher, tokens: Sequence[int]) -> Matcher:
-    behind = reading.fork()
+    after = reading.fork()
     for token in tokens:
-        behind.commit(token)
-    return behind
+        after.commit(token)
+    return after

@@ -14,7 +14,7 @@ class EngineReading(ABC):
 
     @abstractmethod
     def commit(self, token: int) -> None:
-        """Goes on behind a token that is allowed."""
+        """Goes on after a token that is allowed."""
 
     @abstractmethod
     def reset(self) -> None:

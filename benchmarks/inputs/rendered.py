@@ -1,4 +1,4 @@
-"""Turns as chat templates write them, behind their own prompts."""
+"""Turns as chat templates write them, after their own prompts."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class Rendered:
     Args:
         kind: what is in it.
         message: the turn.
-        text: what stands behind the prompt, without the end of turn.
+        text: what stands after the prompt, without the end of turn.
         lost: what of the turn is not in it.
     """
 
@@ -94,8 +94,8 @@ def render_turns(teaching: SelectedFormat) -> Iterator[Rendered]:
             lost, closing = _find_lost(message, text), teaching.format.closes(_open(teaching))
             if "tool_calls" in message and not lost and any(n.text not in text for n in closing):
                 text, lost = text + "".join(n.text for n in closing), "end of the calls"
-            is_behind = -1 < text.rfind("get_weather") < text.rfind(CONTENT)
-            if "tool_calls" in message and is_behind and not teaching.format.has_content_behind:
+            is_after = -1 < text.rfind("get_weather") < text.rfind(CONTENT)
+            if "tool_calls" in message and is_after and not teaching.format.has_content_after_calls:
                 text, lost = text[: text.rfind(CONTENT)], "content in front of the call"
             if not teaching.format.ends:
                 text = (text[: text.rfind(end)] if end and end in text else text).rstrip()
@@ -107,7 +107,7 @@ def _open(teaching: SelectedFormat) -> str:
 
 
 def _render(teaching: SelectedFormat, state: State, message: Message) -> str | None:
-    """What stands behind the prompt. Many templates open a thought in the prompt, and leave it out
+    """What stands after the prompt. Many templates open a thought in the prompt, and leave it out
     of the history; the model ends one first."""
     template, block = teaching.template, teaching.format.reasoning
     try:
@@ -116,22 +116,22 @@ def _render(teaching: SelectedFormat, state: State, message: Message) -> str | N
     except Error:
         return None
     plain = template.render(USER, TOOLS, add_generation_prompt=False)
-    behind = find_behind(teaching, USER, TOOLS, plain)
+    after = find_after(teaching, USER, TOOLS, plain)
     opened = block if state.start is not Start.PLAIN else None
-    text = align(whole, prompt, opened, behind=behind)
+    text = align(whole, prompt, opened, after=after)
     if block is None or state.start is not Start.OPEN or block.closer.text in text:
         return text
     return f"ok{block.closer.text}{text}"
 
 
-def find_behind(
+def find_after(
     teaching: SelectedFormat,
     messages: Sequence[Message],
     tools: Sequence[dict[str, Any]],
     plain: str,
     **kwargs: Any,
 ) -> str:
-    """What a template writes at the end of every history, whatever it ends with: behind an answer,
+    """What a template writes at the end of every history, whatever it ends with: after an answer,
     since calls may end as the tools do that a question shows.
 
     Args:
@@ -155,7 +155,7 @@ def align(
     prompt: str,
     block: Reasoning | None,
     *,
-    behind: str,
+    after: str,
     question: str = USER[0]["content"],
 ) -> str:
     """The turn in a history, without the block that the prompt opens where the history writes
@@ -165,7 +165,7 @@ def align(
         whole: the conversation with the turn.
         prompt: the conversation with the generation prompt.
         block: the reasoning block, if the prompt has opened or closed it.
-        behind: what stands at the end of every history.
+        after: what stands at the end of every history.
         question: the text of the last message in front of the turn.
     """
     if whole.startswith(prompt):
@@ -178,8 +178,8 @@ def align(
     head = head.rstrip() if tags else head
     if whole.startswith(head):
         text = whole.removeprefix(head)
-    else:  # some write instructions in front of the prompt, and behind the history
-        end = count_common(whole[::-1], behind[::-1])
+    else:  # some write instructions in front of the prompt, and after the history
+        end = count_common(whole[::-1], after[::-1])
         text = _cut_head(whole[: len(whole) - end].rpartition(question)[2], head)
     for tag in tags:
         text = text.lstrip().removeprefix(tag)
@@ -187,16 +187,16 @@ def align(
 
 
 def _cut_head(text: str, head: str) -> str:
-    """What stands behind the end of the prompt, as much of it as the history writes, too."""
+    """What stands after the end of the prompt, as much of it as the history writes, too."""
     for length in range(min(_MAX_HEAD, len(head)), 0, -1):
-        _, found, behind = text.partition(head[-length:])
+        _, found, after = text.partition(head[-length:])
         if found:
-            return behind
+            return after
     return text
 
 
 def _find_end(teaching: SelectedFormat) -> str:
-    """What the template writes behind content."""
+    """What the template writes after content."""
     try:
         whole = teaching.template.render(
             [*USER, TURNS["content"]], TOOLS, add_generation_prompt=False

@@ -20,7 +20,7 @@ models = ModuleType(MODELS)
 models.MODEL_CONFIG_MAPPING = {NAME: SimpleNamespace(underscore_to_dot=False)}  # pyright: ignore[reportAttributeAccessIssue]
 sys.modules[MODELS] = models
 
-from bfcl_eval.constants.enums import Language  # noqa: E402  behind the stand-in above
+from bfcl_eval.constants.enums import Language  # noqa: E402  after the stand-in above
 from bfcl_eval.eval_checker.ast_eval.ast_checker import ast_checker  # noqa: E402
 
 

@@ -35,7 +35,7 @@ class Hold:
     Args:
         milliseconds: that it has computed.
         thread: its name.
-        places: where it was right behind, the innermost frame first: the lock was held by the last
+        places: where it was right after, the innermost frame first: the lock was held by the last
             call of one of these.
     """
 
@@ -91,7 +91,7 @@ def list_places(innermost: FrameType | None) -> list[str]:
 
 
 def read_longest(file: Path, begin: int) -> Hold | None:
-    """The longest of the holds that were noted behind this byte of a file; None: there is none."""
+    """The longest of the holds that were noted after this byte of a file; None: there is none."""
     with file.open("rb") as lines:
         lines.seek(begin)
         holds = [Hold(**json.loads(line)) for line in lines]

@@ -132,9 +132,9 @@ def _write(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(written)
 
 
-def _describe(tool: Message, before: str = "", behind: str = "") -> Message:
+def _describe(tool: Message, before: str = "", following: str = "") -> Message:
     function = tool["function"]
-    description = f"{before}{function['description']}{behind}"
+    description = f"{before}{function['description']}{following}"
     return {**tool, "function": {**function, "description": description}}
 
 
@@ -156,13 +156,13 @@ def _tail(text: str) -> _Change:
 
     def change(request: SentConversation) -> SentConversation:
         system, *rest = request.messages
-        return replace(request, messages=(_add(system, behind=f"\n{text}"), *rest))
+        return replace(request, messages=(_add(system, following=f"\n{text}"), *rest))
 
     return change
 
 
-def _add(message: Message, before: str = "", behind: str = "") -> Message:
-    return {**message, "content": f"{before}{message['content']}{behind}"}
+def _add(message: Message, before: str = "", following: str = "") -> Message:
+    return {**message, "content": f"{before}{message['content']}{following}"}
 
 
 def _keep(request: SentConversation) -> SentConversation:
@@ -175,7 +175,7 @@ def _turn_tools(request: SentConversation) -> SentConversation:
 
 def _edit_tool(request: SentConversation) -> SentConversation:
     first, *rest = request.tools
-    return replace(request, tools=(_describe(first, behind=", now for 14 days"), *rest))
+    return replace(request, tools=(_describe(first, following=", now for 14 days"), *rest))
 
 
 def _respell(request: SentConversation) -> SentConversation:

@@ -45,7 +45,7 @@ class AssistantPrefix:
         """The bytes of `healed`."""
         return self._bytes[1]
 
-    def behind(self, data: bytes | bytearray) -> tuple[bytes, bytes]:
+    def after(self, data: bytes | bytearray) -> tuple[bytes, bytes]:
         """Returns all bytes of the turn, and the bytes that have to come next.
 
         Args:

@@ -222,8 +222,8 @@ class EndlessValues(TurnPart):
         self._seen = 0  # tokens of the turn that the finder has, or need not have
         self._awaited: Loop | None = None  # it is not looked at before the turn
         self._patience = 0  # has so many tokens
-        # Tokens of the shortest ending behind the loop under way, once it was looked at.
-        self._behind: int | None = None
+        # Tokens of the shortest ending after the loop under way, once it was looked at.
+        self._after: int | None = None
         self._bounded = 0  # loops that were let go to their bound
         self._plan: _Plan | None = None
         self._departure: _Departure | None = None
@@ -300,12 +300,12 @@ class EndlessValues(TurnPart):
             if self._seen < self._patience and self._finder.measure(self._awaited):
                 return
             self._awaited = None
-        left = max(0, turn.limit - self._seen - (self._behind or 0))
+        left = max(0, turn.limit - self._seen - (self._after or 0))
         max_tokens = max(FEWEST_TOKENS, self._halve(min(self.max_tokens, left)))
         loop = self._finder.find(max(FEWEST_TOKENS, max_tokens // EARLY))
         if loop is None:
-            self._behind = None
-        elif loop.length >= max_tokens or self._behind is None:
+            self._after = None
+        elif loop.length >= max_tokens or self._after is None:
             self._weigh(loop, loop.length >= max_tokens, turn)
 
     def _halve(self, max_tokens: int) -> int:
@@ -323,15 +323,15 @@ class EndlessValues(TurnPart):
             return
         best, before = place
         text = texts[best + period]
-        behind = self._complete(text)
-        if behind is None:
+        after = self._complete(text)
+        if after is None:
             self._wait(loop, loop.length)
             return
-        growth = len(behind) - len(before)
+        growth = len(after) - len(before)
         if growth < 0:
             self._wait(loop, max(period, FEWEST_TOKENS))
             return
-        self._behind = len(self._vocabulary.encode(behind))
+        self._after = len(self._vocabulary.encode(after))
         if growth == 0:
             if not is_long:
                 return
@@ -345,8 +345,8 @@ class EndlessValues(TurnPart):
     def _measure_bound(self, loop: Loop, text: bytes, cycle: bytes, turn: TurnView) -> int | None:
         """After how many tokens the grammar ends a loop, if the rest of the turn surely fits after
         that; None: the grammar does not end it, or not in time."""
-        assert self._behind is not None
-        room = max(0, turn.limit - self._seen - 2 * self._behind - LAST_TOKENS)
+        assert self._after is not None
+        room = max(0, turn.limit - self._seen - 2 * self._after - LAST_TOKENS)
         max_tokens = self._halve(min(self.max_tokens, loop.length + room))
         cycles = (max_tokens - loop.length) // loop.period
         if cycles < 1:

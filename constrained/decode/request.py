@@ -47,7 +47,7 @@ class DecodeInput:
         checked_schemas: the schemas of values that are checked when they are complete. A value that
             does not fit is generated again.
         call_limits: how many calls the turn may have, and how often the same one.
-        prefix: the assistant prefill; the matcher is behind its tokens.
+        prefix: the assistant prefill; the matcher is after its tokens.
         breakpoints: positions in the prompt whose KV cache is kept longest.
         openings: the texts that a call begins with; (): the turn has no calls.
         scope: the cache scope of the prompt.

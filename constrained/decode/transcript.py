@@ -128,7 +128,7 @@ class Transcript:
         start = self._parser.output_start
         return 0 if start <= self._prefix_length else bisect_left(self._ends, start) + 1
 
-    def find_behind_text(self) -> bytes:
+    def find_after_text(self) -> bytes:
         """The bytes after the last reasoning or content."""
         return self._vocabulary.text(self.tokens[self.text_end :])
 
@@ -237,7 +237,7 @@ class Transcript:
             return ()
         self._is_closed = True
         rest = self._decoder.decode(b"", final=True)
-        _, unspelled = self._prefix.behind(self.data)
+        _, unspelled = self._prefix.after(self.data)
         if unspelled:  # half a character of the prefix, which the client has given
             rest = ""
         events: list[Event] = []
@@ -253,10 +253,10 @@ class Transcript:
     def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
         """The progress of the turn after these further tokens, which the matcher has committed."""
         data = self.data + self._vocabulary.text(tokens)
-        text, rest = self._prefix.behind(data)
+        text, rest = self._prefix.after(data)
         return TurnProgress(matcher, len(self.tokens) + len(tokens), text, rest=rest)
 
-    def cut_behind_call(self, index: int) -> tuple["Transcript", bytes]:
+    def cut_after_call(self, index: int) -> tuple["Transcript", bytes]:
         """Cuts the turn after a call.
 
         Returns:
@@ -270,8 +270,8 @@ class Transcript:
         head = self.cut(count)
         head._limiter = CallLimiter(NO_LIMITS)  # only the ending of the turn follows
         start = head._ends[-1] if head._ends else self._prefix_length
-        behind = self.data[len(head.data) :].decode("utf-8", "replace")
-        return head, behind[: end - start].encode()
+        after = self.data[len(head.data) :].decode("utf-8", "replace")
+        return head, after[: end - start].encode()
 
     def cut(self, count: int) -> "Transcript":
         """A transcript of the first tokens alone. Its events count as sent."""

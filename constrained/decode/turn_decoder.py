@@ -285,7 +285,7 @@ class TurnDecoder(TurnWriter):
         transcript = self._state.transcript
         if self._openings is None or transcript.is_reasoning or transcript.is_in_call:
             return None
-        return self._openings.find(transcript.find_behind_text())
+        return self._openings.find(transcript.find_after_text())
 
     def _mask(self, logits: np.ndarray, position: Position | None) -> int | None:
         """Forbids tokens, in place; returns the only token that is left, if it is only one."""

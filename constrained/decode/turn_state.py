@@ -241,7 +241,7 @@ class TurnState:
         self.ended_at = len(self.transcript.events)
         self.send([Exhausted()])
 
-    def end_behind_call(self, index: int, *, ran_out: bool = False) -> Sequence[int]:
+    def end_after_call(self, index: int, *, ran_out: bool = False) -> Sequence[int]:
         """Cuts the turn after a call, which ends the turn; returns the tokens of the ending.
 
         The KV cache is not changed, since nothing more of this turn is decoded.
@@ -250,7 +250,7 @@ class TurnState:
             index: the number of the call, from 0.
             ran_out: the tokens ran out in the next call.
         """
-        head, rest = self.transcript.cut_behind_call(index)
+        head, rest = self.transcript.cut_after_call(index)
         self.discarded += len(self.tokens) - len(head.tokens)
         self._cut_to(head)
         self.finish = Finish.STOP

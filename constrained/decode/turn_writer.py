@@ -103,7 +103,7 @@ class TurnWriter:
         state = self._state
         suspect = state.transcript.suspect_call
         if suspect:  # half of a call that the turn has often enough is dropped
-            self._write(state.end_behind_call(suspect - 1, ran_out=True), INSERTED)
+            self._write(state.end_after_call(suspect - 1, ran_out=True), INSERTED)
             return
         state.finish = Finish.LENGTH
         if state.reserve is not None and state.reserve.ending is not None:
@@ -204,7 +204,7 @@ class TurnWriter:
         state = self._state
         if state.transcript.last_call is None or state.finish is Finish.CANCELLED:
             return False
-        self._write(state.end_behind_call(state.transcript.last_call), INSERTED)
+        self._write(state.end_after_call(state.transcript.last_call), INSERTED)
         return True
 
     def _go_back_for_fault(self) -> bool:

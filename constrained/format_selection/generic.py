@@ -252,7 +252,7 @@ def _write_calls_of(message: Message, format: Format, state: State, *, where: st
         content = ""
     elif format.bare and not format.before:
         content += "\n"  # without a marker before the call, it would run into the text
-    if format.content_places[0] is ContentPlace.BEHIND:
+    if format.content_places[0] is ContentPlace.AFTER:
         text += content
     else:
         text = join_before(content, text, format)

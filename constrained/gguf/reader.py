@@ -71,7 +71,7 @@ class GgufReader:
     lists: Collection[str] = ()
     metadata: dict[str, Value] = field(default_factory=dict[str, Value])
     tensors: list[TensorInfo] = field(default_factory=list[TensorInfo])
-    at: int = 4  # behind the magic number
+    at: int = 4  # after the magic number
 
     def read(self) -> None:
         """Reads up to the weights.

@@ -34,7 +34,7 @@ class Missed(StrEnum):
     REFUSED = "the template takes no other text there"
     END = "the end of the turn is not found"
     FRONT = "the template changes what comes before the turn"
-    BEHIND = "the template changes what comes after the turn"
+    AFTER = "the template changes what comes after the turn"
 
 
 @dataclass(frozen=True)
@@ -122,20 +122,20 @@ class RenderedHistory:
             _drop_reasoning(message)
         turn = messages[index]
         try:
-            inside, behind = find_free_characters([messages], 2)
-            if not (_mark_turn(turn, inside) and _mark_text(messages[index + 1], behind)):
+            inside, after = find_free_characters([messages], 2)
+            if not (_mark_turn(turn, inside) and _mark_text(messages[index + 1], after)):
                 return Missed.REFUSED
             marked, opened = self.write(messages), self.write(messages[:index])
         except TemplateError:
             return Missed.REFUSED
-        end = self.boundaries.find_end(marked, turn, inside=inside, behind=behind)
+        end = self.boundaries.find_end(marked, turn, inside=inside, after=after)
         if end is None:
             return Missed.END
         if not self.boundaries.is_front_kept(opened.text, marked.text):
             return Missed.FRONT
-        rest = marked.text[end:].replace(behind, "")
+        rest = marked.text[end:].replace(after, "")
         if not self.prompt.text.endswith(rest):
-            return Missed.BEHIND
+            return Missed.AFTER
         return self.prompt.tail(len(rest))
 
 

@@ -96,7 +96,7 @@ class TurnBoundaries:
         return whole.startswith(bare)
 
     def find_end(
-        self, marked: Prompt, message: Mapping[str, Any], *, inside: str, behind: str
+        self, marked: Prompt, message: Mapping[str, Any], *, inside: str, after: str
     ) -> int | None:
         """Finds the offset at which the text of a turn ends. There the end marker of the turn
         begins; if the template writes none (GLM, Apertus after calls), the next message begins.
@@ -105,12 +105,12 @@ class TurnBoundaries:
             marked: the rendered conversation with two unique characters in it.
             message: the turn, with the first of them.
             inside: the character at the end of the turn.
-            behind: the character in the next message.
+            after: the character in the next message.
 
         Returns:
             None if the end is not found.
         """
-        start, stop = marked.text.rfind(inside), marked.text.find(behind)
+        start, stop = marked.text.rfind(inside), marked.text.find(after)
         if not 0 <= start < stop:
             return None
         ends = [marked.find(end, start) for end in self.ends]

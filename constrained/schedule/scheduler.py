@@ -342,13 +342,13 @@ class Schedule:
 
     def _decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         asked = {chunk.sequence for chunk in chunks if chunk.wanted}
-        with self._overlap.working(lambda: self._work_behind(asked)):
+        with self._overlap.working(lambda: self._work_during_decode(asked)):
             since = self._clock()
             logits = self._sequences.decode(chunks)
             self._decode_seconds = self._clock() - since
         return logits
 
-    def _work_behind(self, asked: Set[int]) -> None:
+    def _work_during_decode(self, asked: Set[int]) -> None:
         """Works during a decode, without touching the engine: delivers results and text of the
         tokens before it, then computes the masks for the tokens after it.
 

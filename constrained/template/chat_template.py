@@ -506,7 +506,7 @@ class ChatTemplate:
 
     @cached_property
     def _loses_calls(self) -> bool:
-        """True if the template writes no calls of a message with content, but those of one behind
+        """True if the template writes no calls of a message with content, but those of one after
         it: Phi-4-mini writes either."""
         both = [_PROBE_USER, {**_PROBE_CALL, "content": _PROBE_ANSWER}]
         try:

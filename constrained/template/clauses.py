@@ -104,7 +104,7 @@ def find_choice(one: Trace, other: Trace) -> Clause | None:
         if mine.site != yours.site:
             return None
         if mine.branch != yours.branch:
-            return comparison.tell_condition(mine.site, min(mine.branch, yours.branch), mine, yours)
+            return comparison.name_condition(mine.site, min(mine.branch, yours.branch), mine, yours)
     return None
 
 
@@ -114,7 +114,7 @@ def find_text(trace: Trace, text: str) -> Clause | None:
     for event in sorted([*events, *trace.pieces], key=lambda event: event.begun):
         site = trace.sites[event.site]
         if site.tags[0] and text in "".join(_read_constants(site.node)):
-            return _Comparison(trace, trace).tell(event)
+            return _Comparison(trace, trace).name_clause(event)
     return None
 
 
@@ -123,7 +123,7 @@ def name_place(trace: Trace, offset: int) -> Clause | None:
     piece = trace.find_piece(offset)
     if piece is None:
         return None
-    return _Comparison(trace, trace).tell(piece)
+    return _Comparison(trace, trace).name_clause(piece)
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class _Comparison:
         if found is not None:
             return found
         if mine.passes[:1] != yours.passes[:1]:  # one of them is after all messages
-            return self._tell_apart(mine, yours)
-        return self.tell(yours)
+            return self._distinguish(mine, yours)
+        return self.name_clause(yours)
 
     def _find_condition(self, mine: Event, yours: Event) -> Clause | None:
         """Finds the outermost condition around one of the events that took another branch in the
@@ -155,7 +155,7 @@ class _Comparison:
                 passes = event.passes[: outer + len(own.sites[number].loops)]
                 taken = against.find_branch(number, passes, limit.done)
                 if taken is not None and taken != branch:
-                    return self.tell_condition(number, min(taken, branch), mine, yours)
+                    return self.name_condition(number, min(taken, branch), mine, yours)
         return None
 
     def _find_loop(self, mine: Event, yours: Event) -> Clause | None:
@@ -179,19 +179,19 @@ class _Comparison:
                 break
             if first.branch != second.branch:
                 least = min(first.branch, second.branch)
-                return self.tell_condition(first.site, least, first, second)
+                return self.name_condition(first.site, least, first, second)
         if depth < _DEEPEST:
             for name in sorted(read_names(self._site(mine).node)):
                 first = self.one.find_assignment(name, mine.begun)
                 second = self.other.find_assignment(name, yours.begun)
                 if first is not None and second is not None and first.value != second.value:
                     return self.explain(first, second, depth=depth + 1)
-        return self.tell(mine)
+        return self.name_clause(mine)
 
     def _site(self, event: Event) -> Site:
         return self.one.sites[event.site]
 
-    def tell_condition(self, number: int, test: int, mine: Event, yours: Event) -> Clause:
+    def name_condition(self, number: int, test: int, mine: Event, yours: Event) -> Clause:
         """Returns the clause of a condition if its test with this number has different results."""
         site = self.one.sites[number]
         test = min(test, len(site.tests) - 1)
@@ -214,7 +214,7 @@ class _Comparison:
                 changes.append(ChangedVariable(name, values, site.tags[0], site.line))
         return tuple(changes)
 
-    def _tell_apart(self, mine: Event, yours: Event) -> Clause:
+    def _distinguish(self, mine: Event, yours: Event) -> Clause:
         """Returns the clause if one render is after all messages, and the other inside a turn."""
         trace, event = self.one, mine
         if len(mine.passes) < len(yours.passes):
@@ -237,7 +237,7 @@ class _Comparison:
         test = min(branch, len(condition.tags) - 1)
         return condition.tags[test], condition.tests[test].lineno
 
-    def tell(self, event: Event) -> Clause:
+    def name_clause(self, event: Event) -> Clause:
         """Returns the clause of the place itself."""
         site = self._site(event)
         cause = self._find_cause([site])

@@ -28,7 +28,7 @@ def measure_confidence(
     names: list[float] = []
     arguments: list[dict[str, float]] = []
     rests: list[float] = []
-    opening = 1.0  # of the tokens behind the last call or text, which may open the next call
+    opening = 1.0  # of the tokens after the last call or text, which may open the next call
     name_ends: dict[int, int] = {}  # the index of the last token of the name of each call
     for index, place in enumerate(places):
         if place is not None and place.call is not None and place.part is TracedPart.TOOL_NAME:
@@ -97,11 +97,11 @@ def measure_call_probability(
 
 def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
     """The probability of a token among those that were allowed, if there was a choice; with that of
-    longer ones that spell the same as it and the tokens behind it.
+    longer ones that spell the same as it and the tokens after it.
 
     Args:
         token: that was written.
-        following: it, and those behind it.
+        following: it, and those after it.
     """
     if token.source is not TokenSource.DRAWN or token.masked_probability is None:
         return 1.0

@@ -72,7 +72,7 @@ def find_places(parser: Parser, pieces: Sequence[str], *, is_json: bool) -> list
 
 
 class _PlaceFinder:
-    """Finds places token by token. The parser tells of some tokens only behind them, such as those
+    """Finds places token by token. The parser tells of some tokens only after them, such as those
     of a name: such silent ones get their place then."""
 
     def __init__(self, parser: Parser, pieces: Sequence[str], *, is_json: bool):

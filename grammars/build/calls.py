@@ -106,7 +106,7 @@ class CallRules:
         *,
         is_several: bool = False,
         spaced: bool = False,
-        behind: Expression = EMPTY,
+        following: Expression = EMPTY,
     ) -> Expression:
         """Returns a rule for the calls, from after the first opener to the end of the turn.
 
@@ -115,7 +115,7 @@ class CallRules:
             opener: the text that opened the calls.
             is_several: these are several calls, which are written in another way than one.
             spaced: allow white space before the calls.
-            behind: the content that may follow the calls.
+            following: the content that may follow the calls.
         """
         format = self._format
         several = self._turn.policy.parallel and not format.single
@@ -125,7 +125,7 @@ class CallRules:
                 check_name(format, tool.name)
             tools, names = self._turn.tools, self._turn.names
             chain = KeywordRules(format, tools, names, values=self._values, several=several)
-            written = sequence(chain.calls(first, spaced=spaced), after, behind, self._end)
+            written = sequence(chain.calls(first, spaced=spaced), after, following, self._end)
             return self._builder.define(written, "calls")
         more = EMPTY
         closing = format.closes(opener)
@@ -139,7 +139,7 @@ class CallRules:
         if not format.closes_one:
             rest = optional(rest)
         call = self._any_tool(first, 0, spaced=spaced)
-        written = sequence(call, rest, after, behind, self._end)
+        written = sequence(call, rest, after, following, self._end)
         return self._builder.define(written, "calls")
 
     def _opens_all(self, opener: str) -> bool:

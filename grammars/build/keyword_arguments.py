@@ -264,7 +264,7 @@ class _Arguments:
 
         ways: list[ChainContinuation] = []
         for i, declared in enumerate(properties):
-            value = RuleReference(find_hint(declared.node), members.behind(i))
+            value = RuleReference(find_hint(declared.node), members.after(i))
             text = self._hole.item + declared.key + self._hole.after_key
             ways.append(ChainContinuation(text, value, condition=members.can_add[i]))
         for extra in extras:

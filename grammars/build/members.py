@@ -75,8 +75,8 @@ class MemberRules:
         required = not members.may_end(members.start)
         following: list[tuple[Expression, Condition]] = []
         for i, pair in enumerate(self.pairs):
-            behind = RuleReference("more", members.behind(i))
-            following.append((sequence(pair, behind), members.can_add[i]))
+            after = RuleReference("more", members.after(i))
+            following.append((sequence(pair, after), members.can_add[i]))
         run = EMPTY  # of undeclared members
         if self.extra is not None:
             for condition, bit in members.ways_to_count_extra:
@@ -203,10 +203,10 @@ def _write_counted(
         loops: list[Expression] = []  # items that do not change the state
         others: list[Expression] = []
         for step in counted.steps(state):
-            if step.behind == state:
+            if step.after == state:
                 loops.append(values[id(step.node)])
             else:
-                others.append(sequence(comma, values[id(step.node)], follow(step.behind)))
+                others.append(sequence(comma, values[id(step.node)], follow(step.after)))
         run = many(sequence(comma, choice(loops))) if loops else EMPTY
         more = choice(others) if others else EMPTY
         if counted.may_end(state):
@@ -215,5 +215,5 @@ def _write_counted(
 
     starts: list[Expression] = []
     for step in counted.steps(counted.start):
-        starts.append(sequence(values[id(step.node)], follow(step.behind)))
+        starts.append(sequence(values[id(step.node)], follow(step.after)))
     return choice(starts) if starts else EMPTY

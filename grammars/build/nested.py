@@ -219,7 +219,7 @@ class NestedRules:
             return EMPTY
         options: list[tuple[Expression, Condition]] = [(EMPTY, members.can_end)]
         for i, member in enumerate(declared):
-            following = RuleReference("members", members.behind(i))
+            following = RuleReference("members", members.after(i))
             options.append((sequence(member, following), members.can_add[i]))
         if extra is not None:
             for condition, argument in members.ways_to_add_extra:

@@ -179,7 +179,7 @@ class TaggedRules:
 
         options: list[tuple[Expression, Condition]] = []
         for i, declared in enumerate(node.properties):
-            value = RuleReference(find_hint(self._value_of(declared)), members.behind(i))
+            value = RuleReference(find_hint(self._value_of(declared)), members.after(i))
             options.append((sequence(self._key(declared), value), members.can_add[i]))
         for extra in node.extras:
             key, hint = self._extra_key(extra), find_hint(self._value_of(extra))
@@ -445,8 +445,8 @@ class _TaggedValues:
         """The closing tag after a value that shows its own end, and what follows it."""
         tags = self._tags
         options: list[Expression] = []
-        for behind, more in self._list_behind(follow):
-            options.append(sequence(self._builder.fixed(tags.close + behind), more))
+        for following, more in self._list_following(follow):
+            options.append(sequence(self._builder.fixed(tags.close + following), more))
         body = choice(options)
         if isinstance(follow.more, RuleReference) and follow.more.argument is not None:
             return body  # a separate rule would not have the parameter
@@ -460,12 +460,12 @@ class _TaggedValues:
         terminated = unlike(self._match_terminator(follow, close))
         raw = self._builder.terminal(intersection(choice(texts), terminated), "RAW")
         options: list[Expression] = []
-        for behind, more in self._list_behind(follow):
-            ended = self._end_text(raw, close + behind, can_be_empty=can_be_empty)
+        for following, more in self._list_following(follow):
+            ended = self._end_text(raw, close + following, can_be_empty=can_be_empty)
             options.append(sequence(ended, more))
         return choice(options)
 
-    def _list_behind(self, follow: Follow) -> list[tuple[str, Expression]]:
+    def _list_following(self, follow: Follow) -> list[tuple[str, Expression]]:
         """The texts that may follow a closing tag, each with the rule after it.
 
         If the end tag begins like an argument, the two are told apart only after their common
@@ -477,12 +477,12 @@ class _TaggedValues:
             if follow.end:
                 options.append(self._builder.fixed(tags.rest_of_end))
             return [(tags.open, choice(options))]
-        behind: list[tuple[str, Expression]] = []
+        following: list[tuple[str, Expression]] = []
         if follow.more is not None:
-            behind.append((tags.open, follow.more))
+            following.append((tags.open, follow.more))
         if follow.end:
-            behind.append((tags.end, EMPTY))
-        return behind
+            following.append((tags.end, EMPTY))
+        return following
 
     def _match_terminator(self, follow: Follow, close: str) -> str:
         """A regular expression for texts up to the terminator of a raw value.

@@ -221,16 +221,16 @@ class _TurnRules:
         ways = self._list_ways(opening)
         if not ways:
             return []
-        trailing = self._content_behind()
+        trailing = self._content_after_calls()
         calls = choice(
-            self._calls.calls(nodes, opening, is_several=is_several, behind=trailing)
+            self._calls.calls(nodes, opening, is_several=is_several, following=trailing)
             for nodes, is_several in ways
         )
         if self._has_content_inside(opening):
             closer, *rest = self._format.openings[opening]
             assert isinstance(closer, Fixed)
-            behind_closer = self._calls.calls(tuple(rest), opening, behind=trailing)
-            calls = sequence(self._until(closer.text), behind_closer)
+            after_closer = self._calls.calls(tuple(rest), opening, following=trailing)
+            calls = sequence(self._until(closer.text), after_closer)
         at_once: list[Expression] = []
         if self._state.lead:
             for nodes, is_several in ways:
@@ -243,7 +243,7 @@ class _TurnRules:
                 whole = (Marker(opening), *nodes)
                 at_once.append(
                     self._calls.calls(
-                        whole, opening, is_several=is_several, spaced=True, behind=trailing
+                        whole, opening, is_several=is_several, spaced=True, following=trailing
                     )
                 )
         else:
@@ -256,10 +256,10 @@ class _TurnRules:
             return [*at_once, sequence(self._until(header + opening), calls)]
         if contents == [Content()] and not self._state.lead:
             return [sequence(self._until(opening), calls)]
-        behind: list[Expression] = []
+        following: list[Expression] = []
         for way in contents:
-            behind += self._calls_behind(way, opening, calls)
-        return at_once + behind
+            following += self._calls_after(way, opening, calls)
+        return at_once + following
 
     def _list_ways(self, opening: str) -> list[tuple[tuple[Node, ...], bool]]:
         """The nodes that may follow this opener of calls, each with whether they begin several
@@ -280,9 +280,9 @@ class _TurnRules:
         own = self._format.opener is not None and opening == self._format.opener.text
         return own and self._format.has_content_inside and not self._policy.requires_output
 
-    def _content_behind(self) -> Expression:
+    def _content_after_calls(self) -> Expression:
         """The content that may follow calls. EMPTY if the request requires a call or an answer."""
-        if self._policy.requires_output or not self._format.has_content_behind:
+        if self._policy.requires_output or not self._format.has_content_after_calls:
             return EMPTY
         return optional(self._free())
 
@@ -293,7 +293,7 @@ class _TurnRules:
             others.append(self._format.reasoning.opener.text)
         return any(other.startswith(opening) for other in others)
 
-    def _calls_behind(self, way: Content, opening: str, calls: Expression) -> list[Expression]:
+    def _calls_after(self, way: Content, opening: str, calls: Expression) -> list[Expression]:
         """The calls after content; empty if this content cannot begin here."""
         head = self._opener(way.opener)
         if head is None:

@@ -160,13 +160,13 @@ class RegularProductions:
         return start
 
 
-def join(before: Production, behind: Production) -> Production:
+def join(before: Production, after: Production) -> Production:
     """Concatenates two productions, and joins the texts that meet."""
-    match before, behind:
+    match before, after:
         case (*most, Literal(first)), (Literal(second), *rest):
             return (*most, Literal(first + second), *rest)
         case _:
-            return before + behind
+            return before + after
 
 
 def _write_set(characters: Characters) -> Symbol:

@@ -64,7 +64,7 @@ class _Formats:
         elements: list[_Format] = []
         run: list[Symbol] = []
         for symbol in production:
-            apart = self._take_apart(symbol)
+            apart = self._split(symbol)
             if apart is None:
                 run.append(symbol)
                 continue
@@ -76,17 +76,17 @@ class _Formats:
             elements.append(self._write_grammar(run))
         return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
 
-    def _take_apart(self, symbol: Symbol) -> _Format | None:
+    def _split(self, symbol: Symbol) -> _Format | None:
         """Returns a symbol with tokens as a tree; None: it has no tokens, or cannot be a tree."""
         match symbol:
             case Token(_, number):
                 return {"type": "token", "token": number}
             case Nonterminal(name) if name in self._with_tokens:
-                return self._take_rule_apart(symbol)
+                return self._split_rule(symbol)
             case _:
                 return None
 
-    def _take_rule_apart(self, symbol: Nonterminal) -> _Format | None:
+    def _split_rule(self, symbol: Nonterminal) -> _Format | None:
         options = self._rules[symbol.name]
         match options:
             case ((*body, last), ()) if last == symbol:

@@ -1,4 +1,4 @@
-"""Functionary 3.1: the name in a tag, JSON behind it.
+"""Functionary 3.1: the name in a tag, JSON after it.
 
 Read from the template of Functionary medium 3.1.
 """

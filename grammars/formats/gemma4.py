@@ -1,6 +1,6 @@
 """Gemma 4: an own spelling of objects: bare keys, strings between tokens.
 
-Read from the template of Gemma 4 31B, which writes content behind the calls.
+Read from the template of Gemma 4 31B, which writes content after the calls.
 """
 
 from grammars.wire.format import (
@@ -34,7 +34,7 @@ GEMMA4 = Format(
         Marker("<tool_call|>"),
     ),
     reasoning=Reasoning(Marker("<|channel>thought"), Marker("<channel|>"), "\n", "\n"),
-    content_places=(ContentPlace.BEHIND, ContentPlace.BEFORE),
+    content_places=(ContentPlace.AFTER, ContentPlace.BEFORE),
     ends=("<turn|>", "<|tool_response>"),
     strays=("<|channel>", "<channel|>"),
 )

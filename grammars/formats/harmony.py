@@ -1,7 +1,7 @@
 """Harmony, gpt-oss: every part of a turn is a message with a header; a call names its recipient.
 
 Read from the template of gpt-oss 120b; the template writes one call in a turn. Its models write
-headers in many ways: the recipient in front of the channel or behind it, in any channel, the kind
+headers in many ways: the recipient in front of the channel or after it, in any channel, the kind
 of content with or without `<|constrain|>`, a part twice, or white space around the parts.
 """
 

@@ -1,7 +1,7 @@
 """LFM2 and LFM2.5: a list of calls in Python, strings without escapes.
 
 Read from the template of LFM2.5 8B A1B; those of LFM2 and LFM2.5 Instruct show the tools, but write
-no calls. The model card of LFM2 shows text behind the calls.
+no calls. The model card of LFM2 shows text after the calls.
 """
 
 from grammars.wire.format import (
@@ -20,7 +20,7 @@ LFM2 = Format(
     call=(Name(), Literal("("), KeywordArguments(), Literal(")")),
     closing=(Literal("]"), Marker("<|tool_call_end|>")),
     reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
-    content_places=(ContentPlace.BEFORE, ContentPlace.BEHIND),
+    content_places=(ContentPlace.BEFORE, ContentPlace.AFTER),
     between=", ",
     ends=("<|im_end|>",),
 )

@@ -1,4 +1,4 @@
-"""MiniMax-M3: every tag behind one token, objects and lists as tags in tags.
+"""MiniMax-M3: every tag after one token, objects and lists as tags in tags.
 
 Read from the template of MiniMax-M3. Members that are null are left out there.
 """

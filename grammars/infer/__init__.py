@@ -1,6 +1,6 @@
 """Which wire format a chat template teaches: read off what it renders, or found in the registry.
 
-Needs `render`, `formats`, `wire`; and `build`, `parse`, `lowering` to try a format out behind the
+Needs `render`, `formats`, `wire`; and `build`, `parse`, `lowering` to try a format out after the
 prompt. Start with `detect`, then `inference`.
 """
 

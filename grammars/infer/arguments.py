@@ -13,7 +13,7 @@ from grammars.schema.nodes import Json
 from grammars.wire.format import JsonStyle, TaggedArguments, TextWrapper
 
 WriteCall = Callable[[Mapping[str, Json]], str]
-"""Returns the text of a call with these arguments, from behind its name to its end."""
+"""Returns the text of a call with these arguments, from after its name to its end."""
 
 _Spelled = tuple[Json, tuple[str, ...]]
 """A value, and the spellings that it may have between tags."""
@@ -54,7 +54,7 @@ def infer_tagged(write_call: WriteCall, suffix: str) -> Tagged:
 
     Args:
         write_call: writes a call with given arguments.
-        suffix: what stands behind the last value, to the end of the call.
+        suffix: what stands after the last value, to the end of the call.
 
     Raises:
         DetectError: the texts have no such tags.
@@ -155,7 +155,7 @@ class _Values:
     Args:
         write_call: writes a call with given arguments.
         head: what stands in front of the value, its key included.
-        suffix: what stands behind the value.
+        suffix: what stands after the value.
     """
 
     write_call: WriteCall
@@ -229,12 +229,12 @@ def _find_ending(text: str, endings: Iterable[str]) -> str | None:
 
 
 def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...], str]:
-    """What follows a key, the name of each type behind it, and what follows that name.
+    """What follows a key, the name of each type after it, and what follows that name.
 
     Args:
         between: the text between the key and a value, for each type.
     """
-    # DeepSeek V3.2 writes `string="true"` or `string="false"` behind each key; most write nothing.
+    # DeepSeek V3.2 writes `string="true"` or `string="false"` after each key; most write nothing.
     texts = list(between.values())
     if len(set(texts)) == 1:
         return texts[0], (), ""

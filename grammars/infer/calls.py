@@ -93,7 +93,7 @@ class Cut:
 
 
 def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
-    """Finds a call behind `start`; None if its name or its argument is not written there.
+    """Finds a call after `start`; None if its name or its argument is not written there.
 
     Args:
         text: what the template writes.
@@ -157,16 +157,16 @@ class CallPair:
         second = counted.replace(number, str(int(number) + 1), 1)
         return replace(self, first=first, second=prepend_counter(self.second, second))
 
-    def find_closing_counter(self, behind: str) -> str:
-        """What stands behind the last hole of the first call, up to a number that is one higher in
+    def find_closing_counter(self, after: str) -> str:
+        """What stands after the last hole of the first call, up to a number that is one higher in
         the second call; "" if there is none.
 
         Args:
-            behind: the same of a call by itself, and what follows it.
+            after: the same of a call by itself, and what follows it.
         """
         counted = ""
         last = split_numbers(self.text[self.second.end :])
-        for one, two in zip(split_numbers(behind), last, strict=False):
+        for one, two in zip(split_numbers(after), last, strict=False):
             counted += one
             if one != two:
                 is_number = _follows(one, two) and self.amid.startswith(counted)
@@ -185,7 +185,7 @@ class CallPair:
 
 
 def append_counter(cut: Cut, counted: str) -> Cut:
-    """The call up to a number behind it, with which this text ends."""
+    """The call up to a number after it, with which this text ends."""
     number = split_numbers(counted)[-1]
     pieces = [*cut.pieces]
     if text := counted.removesuffix(number):
@@ -204,7 +204,7 @@ def prepend_counter(cut: Cut, counted: str) -> Cut:
 
 
 def _follows(one: str, two: str) -> bool:
-    """Is the second word the number behind the first one?"""
+    """Is the second word the number after the first one?"""
     return one.isdecimal() and two == str(int(one) + 1)
 
 
@@ -243,7 +243,7 @@ def _find_arguments(text: str, call: ToolCall, start: int, *, one_by_one: bool) 
 
 def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> bool:
     """Is that object one that a `JsonCall` describes: the name, then the arguments, and at most one
-    other member, the id or the number, in front of them or behind? Any other is fixed text, with
+    other member, the id or the number, in front of them or after? Any other is fixed text, with
     holes in it."""
     values = list(written.values())
     if call.name not in values or call.arguments not in values:
@@ -265,7 +265,7 @@ def _is_number(value: Json) -> bool:
 
 
 def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -> Iterator[_Hole]:
-    """The name and the id in front of the arguments, or else the first behind them."""
+    """The name and the id in front of the arguments, or else the first after them."""
     sought: list[tuple[Kind, str]] = [("name", call.name)]
     if call.id and _writes_id(text, call):
         sought.append(("id", call.id))
@@ -325,8 +325,8 @@ def _describe_ids(nodes: Sequence[Node]) -> tuple[Node, ...]:
     for i, node in enumerate(nodes):
         if isinstance(node, CallIndex):
             before = _take_word(reversed(_list_words(nodes[:i])))
-            behind = _take_word(_list_words(nodes[i + 1 :]))
-            id = "".join([*reversed(before), "{index}", *behind])
+            after = _take_word(_list_words(nodes[i + 1 :]))
+            id = "".join([*reversed(before), "{index}", *after])
             # With nothing between name and counter, neither could be read out of the id.
             if "{name}" not in id or "}{" in id:
                 id = "{index}"
@@ -359,7 +359,7 @@ class CallSample:
     Args:
         chat: the template.
         layout: the fixed texts around calls.
-        closing: what stands behind the last call; behind the only one it is part of the call.
+        closing: what stands after the last call; after the only one it is part of the call.
         only: a call by itself.
         pair: two calls; None if there is one in a turn.
     """
@@ -372,7 +372,7 @@ class CallSample:
 
     @property
     def suffix(self) -> str:
-        """The text behind a call's last hole, to its end."""
+        """The text after a call's last hole, to its end."""
         return self.layout.suffix if self.pair else self.closing
 
 
@@ -441,7 +441,7 @@ def _find_id(chat: ProbedTemplate) -> CallId:
 
 @dataclass(frozen=True)
 class _Frame:
-    """The text in front of the arguments of a lone call, and behind them."""
+    """The text in front of the arguments of a lone call, and after them."""
 
     head: str
     tail: str
@@ -456,7 +456,7 @@ class _Frame:
 
 
 def _find_frame(sample: CallSample, gap: int = 0, suffix: str = "") -> _Frame:
-    """The frame, without `gap` characters in front of the arguments and the suffix behind them."""
+    """The frame, without `gap` characters in front of the arguments and the suffix after them."""
     only, layout = sample.only, sample.layout
     (call,) = sample.chat.calls({KEYS[0]: VALUES[0]})
     one = sample.chat.read(Turn(calls=(call,)))
@@ -563,12 +563,12 @@ def _read_written_out(sample: CallSample, gap: int) -> Tagged | KeywordCall:
 
 
 def _refuse_growing_value(sample: CallSample) -> None:
-    """Refuses calls that end with a value, where the text behind could be a part of that: the
-    end of a YAML document, `...`, behind a number."""
+    """Refuses calls that end with a value, where the text after could be a part of that: the
+    end of a YAML document, `...`, after a number."""
     layout = sample.layout
-    for behind in (layout.between + layout.prefix, layout.rest):
-        if PART_OF_VALUE.match(behind):
-            message = f"behind the last argument stands {behind[:20]!r}, which could go on with it"
+    for after in (layout.between + layout.prefix, layout.rest):
+        if PART_OF_VALUE.match(after):
+            message = f"after the last argument stands {after[:20]!r}, which could go on with it"
             raise DetectError(message)
 
 

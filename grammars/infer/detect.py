@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from grammars.errors import DetectError
-from grammars.infer.behind_prompt import try_behind_prompt
+from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.inference import SlipError, infer
 from grammars.infer.probes import Evidence, ProbedTemplate, Render
 from grammars.infer.registered import find_registered
@@ -71,14 +71,14 @@ def _find_well_formed(render_chat: Render, slip: SlipError) -> Detection:
     except DetectError as refusal:
         chat = ProbedTemplate(render_chat, slip.format.reasoning)
         if opened := open_each_call(slip.format):
-            tried = tuple(try_behind_prompt(chat, opened))
+            tried = tuple(try_after_prompt(chat, opened))
             conclusion = f"{slip.message}; each is meant to be written as the first one"
             evidence = (Evidence("two calls", "", conclusion), *tried)
             return Detection(opened, Origin.INFERRED, evidence, slip=slip.message)
         format = find_meant(slip.format, chat.instruct())
         if format is None:
             raise refusal
-    tried = tuple(try_behind_prompt(chat, format))
+    tried = tuple(try_after_prompt(chat, format))
     conclusion = f"{slip.message}; the prompt shows the calls of {format.name}"
     evidence = (Evidence("registry", "", conclusion), *tried)
     return Detection(format, Origin.REGISTERED, evidence, slip=slip.message)
@@ -97,7 +97,7 @@ def _find_registered(render_chat: Render, refusal: DetectError) -> Detection:
     """
     try:
         format = find_registered(render_chat)
-        tried = tuple(try_behind_prompt(ProbedTemplate(render_chat, format.reasoning), format))
+        tried = tuple(try_after_prompt(ProbedTemplate(render_chat, format.reasoning), format))
     except DetectError as e:
         message = e.message
         if not refusal.message.startswith(message):

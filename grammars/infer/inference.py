@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.formats import NATIVE
-from grammars.infer.behind_prompt import try_behind_prompt
+from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.calls import (
     CallPair,
     CallSample,
@@ -30,7 +30,7 @@ from grammars.infer.probes import (
     Evidence,
     ProbedTemplate,
     Render,
-    telling_id,
+    distinct_id,
 )
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.styles import find_member
@@ -115,7 +115,7 @@ def infer(render_chat: Render) -> Inference:
     if VALUES[0] not in text:
         raise DetectError("the chat template writes no tool calls")
     if call.name not in text:  # Kimi K2 writes the id alone, which holds the name
-        chat = replace(chat, scheme=telling_id)
+        chat = replace(chat, scheme=distinct_id)
     try:
         return _read(chat, text)
     except SlipError:
@@ -192,7 +192,7 @@ class _TemplateReader:
         sample = CallSample(
             chat,
             layout,
-            closing=ending.behind_calls.rstrip(),
+            closing=ending.after_calls.rstrip(),
             only=calls.only,
             pair=calls.pair,
         )
@@ -210,7 +210,7 @@ class _TemplateReader:
             mixed = replace(mixed, before=chat.find_indent(Turn(calls=(call,))))
         written = _assemble(sample, ending, mixed, header=self._find_header(layout), head=head)
         if gap:
-            written = _put_in_front(gap, written)
+            written = _prepend(gap, written)
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
         if slip := find_slip(written, chat.instruct()):
             raise SlipError(slip, written)
@@ -228,7 +228,7 @@ class _TemplateReader:
             Evidence("content and a call", mixed.text, mixed.conclusion),
             *verify(chat, format, tails, mixed=is_mixed or is_placed),
         ]
-        evidence += try_behind_prompt(chat, format)
+        evidence += try_after_prompt(chat, format)
         if chat.reasoning:
             evidence += compare_reasoning(chat, format, tails, mixed=is_mixed)
         unread = "" if chat.reasoning else find_unread_thought(chat)
@@ -281,20 +281,20 @@ class _TemplateReader:
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:
         one, only, pair = calls.one, calls.only, calls.pair
-        head, behind = one[: only.start], one[only.end :]
+        head, following = one[: only.start], one[only.end :]
         # White space that is not read may part the header from a word of the call.
         header = self.chat.prompted + leading_space(
             self.chat.body(Turn(calls=self._calls[:1])) or ""
         )
         if pair is None:
-            return find_layout(header=header, head=head, behind=behind, amid=None)
-        if pair.text[: pair.first.start] != head or pair.text[pair.second.end :] != behind:
+            return find_layout(header=header, head=head, after=following, amid=None)
+        if pair.text[: pair.first.start] != head or pair.text[pair.second.end :] != following:
             around_two = pair.text[: pair.first.start], pair.text[pair.second.end :]
-            return find_layouts((head, behind), around_two, pair.amid)
+            return find_layouts((head, following), around_two, pair.amid)
         plain = read_content(self.chat)
         closer = find_closer(plain.tail, plain.opener)
         end = find_end(self.chat, plain.tail, closer=closer)
-        return find_layout(header=header, head=head, behind=behind, amid=pair.amid, end=end)
+        return find_layout(header=header, head=head, after=following, amid=pair.amid, end=end)
 
 
 def _assemble(
@@ -317,7 +317,7 @@ def _assemble(
             content_places=tuple(dict.fromkeys([place, ContentPlace.BEFORE])),
             before=mixed.before or "",
             between=layout.between,
-            after=ending.behind_calls[len(sample.closing) :],
+            after=ending.after_calls[len(sample.closing) :],
             head=head,
             tail=ending.tail,
             ends=ending.ends,
@@ -332,7 +332,7 @@ def _read_several(sample: CallSample, head: str) -> Several | None:
     """How two calls are written; None where one is written likewise.
 
     Raises:
-        DetectError: the turn ends in another way behind two calls than behind one.
+        DetectError: the turn ends in another way after two calls than after one.
     """
     layout = sample.layout.several
     if layout is None:
@@ -347,7 +347,7 @@ def _read_several(sample: CallSample, head: str) -> Several | None:
     )
 
 
-def _put_in_front(gap: str, format: Format) -> Format:
+def _prepend(gap: str, format: Format) -> Format:
     """The format with that white space in front of calls and content: it stands between a header
     that the prompt has written and what a model goes on with."""
     opener, *rest = format.call

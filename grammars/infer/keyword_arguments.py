@@ -75,8 +75,8 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
     if is_raw and not is_usual:
         return None  # such a quote is but a part of what stands around raw text
     empty = write_call({})
-    behind = common_suffix(rest, empty)
-    opener = common_prefix(before, empty.removesuffix(behind))
+    after = common_suffix(rest, empty)
+    opener = common_prefix(before, empty.removesuffix(after))
     hole = KeywordArguments(
         item=item,
         after_key=after_key,
@@ -85,11 +85,11 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
         strings=None if is_raw else spelled.strings,
         quote=quote if is_raw else "",
         first=before.removeprefix(opener),
-        last=rest.removesuffix(behind),
-        empty=empty[len(opener) : len(empty) - len(behind)],
+        last=rest.removesuffix(after),
+        empty=empty[len(opener) : len(empty) - len(after)],
         sorted_keys=are_sorted(write_call),
     )
-    return KeywordCall(opener, hole, behind)
+    return KeywordCall(opener, hole, after)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def plain_id(name: str, index: int) -> str:
     return f"abcdefgh{index + 1}"
 
 
-def telling_id(name: str, index: int) -> str:
+def distinct_id(name: str, index: int) -> str:
     """An id that holds the name and the number, for templates that write nothing else."""
     return f"functions.{name}:{index}"
 
@@ -117,14 +117,14 @@ class ProbedTemplate:
         return tuple(calls)
 
     def ask(self, *messages: Any, opening: bool = False) -> str | None:
-        """The text behind the user's text; None if the template refuses the conversation."""
+        """The text after the user's text; None if the template refuses the conversation."""
         conversation = [{"role": "user", "content": USER}, *messages]
         try:
             text = self.render_chat(conversation, _TOOLS, add_generation_prompt=opening)
         except Error:
             return None
-        head, found, behind = text.rpartition(USER)
-        return behind if found else head
+        head, found, after = text.rpartition(USER)
+        return after if found else head
 
     def instruct(self) -> str:
         """The prompt for a question with tools, which may tell how to call them; "" if the template
@@ -159,14 +159,14 @@ class ProbedTemplate:
         if turns and all(turn.startswith(prompt) for turn in turns):
             header = prompt  # its last word may run into the text of a turn
         elif turns and all(turn.startswith(prompt.rstrip()) for turn in turns):
-            # Some lack the line break of the prompt: what is generated behind that is the turn.
+            # Some lack the line break of the prompt: what is generated after that is the turn.
             header = max(header, prompt.rstrip(), key=len)
         # Some write instructions in front of the prompt, and not in the history.
         if header not in (written, prompt):
             before, found, _ = written.rpartition(self._opening or written)
             if common_suffix(written, prompt):
                 header = written
-            elif found:  # behind it, the history has a block of reasoning that is empty
+            elif found:  # after it, the history has a block of reasoning that is empty
                 header = before + found
         return header.removesuffix(self.lead)
 
@@ -183,11 +183,11 @@ class ProbedTemplate:
         return "" if opened is None or plain is None else opened[count_common(opened, plain) :]
 
     def answer(self, turn: Turn) -> str | None:
-        """The text behind the user's text for this turn; None if the template refuses it."""
+        """The text after the user's text for this turn; None if the template refuses it."""
         return self.ask(show_message(turn))
 
     def body(self, turn: Turn) -> str | None:
-        """The turn as the template writes it, behind the header; None if it refuses it."""
+        """The turn as the template writes it, after the header; None if it refuses it."""
         text = self.answer(turn)
         if text is None or not text.startswith(self.header):
             return None

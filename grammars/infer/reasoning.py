@@ -129,7 +129,7 @@ def _messages() -> Iterator[list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """The text before and behind a thought.
+    """The text before and after a thought.
 
     Args:
         headers: what stands in front of the text of messages without a thought.
@@ -179,7 +179,7 @@ class _Template:
     def find_worded(self) -> Reasoning | None:
         """The block that a word opens at the head of a turn: `Thought: ` up to the end of the line.
 
-        It closes with what content and calls have in common behind it.
+        It closes with what content and calls have in common after it.
         """
         for kwargs in (_ON, {}):
             prompt = self.render(opening=True, **kwargs)
@@ -283,11 +283,11 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
     thought ends with the first one.
     """
     opening = _find_word_opener(places, prompt)
-    behind = common_prefix(*(place.tail for place in places))
-    sign = behind.strip() if len(places) > 1 else ""
+    following = common_prefix(*(place.tail for place in places))
+    sign = following.strip() if len(places) > 1 else ""
     if not _WORD.search(sign):
         sign = ""
-    space = leading_space(behind)
+    space = leading_space(following)
     # Words in the middle of a line may stand in a thought as well.
     is_apart = "\n" in space or (bool(sign) and not sign[0].isalnum())
     if opening is None or not is_apart:
@@ -295,12 +295,12 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
     opener, pad_open = Marker(opening["opener"]), opening["pad"]
     if not sign:
         return Reasoning(opener, Literal(space), pad_open=pad_open)
-    after = behind[len(behind.rstrip()) :]
+    after = following[len(following.rstrip()) :]
     return Reasoning(opener, Marker(sign), pad_open=pad_open, pad_close=space, after=after)
 
 
 def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[str] | None:
-    """What opens the block behind the generation prompt, or at the end of it; None where that is no
+    """What opens the block after the generation prompt, or at the end of it; None where that is no
     word, opens messages of any kind, or differs."""
     head = places[0].head
     if any(place.head != head for place in places):
@@ -320,15 +320,15 @@ def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
     """What opens a block that has a name between two tags, where content has another name between
     the same tags, and one tag closes both: `<|channel|>think<|msg|>` and `<|channel|>say<|msg|>`.
 
-    None where it is a message of its own, behind which the header of the turn comes again.
+    None where it is a message of its own, after which the header of the turn comes again.
     """
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAG, tail)
     if not (opening and closing):
         return None
-    behind, found, _ = tail[closing.end() :].partition(TEXT)
-    without = head[: opening.start()] + behind
+    following, found, _ = tail[closing.end() :].partition(TEXT)
+    without = head[: opening.start()] + following
     is_left_out = "".join(without.split()) == "".join(surroundings.headers[1].split())
     return opening if found and is_left_out else None
 
@@ -345,8 +345,8 @@ def _find_tags(text: str) -> list[str]:
 def _read_opened(prompt: str) -> Reasoning | None:
     """The block that a prompt ends with the opener of; None if it ends with something else.
 
-    No template that never writes a thought shows what stands in front of the closer and behind it:
-    as in the known blocks, that is white space where such stands behind the opener.
+    No template that never writes a thought shows what stands in front of the closer and after it:
+    as in the known blocks, that is white space where such stands after the opener.
     """
     head = prompt.rstrip()
     pad = prompt[len(head) :]
@@ -438,14 +438,14 @@ def _find_block(prompt: str, block: Reasoning) -> State:
 
 
 def _find_break(prompt: str, block: Reasoning, opened: int) -> int:
-    """The place of a closer that is but white space, behind the opener there and its pad, which may
+    """The place of a closer that is but white space, after the opener there and its pad, which may
     be the same text; -1 if there is none."""
     if opened < 0:
         return -1
-    behind = opened + len(block.opener.text)
-    if prompt.startswith(block.pad_open, behind):
-        behind += len(block.pad_open)
-    return prompt.find(block.closer.text, behind)
+    following = opened + len(block.opener.text)
+    if prompt.startswith(block.pad_open, following):
+        following += len(block.pad_open)
+    return prompt.find(block.closer.text, following)
 
 
 def _find_lead(prompt: str, format: Format) -> str:

@@ -173,19 +173,19 @@ def _respace(known: Format, written: str) -> Format | None:
     return replace(known, call=tuple(nodes))
 
 
-def _space_out(node: Fixed, before: str, behind: str) -> list[Node]:
+def _space_out(node: Fixed, before: str, following: str) -> list[Node]:
     """The text with this white space around it. A marker keeps its own where that is the same, for
     a vocabulary may have a token for both."""
     text = node.text
-    if text == before + text.strip() + behind:
+    if text == before + text.strip() + following:
         return [node]
     if isinstance(node, Literal):
-        written = before + text.strip() + behind
+        written = before + text.strip() + following
         return [Literal(written)] if written else []
     parts: list[Node] = [Literal(before)] if before else []
     parts.append(Marker(text.strip()))
-    if behind:
-        parts.append(Literal(behind))
+    if following:
+        parts.append(Literal(following))
     return parts
 
 
@@ -218,8 +218,8 @@ def _complete(format: Format, probes: _Probes, *, first: str, rest: str) -> Form
         after, found, _ = rest.partition(end)
         if found and not after.strip():
             completed = replace(completed, after=after)
-    _, found, behind = probes.both.partition(TEXT)
-    before = behind.partition(first)[0]
+    _, found, following = probes.both.partition(TEXT)
+    before = following.partition(first)[0]
     if found and not before.strip():
         completed = replace(completed, before=before)
     return completed

@@ -108,8 +108,8 @@ def adapt(known: Format, render_chat: Render) -> Format:
     block, own = find_reasoning(render_chat), known.reasoning
     if block and own and (block.opener, block.closer) == (own.opener, own.closer):
         block = own  # a template that only drops the block does not tell its white space
-    behind = _render(render_chat, [_QUESTION, _ANSWER]).partition(TEXT)[2]
-    ends = tuple(dict.fromkeys([*find_ends(behind), *known.ends]))
+    after = _render(render_chat, [_QUESTION, _ANSWER]).partition(TEXT)[2]
+    ends = tuple(dict.fromkeys([*find_ends(after), *known.ends]))
     return replace(known, reasoning=block, ends=ends)
 
 

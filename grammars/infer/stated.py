@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from grammars.errors import DetectError
-from grammars.infer.behind_prompt import try_behind_prompt
+from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.inference import name_format
 from grammars.infer.probes import ProbedTemplate, Render
 from grammars.infer.reasoning import find_reasoning
@@ -50,7 +50,7 @@ _CALLS = (
         rf"{_COMMA}{_NAME_KEY}\s*:\s*(?:{_STAND_IN})\s*\}}"
     ),
 )
-"""A call with the name in front, or behind its arguments. Members of a JSON object have no order,
+"""A call with the name in front, or after its arguments. Members of a JSON object have no order,
 and the mask has to know the name to enforce the arguments, so both are written name first."""
 SURROUNDINGS = 400  # characters around an example in which its tags are looked for
 _OPENER = re.compile(
@@ -64,7 +64,7 @@ _STATEMENT = re.compile(
     rf"(?P<tag>{TAG})[`'\"]?,? (?:directly |immediately )?followed by (?:an? |the )?"
     r"(?:valid |single )?JSON (?P<shape>list|array|object|dictionary)(?P<rest>[^.\n]{0,200})"
 )
-"""The sentence that tells a marker and what stands behind it."""
+"""The sentence that tells a marker and what stands after it."""
 _QUOTED_WORD = re.compile(r"""["'`](\w+)["'`]""")
 _WORD = r"[A-Za-z_]\w*"
 _PYTHON_VALUE = r"""(?:"[^"\n]{0,60}"|'[^'\n]{0,60}'|<[^<>\n]{1,60}>|[\w.-]{1,60})"""
@@ -95,7 +95,7 @@ def find_stated(render_chat: Render) -> ShownFormat:
     ((format, example),) = found.items()
     adapted = name_format(adapt(format, render_chat), measured=False)
     chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
-    for _ in try_behind_prompt(chat, adapted):
+    for _ in try_after_prompt(chat, adapted):
         pass  # it raises where a turn cannot be read back
     return ShownFormat(adapted, " ".join(example.split())[:LONGEST_SHOWN], is_example=True)
 
@@ -109,17 +109,17 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
             continue  # the values could be Python's
         start, end = call.span()
         before = _OPENER.search(prompt, max(0, start - SURROUNDINGS), start)
-        behind = _CLOSER.match(prompt, end, end + SURROUNDINGS)
+        after = _CLOSER.match(prompt, end, end + SURROUNDINGS)
         assert before is not None  # it may be empty
-        assert behind is not None
+        assert after is not None
         is_list = bool(before["list"])
-        if before["tag"] and not behind["tag"]:
+        if before["tag"] and not after["tag"]:
             continue  # the example ends elsewhere
         style = _find_style(call)
         written = JsonCall(name_key=call["name"], arguments_key=call["arguments"], style=style)
-        example = prompt[before.start() : behind.end()].strip()
+        example = prompt[before.start() : after.end()].strip()
         if before["tag"]:
-            yield _enclose(written, opener=before, closer=behind, is_list=is_list), example
+            yield _enclose(written, opener=before, closer=after, is_list=is_list), example
         elif is_list:
             opening, closing = (Literal("["),), (Literal("]"),)
             yield Format("stated", (written,), opening, closing, between=", "), example
@@ -172,12 +172,12 @@ def _read_python(example: re.Match[str], prompt: str) -> Format:
     """A list of calls in Python, between the tags around the example, if there are such. Strings
     have escapes: an example does not show raw ones."""
     before = _OPENER.search(prompt, max(0, example.start() - SURROUNDINGS), example.start())
-    behind = _CLOSER.match(prompt, example.end(), example.end() + SURROUNDINGS)
+    after = _CLOSER.match(prompt, example.end(), example.end() + SURROUNDINGS)
     head: tuple[Fixed, ...] = ()
     tail: tuple[Fixed, ...] = ()
-    if before and behind and before["tag"] and behind["tag"]:
+    if before and after and before["tag"] and after["tag"]:
         head = make_nodes(before["tag"] + _one_line(before["space"]), opens=True)
-        tail = make_nodes(_one_line(behind["space"]) + behind["tag"])
+        tail = make_nodes(_one_line(after["space"]) + after["tag"])
     return Format(
         "stated",
         call=(Name(), Literal("("), KeywordArguments(quote=""), Literal(")")),

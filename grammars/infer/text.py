@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # `<call_` up to the name; a word with a sign, such as `functools[` (Firefunction) or `Action:`
 # (Command R+), long enough to stand for itself; words up to a colon, `FUNCTION CALL:`, or that
 # fill a line, `BEGIN CALLS`; a tag with attributes, `<code lang="ts">`; the recipient of a message,
-# `to=functions.`; a run such as `>>>` (Functionary 3.2), with the word behind it, for "```" opens
+# `to=functions.`; a run such as `>>>` (Functionary 3.2), with the word after it, for "```" opens
 # other text as well; a word between signs, `[[call]]`. A word that but a blank or a sign of prose
 # closes, `Call` or `tool(`, could stand in any answer.
 _OPENERS = (

@@ -24,7 +24,7 @@ class CallLayout:
     """The fixed texts around calls: `opening prefix CALL suffix between ... rest`.
 
     Args:
-        rest: what stands behind the last call: what closes the calls, and the end of the turn.
+        rest: what stands after the last call: what closes the calls, and the end of the turn.
         lead: what the generation prompt has written of the first call.
         several: the texts around two calls, if they are others than those around one.
     """
@@ -45,32 +45,32 @@ class CallLayout:
 
 
 def find_layout(
-    *, header: str, head: str, behind: str, amid: str | None, end: str = ""
+    *, header: str, head: str, after: str, amid: str | None, end: str = ""
 ) -> CallLayout:
     """Tells a call's own text from what stands around all calls.
 
     Args:
         header: what opens the turn.
         head: what stands in front of the first call's first hole.
-        behind: what stands behind the only call's last hole.
+        after: what stands after the only call's last hole.
         amid: what stands between two calls' holes; None if there is one call in a turn.
         end: what ends a turn of content; "" if that is not known. It is no part of a call, for a
-            model that ends its turn there writes nothing behind it.
+            model that ends its turn there writes nothing after it.
     """
     if amid is None:  # Llama 3's templates refuse a second call
-        return CallLayout(behind, prefix=head)
+        return CallLayout(after, prefix=head)
     prefix = common_suffix(header + head, amid).lstrip()
     lead = ""
     if len(prefix) > len(head):  # Functionary 3.2: the prompt ends with `>>>`
         lead = prefix[: len(prefix) - len(head)]
         head = prefix
-    suffix = common_prefix(amid, behind).rstrip()
+    suffix = common_prefix(amid, after).rstrip()
     if len(prefix) + len(suffix) > len(amid):
         suffix = suffix[: len(amid) - len(prefix)].rstrip()
     if end and suffix.endswith(end):
         suffix = suffix.removesuffix(end).rstrip()
     return CallLayout(
-        rest=behind[len(suffix) :],
+        rest=after[len(suffix) :],
         opening=head[: len(head) - len(prefix)],
         prefix=prefix,
         suffix=suffix,
@@ -87,7 +87,7 @@ def find_layouts(one: tuple[str, str], two: tuple[str, str], amid: str) -> CallL
     """The texts around one call, and those around two, where they differ.
 
     Args:
-        one: what stands in front of the first hole of a call alone, and behind its last one.
+        one: what stands in front of the first hole of a call alone, and after its last one.
         two: the same of two calls.
         amid: what stands between two calls' holes.
 
@@ -122,13 +122,13 @@ class TurnEnding:
     """What follows the calls, and what ends a turn.
 
     Args:
-        behind_calls: what stands behind the last call before the end.
+        after_calls: what stands after the last call before the end.
         ends: the texts that end a turn.
         closer: what closes content.
         tail: what stands at the end of every turn, in front of what ends it.
     """
 
-    behind_calls: str
+    after_calls: str
     ends: tuple[str, ...]
     closer: str = ""
     tail: str = ""
@@ -140,41 +140,41 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
     Args:
         chat: for the end that only stands in front of a next message.
         opener: what opens content.
-        tail: what the template writes behind content.
-        rest: what it writes behind the last call.
+        tail: what the template writes after content.
+        rest: what it writes after the last call.
     """
     shared = common_suffix(tail, rest)
     if shared.strip():
-        behind_calls = rest.removesuffix(shared) + leading_space(shared)
+        after_calls = rest.removesuffix(shared) + leading_space(shared)
         closer = tail.removesuffix(shared)
         if not opener:
             end = find_end(chat, tail)
             if end in closer:  # what follows belongs to the next turn
-                return TurnEnding(behind_calls, find_ends(tail))
+                return TurnEnding(after_calls, find_ends(tail))
             if find_tag(closer):
                 raise DetectError(f"content is closed with {closer!r}, which nothing opens")
         end = find_end(chat, tail, closer=closer)
         before, found, _ = shared.rpartition(end)
         return TurnEnding(
-            behind_calls,
+            after_calls,
             ends=(end,) if end else (),
             closer=closer if opener and closer.strip() else "",
             tail=before.strip() if found else "",
         )
     if not tail.strip() or not rest.strip():  # some write the end when the next message comes
         ends = find_ends(tail) or find_ends(_follow(chat))
-        behind_calls = rest
+        after_calls = rest
         if ends and ends[0] in rest:
-            behind_calls = rest[: rest.rindex(ends[0])]
-        return TurnEnding(behind_calls, ends)
+            after_calls = rest[: rest.rindex(ends[0])]
+        return TurnEnding(after_calls, ends)
     *_, last = tokenise(rest.rstrip())
     ends = find_ends(tail)
     if not find_tag(last):
         return TurnEnding(rest.rstrip(), ends)
-    behind_calls = rest.rstrip().removesuffix(last)
-    if ends and ends[0] in behind_calls:  # HyperCLOVAX ends a call with it, and with another tag
-        behind_calls = behind_calls[: behind_calls.rindex(ends[0])]
-    return TurnEnding(behind_calls, tuple(dict.fromkeys([*ends, last])))
+    after_calls = rest.rstrip().removesuffix(last)
+    if ends and ends[0] in after_calls:  # HyperCLOVAX ends a call with it, and with another tag
+        after_calls = after_calls[: after_calls.rindex(ends[0])]
+    return TurnEnding(after_calls, tuple(dict.fromkeys([*ends, last])))
 
 
 def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
@@ -186,7 +186,7 @@ def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
 
     Args:
         chat: the template.
-        tail: what stands behind content.
+        tail: what stands after content.
         closer: what of that closes the content.
     """
     ending = tail.removeprefix(closer)
@@ -198,14 +198,14 @@ def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
 
 
 def find_closer(tail: str, opener: str) -> str:
-    """What closes content, of what stands behind it: one tag of several, where something opens the
+    """What closes content, of what stands after it: one tag of several, where something opens the
     content; "" where nothing does."""
     tags = find_tags(tail)
     return tail[: tail.index(tags[0]) + len(tags[0])] if opener and len(tags) > 1 else ""
 
 
 def find_ends(text: str) -> tuple[str, ...]:
-    """The texts that end a turn, of what stands behind its content: the first tag, or else all of
+    """The texts that end a turn, of what stands after its content: the first tag, or else all of
     it; what follows the tag belongs to the next turn."""
     tag = find_tag(text)
     end = tag[0] if tag else text.strip()
@@ -214,8 +214,8 @@ def find_ends(text: str) -> tuple[str, ...]:
 
 def _follow(chat: ProbedTemplate) -> str:
     """The end that a template writes when the next message comes, without that one's header."""
-    behind = chat.follow()
-    return behind.removesuffix(common_suffix(behind, chat.introduce()))
+    after = chat.follow()
+    return after.removesuffix(common_suffix(after, chat.introduce()))
 
 
 def read_content(chat: ProbedTemplate) -> Plain:
@@ -233,7 +233,7 @@ def read_content(chat: ProbedTemplate) -> Plain:
 def _separates(text: str, prompt: str) -> bool:
     """Can that text stand between content and calls: white space, or the end of a message and the
     header of another one, with which the prompt opens a turn? Calls go on with that header, so the
-    prompt has to leave it open; behind a whole header there is another turn."""
+    prompt has to leave it open; after a whole header there is another turn."""
     header = prompt.lstrip()
     is_open = bool(header) and not header[-1].isspace()
     return not text.strip() or (is_open and text.rstrip().endswith(header))
@@ -279,15 +279,15 @@ def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str)
         return ""
     head = shared[: shared.rindex(tags[-1]) + len(tags[-1])]
     text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "")
-    before, _, behind = text.partition(TEXT)
-    is_once = before == opener and head not in behind and first.removeprefix(head) in behind
+    before, _, after = text.partition(TEXT)
+    is_once = before == opener and head not in after and first.removeprefix(head) in after
     # What is closed in front of calls as it is without them opens content, not the turn.
-    is_closed = head == opener and find_tags(behind)[:1] == find_tags(plain.tail)[:1]
+    is_closed = head == opener and find_tags(after)[:1] == find_tags(plain.tail)[:1]
     return head if is_once and not is_closed else ""
 
 
 def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
-    """What a template writes around every answer: what opens it behind the generation prompt, and
+    """What a template writes around every answer: what opens it after the generation prompt, and
     what closes it in front of the end of turn; "" for what is not there.
 
     Both are "" where the text of an answer is not written as it is.
@@ -329,16 +329,16 @@ def infer_mixed(
     alone = replace(content, calls=is_plain)
     body = chat.body(Turn(TEXT, calls=(call,))) or ""
     text = chat.strip(body).removeprefix(turn_head)
-    head, found, behind = text.partition(TEXT)
+    head, found, after = text.partition(TEXT)
     if not found and TEXT in body and chat.reasoning and chat.reasoning.next_opener:
         # Each part of a turn is a message, and what models write here is not told by the template.
         raise DetectError(f"beside a call, content is written as a thought: {body[:80]!r}")
     if not found:
         return Mixed(text, alone, "content next to a call is rejected or dropped")
-    before, found, _ = behind.partition(first)
-    if is_plain and head.startswith(first) and head + behind == turn:
-        return Mixed(text, content, "content stands behind calls", place=ContentPlace.BEHIND)
-    if is_plain and head and first.startswith(head) and head + behind == turn:
+    before, found, _ = after.partition(first)
+    if is_plain and head.startswith(first) and head + after == turn:
+        return Mixed(text, content, "content stands after calls", place=ContentPlace.AFTER)
+    if is_plain and head and first.startswith(head) and head + after == turn:
         conclusion = f"content is written inside the opening of the calls, after {head!r}"
         return Mixed(text, content, conclusion, place=ContentPlace.INSIDE, opener=head)
     if not found:

@@ -61,7 +61,7 @@ _MAX_SLIPS = 2  # words and tags
 
 @dataclass(frozen=True)
 class Tails:
-    """What the template writes behind content, and behind calls: the end of the turn."""
+    """What the template writes after content, and after calls: the end of the turn."""
 
     content: str
     calls: str
@@ -75,7 +75,7 @@ def verify(
     Args:
         chat: the template.
         format: what was read off it.
-        tails: what stands behind the turns.
+        tails: what stands after the turns.
         mixed: the template writes content and calls in one turn.
 
     Raises:
@@ -107,11 +107,11 @@ def compare_reasoning(
     Args:
         chat: the template.
         format: what was read off it.
-        tails: what stands behind the turns.
+        tails: what stands after the turns.
         mixed: the template writes content and calls in one turn.
 
     Raises:
-        DetectError: behind the reasoning, a turn is written in another way.
+        DetectError: after the reasoning, a turn is written in another way.
     """
     call = chat.calls({KEYS[0]: "x"})
     turns = {"a call": Turn("", "I think.", call), "content": Turn("It is so.", "I think.")}
@@ -132,7 +132,7 @@ def compare_reasoning(
 
 
 def _refuse_other_rest(probe: str, rest: str, written: str, turn: Turn) -> None:
-    """Refuses a turn whose rest behind the thought is another one than is written."""
+    """Refuses a turn whose rest after the thought is another one than is written."""
     expected = written.partition(turn.reasoning)[2]
     if "".join(rest.split()) != "".join(expected.split()):
         raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
@@ -164,7 +164,7 @@ def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
         return None
     if not turn.calls:
         return text + tails.content
-    if turn.content and format.content_places[0] is ContentPlace.BEHIND:
+    if turn.content and format.content_places[0] is ContentPlace.AFTER:
         return text + tails.calls.removeprefix(format.after)  # which stands in front of the content
     return text + tails.calls
 
@@ -221,7 +221,7 @@ def find_slip(format: Format, told: str) -> str:
 def _write_call(format: Format) -> str:
     """A turn of one call; "" where the format cannot write that one."""
     try:
-        whole = replace(format, head="")  # what closes it stands behind all calls
+        whole = replace(format, head="")  # what closes it stands after all calls
         return render(Turn(calls=(_CALL,)), whole, state=State(calls=0)).strip()
     except (RenderError, ToolError):
         return ""

@@ -57,12 +57,12 @@ class Rest:
 
     Args:
         expression: the next part.
-        behind: the part after it.
+        after: the part after it.
         endings: the shortest texts of both, as far as known, by the parameter of the rule.
     """
 
     expression: "Lexeme"
-    behind: "Rest | None"
+    after: "Rest | None"
     endings: dict[int, Completion | None] = field(default_factory=dict[int, "Completion | None"])
 
 
@@ -235,9 +235,9 @@ class Chart:
             for lexeme, machine, at in row.running:
                 for end, caller in self._list_ends(row, LexemeRun(lexeme, machine, at), shortest):
                     spend()
-                    behind = self._follow(caller, shortest, known)
-                    if behind is not None:
-                        yield join(end._replace(costly=caller.costly), behind)
+                    after = self._follow(caller, shortest, known)
+                    if after is not None:
+                        yield join(end._replace(costly=caller.costly), after)
 
     def _list_ends(
         self, row: ChartRow, run: LexemeRun, shortest: Shortest
@@ -356,34 +356,34 @@ class Chart:
         """Expands the next expression of a caller: adds new callers, or waits for a lexeme."""
         match rest.expression:
             case Sequence(parts):
-                behind = rest.behind
+                after = rest.after
                 for part in reversed(parts):
-                    behind = self._link(part, behind)
-                callers.append(caller.with_rest(behind))
+                    after = self._link(part, after)
+                callers.append(caller.with_rest(after))
             case Literal(""):
-                callers.append(caller.with_rest(rest.behind))
+                callers.append(caller.with_rest(rest.after))
             case Alternatives(options) as choice:
                 words = self._choices.find(choice)
                 for option in options if words is None else words.parts:
-                    callers.append(caller.with_rest(self._link(option, rest.behind)))
+                    callers.append(caller.with_rest(self._link(option, rest.after)))
             case WordChoice() as words:
                 row.waiting.setdefault(words, []).append(caller)
             case Guarded(body, condition):
                 if condition.holds(caller.bits):
-                    callers.append(caller.with_rest(self._link(body, rest.behind)))
+                    callers.append(caller.with_rest(self._link(body, rest.after)))
             case Costly(body):
-                body_rest = self._link(body, rest.behind)
+                body_rest = self._link(body, rest.after)
                 costly = min(caller.costly + 1, MAX_COSTLY)  # a repeat may enter it often
                 callers.append(caller._replace(rest=body_rest, costly=costly))
             case Repeat() as repeat:
-                for following in self._repeat(repeat, rest.behind):
+                for following in self._repeat(repeat, rest.after):
                     callers.append(caller.with_rest(following))
             case RuleReference(name) as reference if not self._rules[name].is_terminal:
                 callers += self._enter_rule(reference, caller, row)
             case EmbeddedLark():
                 raise UnknownEndError
             case lexeme:
-                following = caller.with_rest(rest.behind)
+                following = caller.with_rest(rest.after)
                 row.waiting.setdefault(lexeme, []).append(following)
                 if not isinstance(lexeme, Token):
                     machine = self._find_machine(lexeme)
@@ -393,14 +393,14 @@ class Chart:
     def _enter_rule(self, reference: RuleReference, caller: Caller, row: ChartRow) -> list[Caller]:
         """Begins the rule that comes next in a caller; returns what to expand then."""
         assert caller.rest is not None, "the reference is in it"
-        name, behind = reference.name, caller.rest.behind
+        name, after = reference.name, caller.rest.after
         given = 0 if reference.argument is None else apply(reference.argument, caller.bits)
         body = self._link(self._rules[name].body, None)
-        if behind is None:
+        if after is None:
             # A tail call: long lists need no deep stack.
             return [Caller(body, given, caller.frame, caller.costly, name)]
         called = row.frames.setdefault((name, given), Frame(row.start))
-        following = Caller(behind, caller.bits, caller.frame, rule=caller.rule)
+        following = Caller(after, caller.bits, caller.frame, rule=caller.rule)
         called.callers.append(following)
         begun = Caller(body, given, called, caller.costly, name)
         return [begun, following] if called.is_blank else [begun]
@@ -417,8 +417,8 @@ class Chart:
         callers: list[Caller] = []
         for caller in reversed(waiting):
             assert caller.rest is not None, "it waits for the choice"
-            behind = caller.rest.behind
-            callers += [caller.with_rest(self._link(option, behind)) for option in options]
+            after = caller.rest.after
+            callers += [caller.with_rest(self._link(option, after)) for option in options]
         part = ChartRow(row.start, frames=dict(row.frames), seen=dict(row.seen))
         self._expand_all(callers, part)
         return part.waiting
@@ -438,11 +438,11 @@ class Chart:
             runs.append(LexemeRun(choice, choice, rest))
         return runs
 
-    def _repeat(self, repeat: Repeat, behind: Rest | None) -> Iterator[Rest | None]:
+    def _repeat(self, repeat: Repeat, after: Rest | None) -> Iterator[Rest | None]:
         """The continuations of a repeat: its body once more, or what follows the repeat."""
         body, fewest, most = repeat.body, repeat.fewest, repeat.most
         if fewest == 0:
-            yield behind
+            yield after
         if most == 0:
             return
         if fewest == 0 and most is None:
@@ -450,13 +450,13 @@ class Chart:
         else:
             left = None if most is None else most - 1
             again = self._fewer.setdefault(id(repeat), Repeat(body, max(0, fewest - 1), left))
-        yield self._link(body, behind if again.most == 0 else self._link(again, behind))
+        yield self._link(body, after if again.most == 0 else self._link(again, after))
 
-    def _link(self, expression: Lexeme, behind: Rest | None) -> Rest:
-        key = id(expression), id(behind)
+    def _link(self, expression: Lexeme, after: Rest | None) -> Rest:
+        key = id(expression), id(after)
         rest = self._rests.get(key)
         if rest is None:
-            rest = self._rests[key] = Rest(expression, behind)
+            rest = self._rests[key] = Rest(expression, after)
         return rest
 
     def _scan(self, row: ChartRow, since: int, tokens: dict[int, str]) -> None:
@@ -478,13 +478,13 @@ class Chart:
             following: list[LexemeRun] = []
             is_over = False
             for lexeme, machine, at in running:
-                behind = machine.step(at, text[offset])
-                if isinstance(behind, WordRange):
+                after = machine.step(at, text[offset])
+                if isinstance(after, WordRange):
                     assert isinstance(lexeme, WordChoice)
-                    following += self._separate(row, lexeme, behind)
-                elif behind is not None:
-                    following.append(LexemeRun(lexeme, machine, behind))
-                    if machine.lazy and machine.accepts(behind):
+                    following += self._separate(row, lexeme, after)
+                elif after is not None:
+                    following.append(LexemeRun(lexeme, machine, after))
+                    if machine.lazy and machine.accepts(after):
                         is_over = True
             if not following:
                 self._emit(row, running, offset)
@@ -531,11 +531,11 @@ def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
             rest.endings.clear()
         assert not isinstance(rest.expression, WordChoice), "its options are ended one by one"
         ending = shortest.find(rest.expression, bits)
-        behind = _find_rest(Caller(rest.behind, bits, caller.frame), shortest)
-        if ending is None or behind is None:
+        after = _find_rest(Caller(rest.after, bits, caller.frame), shortest)
+        if ending is None or after is None:
             rest.endings[bits] = None
         else:
-            rest.endings[bits] = join(ending, behind)
+            rest.endings[bits] = join(ending, after)
     return rest.endings[bits]
 
 

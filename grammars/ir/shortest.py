@@ -160,7 +160,7 @@ class Way(NamedTuple):
     """A path through the body of such a rule: an ending, and the member after it, if any."""
 
     ending: Completion
-    behind: Member | None
+    after: Member | None
 
 
 class Shortest:
@@ -363,11 +363,11 @@ class Shortest:
             seen.add(member)
             for way in self._choose(member):
                 whole = join(so_far, way.ending)
-                if way.behind is None:
+                if way.after is None:
                     ended = pick_shorter(ended, whole)
                 else:
                     pushed += 1
-                    heappush(queue, (measure(whole), pushed, whole, way.behind))
+                    heappush(queue, (measure(whole), pushed, whole, way.after))
         if len(self._members) >= MAX_KEPT:
             self._members.clear()
         self._members[start] = ended
@@ -404,7 +404,7 @@ class Shortest:
                 head = self._text_of_all(parts[:-1], bits)
                 if head is not None:
                     for way in self._find_ways(parts[-1], bits, wanted):
-                        yield Way(join(head, way.ending), way.behind)
+                        yield Way(join(head, way.ending), way.after)
             case Alternatives(options) as choice:
                 if wanted:
                     options = self._list_setters(choice, wanted)
@@ -489,7 +489,7 @@ def find_bit(option: Expression) -> int | None:
 
 def _list_adding(ways: list[Way], member: Member) -> list[Way]:
     """The paths that set a bit."""
-    return [way for way in ways if way.behind and way.behind.bits != member.bits]
+    return [way for way in ways if way.after and way.after.bits != member.bits]
 
 
 def _may_set(expression: Expression, wanted: int) -> bool:

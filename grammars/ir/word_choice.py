@@ -38,7 +38,7 @@ class WordChoice:
     Args:
         words: the word of each option.
         options: in the order of the grammar.
-        front, behind: other options of the same choice, which are read separately.
+        front, after: other options of the same choice, which are read separately.
         needed: the bits that must be set before a text of the rule can end.
     """
 
@@ -50,10 +50,10 @@ class WordChoice:
         options: list[Expression],
         *,
         front: Iterable[Expression] = (),
-        behind: Iterable[Expression] = (),
+        after: Iterable[Expression] = (),
         needed: int = 0,
     ):
-        self.parts: tuple[Expression | WordChoice, ...] = (*front, self, *behind)
+        self.parts: tuple[Expression | WordChoice, ...] = (*front, self, *after)
         self._needed = needed
         places = sorted(range(len(words)), key=words.__getitem__)
         self._words = [words[place] for place in places]
@@ -207,20 +207,20 @@ class WordChoices:
 
     def _add(self, choice: Alternatives, needed: int) -> None:
         words, options = list[str](), list[Expression]()
-        front, behind = list[Expression](), list[Expression]()
+        front, after = list[Expression](), list[Expression]()
         for option in choice.options:
             spend()
             word = self._find_word(option)
             if word:
                 words.append(word)
                 options.append(option)
-                front += behind
-                behind.clear()
+                front += after
+                after.clear()
             else:
-                behind.append(option)
+                after.append(option)
         if len(words) >= FEWEST_OPTIONS:
             self._known[id(choice)] = WordChoice(
-                words, options, front=front, behind=behind, needed=needed
+                words, options, front=front, after=after, needed=needed
             )
 
     def _find_word(self, option: Expression) -> str | None:

@@ -219,10 +219,10 @@ class RawToJson:
         return text
 
     def _read_string(self) -> str | None:
-        text, end, behind = self._rest.partition(self._quote)
+        text, end, after = self._rest.partition(self._quote)
         if end:
             self._is_quoted = False
-            self._rest = behind
+            self._rest = after
             return _escape(text) + '"'
         kept = next(n for n in range(len(self._quote), -1, -1) if text.endswith(self._quote[:n]))
         text, self._rest = text[: len(text) - kept], text[len(text) - kept :]

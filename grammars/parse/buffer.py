@@ -13,7 +13,7 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 """A generator that yields whenever it needs more text, and returns a T."""
 
-_BEHIND_BRACKETS = re.compile(r"(?<=[\]}])(?=.)", re.DOTALL)
+_AFTER_BRACKETS = re.compile(r"(?<=[\]}])(?=.)", re.DOTALL)
 _WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` skips
 
 
@@ -362,7 +362,7 @@ class Buffer:
         it. Otherwise takes nothing."""
         self.mark()
         try:
-            for part in _BEHIND_BRACKETS.split(text):
+            for part in _AFTER_BRACKETS.split(text):
                 yield from self._option((part.strip(),), after_space=True)
         except (CutError, NotACallError):
             self.unread(self.forget())

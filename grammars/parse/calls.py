@@ -135,18 +135,18 @@ class CallReader:
         return self._finish(parts)
 
     def _read_node(
-        self, node: CallNode, behind: Sequence[CallNode], parts: _CallParts
+        self, node: CallNode, after: Sequence[CallNode], parts: _CallParts
     ) -> Steps[None]:
-        """Reads one node. The nodes after it (`behind`) show where a name ends."""
+        """Reads one node. The nodes after it (`after`) show where a name ends."""
         match node:
             case Literal(text):
                 yield from self._take_loosely(text)
-                if text[-1:].isspace() and behind and isinstance(behind[0], _WORDS):
+                if text[-1:].isspace() and after and isinstance(after[0], _WORDS):
                     yield from self._buffer.space()
             case Marker(text):
                 yield from self._take_closer(text)
             case Name():
-                name = yield from self._read_tool_name(behind)
+                name = yield from self._read_tool_name(after)
                 if not parts.name:
                     self._sink.open(name)
                     if parts.is_held:
@@ -154,13 +154,13 @@ class CallReader:
                 elif name != parts.name:
                     raise NotACallError  # the format repeats the name, but it differs
                 parts.name = name
-            case CallId(pattern) if not behind:
+            case CallId(pattern) if not after:
                 parts.id = yield from self._read_last_word(pattern)
             case CallId():
-                parts.id = yield from self._read_name(_find_stops(behind))
+                parts.id = yield from self._read_name(_find_stops(after))
             case CallIndex():
                 parts.counter = node
-                parts.index = yield from self._read_name(_find_stops(behind))
+                parts.index = yield from self._read_name(_find_stops(after))
             case Handle():
                 parts.name, parts.id = yield from self._read_handle(node)
             case JsonArguments(encoded=True) if (yield from self._buffer.sees('"')):
@@ -197,12 +197,12 @@ class CallReader:
                 raise NotACallError
         return name.strip()
 
-    def _read_tool_name(self, behind: Sequence[CallNode]) -> Steps[str]:
+    def _read_tool_name(self, after: Sequence[CallNode]) -> Steps[str]:
         """Reads a name up to the text after it. If that text begins with a character that names may
         contain (`.call(`), the name ends only before all of the text."""
-        first = behind[0] if behind else None
+        first = after[0] if after else None
         if not isinstance(first, Literal) or first.text[:1] not in tuple("._-"):
-            return (yield from self._read_name(_find_stops(behind)))
+            return (yield from self._read_name(_find_stops(after)))
         return (yield from self._buffer.name_before(first.text, "\n<"))
 
     def _read_last_word(self, pattern: str) -> Steps[str]:
@@ -422,8 +422,8 @@ class CallReader:
         terminators = [end + tags.close + tag for tag in following]
         if self._recover:
             lines = ("\n", "") if tags.close.startswith("\n") or is_wrapped else ("",)
-            for before, behind in product(lines, ("\n", "", "\n\n")):
-                closer = end + before + tags.close.strip() + behind
+            for before, after in product(lines, ("\n", "", "\n\n")):
+                closer = end + before + tags.close.strip() + after
                 terminators += [closer + tag.strip() for tag in following]
         return tuple(dict.fromkeys(terminators))
 
@@ -491,8 +491,8 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
             case NestedArguments(mark):
                 return _find_first(before + mark)
             case KeywordArguments():
-                behind = Literal(before + node.empty)
-                return _find_first(before + node.first) + _find_stops((behind, *nodes[i + 1 :]))
+                after = Literal(before + node.empty)
+                return _find_first(before + node.first) + _find_stops((after, *nodes[i + 1 :]))
             case _:
                 return before
     return before

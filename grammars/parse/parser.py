@@ -505,7 +505,7 @@ class Parser:
         if self._blank is not None:
             text = self._blank + text
             self._blank = text if text.isspace() else None
-            if self._count and self._format.has_content_behind:
+            if self._count and self._format.has_content_after_calls:
                 text = text.removeprefix(self._format.after)
         if self._blank is None:
             self._emit_event(ContentDelta(text))
@@ -532,9 +532,9 @@ class Parser:
             if closing and (yield from self._accept_closing(closing)):
                 return True
             if closing:
-                self._cut_behind_call(closing)
+                self._cut_after_call(closing)
             if between and not (yield from self._buffer.accept(between)):  # a header for each call
-                self._cut_behind_call(between)
+                self._cut_after_call(between)
             return True
         is_bare = format.bare is not None and ways[0] != format.call
         is_opened = format.opener is not None and opener.endswith(format.opener.text)
@@ -556,9 +556,9 @@ class Parser:
                 if (yield from self._accept_closing(closer)):
                     return
             if nexts and not (yield from self._buffer.peek_text(*nexts)):
-                self._cut_behind_call(*closers, between, self._format.start)
+                self._cut_after_call(*closers, between, self._format.start)
                 return
-            if not nexts and self._cut_behind_call(*closers):  # a name comes next, or this
+            if not nexts and self._cut_after_call(*closers):  # a name comes next, or this
                 return
             if not (yield from self._read_call("", self._ways, between)):
                 return
@@ -659,13 +659,13 @@ class Parser:
         rest = self._buffer.rest
         if self._recover or not rest.strip():
             return False
-        is_behind = self._count and not self._format.has_content_behind
-        if not is_behind and not any(marker in rest for marker in self._format.reserved):
+        is_after = self._count and not self._format.has_content_after_calls
+        if not is_after and not any(marker in rest for marker in self._format.reserved):
             return False
         self._cut("")
         return True
 
-    def _cut_behind_call(self, *texts: str) -> bool:
+    def _cut_after_call(self, *texts: str) -> bool:
         """Handles text that ended inside one of the texts that may follow a call: it is not
         content. Returns whether it did."""
         if self._recover or not self._buffer.closed:

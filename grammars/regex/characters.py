@@ -103,9 +103,9 @@ def _categories() -> list[tuple[str, tuple[int, int]]]:
         first = begin
         block = map(chr, range(begin, begin + _BLOCK))
         for category, run in groupby(map(unicodedata.category, block)):
-            behind = first + len(list(run))
-            runs.append((category, (first, behind - 1)))
-            first = behind
+            after = first + len(list(run))
+            runs.append((category, (first, after - 1)))
+            first = after
     return runs
 
 
@@ -127,9 +127,9 @@ def partition(sets: Iterable[Characters]) -> list[Characters]:
     ordered = list(sets)
     borders = {border for s in ordered for low, high in s.ranges for border in (low, high + 1)}
     kinds: dict[tuple[bool, ...], list[tuple[int, int]]] = {}
-    for first, behind in pairwise(sorted(borders)):
+    for first, after in pairwise(sorted(borders)):
         if chr(first) in EVERY:
             kind = tuple([chr(first) in s for s in ordered])
             if any(kind):
-                kinds.setdefault(kind, []).append((first, behind - 1))
+                kinds.setdefault(kind, []).append((first, after - 1))
     return [Characters.collect(ranges) for ranges in kinds.values()]

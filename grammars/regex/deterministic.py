@@ -60,15 +60,15 @@ def determinize(
         ranges: dict[int, list[tuple[int, int]]] = {}
         for cell in [] if lazy and accepts else partition(find_firsts(state)):
             spend()
-            behind = derive(state, chr(cell.ranges[0][0]))
-            if behind == NOTHING:
+            after = derive(state, chr(cell.ranges[0][0]))
+            if after == NOTHING:
                 continue
-            if behind not in numbers:
-                numbers[behind] = len(queue)
-                queue.append(behind)
+            if after not in numbers:
+                numbers[after] = len(queue)
+                queue.append(after)
                 if len(queue) > max_states:
                     raise TooManyStatesError(f"more than {max_states:,} states")
-            ranges.setdefault(numbers[behind], []).extend(cell.ranges)
+            ranges.setdefault(numbers[after], []).extend(cell.ranges)
         edges = [Edge(Characters.collect(found), target) for target, found in ranges.items()]
         states.append(DeterministicState(accepts, tuple(edges)))
     return minimize(states)

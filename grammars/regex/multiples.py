@@ -27,8 +27,8 @@ def divide(divisor: int, places: int, max_states: int) -> list[DeterministicStat
     def write_digits(row: int, remainder: int, least: int = 0) -> list[Edge]:
         edges: list[Edge] = []
         for digit in range(least, 10):
-            behind = (remainder * 10 + digit) % divisor
-            edges.append(Edge(Characters.of(str(digit)), number_of(row, behind)))
+            after = (remainder * 10 + digit) % divisor
+            edges.append(Edge(Characters.of(str(digit)), number_of(row, after)))
         return edges
 
     def write_point(remainder: int) -> list[Edge]:

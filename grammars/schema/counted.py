@@ -21,7 +21,7 @@ class Step:
     """An item that may come next, and the state after it."""
 
     node: Node
-    behind: State
+    after: State
 
 
 class Counted:
@@ -52,10 +52,10 @@ class Counted:
         while queue:
             state = queue.pop()
             for step in self._list_steps(state):
-                before.setdefault(step.behind, []).append(state)
-                if step.behind not in reached:
-                    reached.add(step.behind)
-                    queue.append(step.behind)
+                before.setdefault(step.after, []).append(state)
+                if step.after not in reached:
+                    reached.add(step.after)
+                    queue.append(step.after)
         queue = [state for state in reached if self.may_end(state)]
         alive = set(queue)
         while queue:
@@ -110,7 +110,7 @@ class Counted:
 
     def steps(self, state: State) -> list[Step]:
         """The items that may come next, the matching ones first."""
-        return [step for step in self._list_steps(state) if step.behind in self._alive]
+        return [step for step in self._list_steps(state) if step.after in self._alive]
 
     def may_end(self, state: State) -> bool:
         """True if the list may end here."""

@@ -68,7 +68,7 @@ class Unordered:
     def __init__(self, properties: Sequence[Property], extra: bool, presence: Presence = FREE):
         required_first = sorted(range(len(properties)), key=lambda i: not properties[i].required)
         self._bits = {index: bit for bit, index in enumerate(required_first[:MAX_BITS])}
-        self._untold = frozenset(required_first[MAX_BITS:])
+        self._untracked = frozenset(required_first[MAX_BITS:])
         self._needed = sum(p.required for p in properties)
         self._declared = len(self._bits)
         self._extra = extra
@@ -112,9 +112,9 @@ class Unordered:
         """The minimum number of members."""
         return max(self._least, self._needed)
 
-    def behind(self, index: int) -> SetBit | Keep:
+    def after(self, index: int) -> SetBit | Keep:
         """The state after this declared member, as a parameter of a rule."""
-        if index in self._untold:
+        if index in self._untracked:
             return KEEP
         return SetBit(self._bits[index])
 
@@ -122,7 +122,7 @@ class Unordered:
     def can_add(self) -> dict[int, Condition]:
         """For each declared member: the condition under which it may come next."""
         conditions = {index: self._allow(bit) for index, bit in self._bits.items()}
-        return conditions | dict.fromkeys(self._untold, ALWAYS)
+        return conditions | dict.fromkeys(self._untracked, ALWAYS)
 
     def _allow(self, bit: int) -> Condition:
         """The condition under which the declared member of this bit may come next."""
@@ -177,7 +177,7 @@ class Unordered:
     @cached_property
     def can_add_declared(self) -> Condition:
         """The condition under which a declared member may come next."""
-        if self._untold:
+        if self._untracked:
             return ALWAYS
         if not self._barred and self._most is None:
             return negate(count(0, self._declared, self._declared))

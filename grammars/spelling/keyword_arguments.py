@@ -127,10 +127,10 @@ class StringEnds:
             not, the rest is undecided until more text arrives.
         """
         while (offset := text.find(quote, offset)) >= 0:
-            behind = offset + len(quote)
-            if self._whole.match(text, behind):
+            following = offset + len(quote)
+            if self._whole.match(text, following):
                 return offset, True
-            if self.begins(text[behind:]):
+            if self.begins(text[following:]):
                 return offset, False
             offset += 1
         return len(text), False

@@ -58,7 +58,7 @@ class ContentPlace(StrEnum):
     """Where the content is in a turn with calls."""
 
     BEFORE = "before"
-    BEHIND = "behind"
+    AFTER = "after"
     INSIDE = "inside"  # of the opening of the calls, between its first two texts
 
 
@@ -195,8 +195,8 @@ class Format:
             raise TypeError(f"format {self.name}: calls open with {wanted}")
         if not self.content_places:
             raise TypeError(f"format {self.name}: no place for content beside calls")
-        if self.has_content_behind and (self.bare or Content() not in self.contents):
-            raise TypeError(f"format {self.name}: nothing tells calls from content behind them")
+        if self.has_content_after_calls and (self.bare or Content() not in self.contents):
+            raise TypeError(f"format {self.name}: nothing tells calls from content after them")
         if self.has_content_inside and (len(self.opening) < 2 or self.opener is None):
             raise TypeError(f"format {self.name}: content inside stands between two texts")
         for nodes in self.variants:
@@ -219,9 +219,9 @@ class Format:
             raise TypeError(f"format {self.name}: {message}")
 
     @property
-    def has_content_behind(self) -> bool:
+    def has_content_after_calls(self) -> bool:
         """True if content can come after calls."""
-        return ContentPlace.BEHIND in self.content_places
+        return ContentPlace.AFTER in self.content_places
 
     @property
     def has_content_inside(self) -> bool:
@@ -459,8 +459,8 @@ class Format:
 def _ends_arguments(call: Sequence[Node], hole: KeywordArguments) -> bool:
     """True if a character that begins no key follows the arguments. It is not needed if each value
     marks its own end, and a fixed text separates two of them."""
-    behind = takewhile(lambda node: isinstance(node, Fixed), reversed(call))
-    text = hole.last + "".join(reversed([_text_of(node) for node in behind]))
+    following = takewhile(lambda node: isinstance(node, Fixed), reversed(call))
+    text = hole.last + "".join(reversed([_text_of(node) for node in following]))
     is_told = not hole.quote and hole.item != "\n"
     return is_told or text.lstrip().startswith(tuple(")]}[<>"))
 

@@ -114,7 +114,7 @@ def read_lines(
     max_values: int = Settings.max_values,
     max_bytes: int = Settings.max_line,
 ) -> BatchInput:
-    """Reads the lines of a batch; blank ones are skipped. Reading ends behind `MAX_FAULTS` faults.
+    """Reads the lines of a batch; blank ones are skipped. Reading ends after `MAX_FAULTS` faults.
 
     Args:
         lines: of the file.

@@ -18,7 +18,7 @@ _NAME_BYTES = 8
 
 
 def chain_prefixes(tokens: Sequence[int], scope: CacheScope, block: int = BLOCK) -> tuple[int, ...]:
-    """The names of the prefixes of one block, two blocks and so on; tokens behind the last whole
+    """The names of the prefixes of one block, two blocks and so on; tokens after the last whole
     block are left out.
 
     Args:

@@ -309,7 +309,7 @@ class PrefixRouter:
         """A request is over, however it ended. A second time does nothing.
 
         Args:
-            chain: of the prompt and what was generated behind it, if that is known.
+            chain: of the prompt and what was generated after it, if that is known.
         """
         if routed.is_over:
             return

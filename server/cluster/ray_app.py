@@ -200,7 +200,7 @@ def build(arguments: dict[str, str]) -> serve.Application:
     """The application, for `import_path` of a `serve.yaml`.
 
     Args:
-        arguments: `command`: the words behind `constrained cluster`, as in a shell.
+        arguments: `command`: the words after `constrained cluster`, as in a shell.
     """
     return make_application(read_words(arguments.get("command", "")))
 

@@ -8,14 +8,14 @@ from server.cluster.turn_order import ReplicaLostError
 
 
 class ResumePoint:
-    """Follows a turn. Its events come in batches, each behind a `ProgressMade` that tells the
+    """Follows a turn. Its events come in batches, each after a `ProgressMade` that tells the
     tokens.
 
     Where the tokens run out, the shortest ending is written in one step, and not by the model: its
     events wait until the turn is over, so that another replica may write it again.
 
     Attributes:
-        tokens: of the turn, behind which the others can be generated.
+        tokens: of the turn, after which the others can be generated.
         drawn: those of them that came with their log probabilities.
     """
 
@@ -53,6 +53,6 @@ class ResumePoint:
         return held
 
     def resume(self) -> tuple[int, ...]:
-        """The tokens that another replica goes on behind; what has waited, it writes again."""
+        """The tokens that another replica goes on after; what has waited, it writes again."""
         self._held = None
         return tuple(self.tokens)

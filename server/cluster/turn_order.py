@@ -53,7 +53,7 @@ class TurnOrder:
 
     Args:
         turn: with the tokens of its prompt.
-        options: of decoding it; it goes on behind their `written`.
+        options: of decoding it; it goes on after their `written`.
         chain: names of the prefixes of its prompt.
         seconds: that it may take; None: any number.
         owner: who asks.
@@ -77,13 +77,13 @@ class TurnOrder:
         return (*self.turn.prompt.tokens, *self.turn.prefix.tokens)
 
     def name_prefixes(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """The chain of the prompt with these tokens behind it."""
+        """The chain of the prompt with these tokens after it."""
         return chain_prefixes([*self.prompt, *tokens], self.turn.scope)
 
     def resume(
         self, written: tuple[int, ...], avoid: frozenset[str], seconds: float | None
     ) -> "TurnOrder":
-        """The order for another replica, which goes on behind these tokens in the time that is
+        """The order for another replica, which goes on after these tokens in the time that is
         left."""
         return replace(
             self,

@@ -197,8 +197,8 @@ class _PieceReader:
         """
         opener = b"[" if isinstance(value, list) else b"{"
         is_blank = not items.strip()
-        behind = self._text[self._at + len(items) : self._at + len(items) + 1]
-        if is_blank and (follows or behind == b","):
+        after = self._text[self._at + len(items) : self._at + len(items) + 1]
+        if is_blank and (follows or after == b","):
             closer = b","
         return self._read(opener + items + closer, self._at - 1)
 
@@ -336,12 +336,12 @@ def _find_cuts(window: bytes, begin: int) -> _Cuts:
     steps = np.where(is_comma, np.int8(0), marks)
     depths = np.concatenate([np.zeros(1, np.int32), np.cumsum(steps, dtype=np.int32)])
     before = np.minimum.accumulate(depths)  # the lowest depth so far
-    behind = np.minimum.accumulate(depths[::-1])[::-1]  # the lowest depth from here on
+    after = np.minimum.accumulate(depths[::-1])[::-1]  # the lowest depth from here on
     began_before = depths == before
-    ends_behind = depths == behind
-    commas = is_comma & (began_before | ends_behind)[1:]
+    ends_after = depths == after
+    commas = is_comma & (began_before | ends_after)[1:]
     closes = before[1:] < before[:-1]
-    opens = (marks == _OPEN) & ends_behind[1:]
+    opens = (marks == _OPEN) & ends_after[1:]
     brackets = np.flatnonzero(closes | opens)
     return _Cuts(
         begin + len(window),

@@ -167,5 +167,5 @@ def _count_kept(before: str, after: str) -> int:
     start = count_same(before, after)
     if start == len(before) == len(after):
         return start
-    behind = count_same(before[start:][::-1], after[start:][::-1])
-    return start + behind
+    following = count_same(before[start:][::-1], after[start:][::-1])
+    return start + following

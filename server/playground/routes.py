@@ -65,7 +65,7 @@ class InspectRequest(BaseModel):
     eos_token: str | None = None
     """What the template has as `eos_token`."""
     text: str | None = Field(None, max_length=MAX_TEXT)
-    """What the model wrote behind the prompt."""
+    """What the model wrote after the prompt."""
 
 
 class TextRefusal(TypedDict):

@@ -52,7 +52,7 @@ def test_it_is_inferred() -> None:
     assert (found.format.opening, found.format.closing) == (INSIDE.opening, INSIDE.closing)
     told = {row.probe: row.conclusion for row in found.evidence}
     assert told["content and three calls"] == "written alike"
-    assert told["content and a call behind the prompt, auto"] == "read back"
+    assert told["content and a call after the prompt, auto"] == "read back"
 
 
 @settings(max_examples=40)

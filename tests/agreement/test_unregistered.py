@@ -310,7 +310,7 @@ DASHES = Format(
     ),
     between="\n",
 )
-DASHES_BEHIND = Format(
+DASHES_AFTER = Format(
     "a list in front of dashes",
     (
         Marker("<call>"),
@@ -421,7 +421,7 @@ FORMATS = {
         YAML,
         HEADINGS,
         DASHES,
-        DASHES_BEHIND,
+        DASHES_AFTER,
         TAGGED_PYTHON,
         RULED,
         ID_LAST,
@@ -532,9 +532,9 @@ def test_a_string_that_holds_no_object_is_no_call() -> None:
             ('<call>get-it"{\\"a\\": \\"x\\"}"</call>', '<call>get-it"{}"</call>'),
         ),
         (DASHES, ('<call>get-it\n- a: "x"\n---</call>', "<call>get-it</call>")),
-        (DASHES_BEHIND, ('<call>get-it\n- a: "x"\n--</call>', "<call>get-it\n--</call>")),
+        (DASHES_AFTER, ('<call>get-it\n- a: "x"\n--</call>', "<call>get-it\n--</call>")),
     ],
-    ids=["encoded", "end", "behind"],
+    ids=["encoded", "end", "after"],
 )
 def test_the_end_of_a_name_and_of_a_list(format: Format, texts: tuple[str, str]) -> None:
     tool = Tool("get-it", PING.schema)
@@ -546,7 +546,7 @@ def test_the_end_of_a_name_and_of_a_list(format: Format, texts: tuple[str, str])
             assert parse(text, format, [tool], recover=recover).calls == (call,)
 
 
-@pytest.mark.parametrize("format", [DASHES, DASHES_BEHIND], ids=["end", "behind"])
+@pytest.mark.parametrize("format", [DASHES, DASHES_AFTER], ids=["end", "after"])
 def test_a_number_may_have_the_sign_that_ends_the_list(format: Format) -> None:
     properties = {"a": {"type": "number"}, "b": {"type": "number"}}
     tool = Tool("ping", lower({"type": "object", "properties": properties}))

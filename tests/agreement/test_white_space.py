@@ -102,7 +102,7 @@ REAL = {
 
 @dataclass(frozen=True)
 class Written:
-    """A turn as a template writes it behind its own prompt, and the names of its calls."""
+    """A turn as a template writes it after its own prompt, and the names of its calls."""
 
     format: Format
     state: State
@@ -115,7 +115,7 @@ def read_template(path: Path) -> ChatTemplate:
 
 
 def write_turns(template: ChatTemplate) -> list[Written]:
-    """The turns of this template, thinking or not, where it writes them behind its own prompt."""
+    """The turns of this template, thinking or not, where it writes them after its own prompt."""
     teaching = select_format(template)
     written: list[Written] = []
     for kwargs, (content, thought, calls) in itertools.product(KWARGS, TURNS):

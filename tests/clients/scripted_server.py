@@ -53,7 +53,7 @@ RULES = (
 
 
 def decide(sequence: int, tokens: Sequence[int]) -> np.ndarray:
-    """The logits behind these tokens."""
+    """The logits after these tokens."""
     text = BYTES.text(tokens)
     start = [found.end() for found in re.finditer(TURN, text)][-1]
     prompt = text[:start].decode("utf-8", "replace")

@@ -70,7 +70,7 @@ def test_scores(row: list[float], count: int):
 
 
 def check(model: Model, prompt: Sequence[int], reply: Reply, count: int) -> None:
-    """Each number is that of the model, asked again; behind those, nobody drew the tokens."""
+    """Each number is that of the model, asked again; after those, nobody drew the tokens."""
     tokens = [*prompt]
     asked = [one for one in reply.logprobs if one.logprob]
     assert reply.logprobs[: len(asked)] == tuple(asked)

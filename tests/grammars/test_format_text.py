@@ -131,7 +131,7 @@ TAGGED = {"node": "TaggedArguments", "open": "", "after_key": "", "close": "", "
         (
             changed(content_places=["under"]),
             "/content_places/0",
-            "'under' is not before or behind or inside",
+            "'under' is not before or after or inside",
         ),
         (changed(content_places=[]), "", "no place for content"),
         (changed(single=1), "/single", "not true or false"),

@@ -1,6 +1,6 @@
 """An MCP server that means harm: its tool `flood` says very often that its tools have changed;
 `lists` tells how often it was asked for them since. Behind `lose` it does not answer the next list,
-and behind `quarrel` it refuses each list, and says that its tools have changed."""
+and after `quarrel` it refuses each list, and says that its tools have changed."""
 
 import json
 import sys

@@ -39,7 +39,7 @@ def count_busy(url: str) -> int:
 
 
 def test_readers_that_take_hardly_anything_keep_nothing(served: Served) -> None:
-    """They are cut off behind `--idle-timeout`: neither a sequence, nor memory, nor a connection is
+    """They are cut off after `--idle-timeout`: neither a sequence, nor memory, nor a connection is
     theirs for longer."""
     before = measure_peak(served)
     readers = [SlowReader(served.url, TOKENS) for _ in range(READERS)]

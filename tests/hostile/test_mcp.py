@@ -49,7 +49,7 @@ def test_a_flood_of_changes_is_one_change() -> None:
             await connection.call("flood", {})
             return (await connection.call("lists", {})).text
 
-    # The answer to the first list comes behind the flood, so there is one more at most.
+    # The answer to the first list comes after the flood, so there is one more at most.
     assert int(asyncio.run(count_lists())) <= 2
 
 
@@ -81,7 +81,7 @@ def test_a_server_that_notifies_behind_each_list_is_given_a_pause(
         async with connected() as connection:
             await connection.call("quarrel", {})
             await wait_for(lambda: bool(caplog.records))
-            for _ in range(20):  # an answer comes behind a notification, if there was a list
+            for _ in range(20):  # an answer comes after a notification, if there was a list
                 await connection.call("lists", {})
             return (await connection.call("lists", {})).text
 

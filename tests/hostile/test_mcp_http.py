@@ -1,4 +1,4 @@
-"""MCP servers behind an address that send what nobody has asked for."""
+"""MCP servers after an address that send what nobody has asked for."""
 
 import asyncio
 import gzip

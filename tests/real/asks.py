@@ -38,7 +38,7 @@ def says(text: str, role: str = "user") -> dict[str, Any]:
 
 def differs_by_rounding_alone(first: Reply, second: Reply) -> bool:
     """True if two greedy replies with `logprobs` are the same, or part where the two tokens are
-    almost equally likely; behind that place they may say anything."""
+    almost equally likely; after that place they may say anything."""
     for one, other in zip(first.logprobs, second.logprobs, strict=False):
         if one.token != other.token:
             likely = dict(one.top)

@@ -17,7 +17,7 @@ LIMITS |= {"max_steps": 3, "max_tokens": 100}
 
 
 def check_history(run: Run) -> None:
-    """Each call of the history has an id of its own, and a result behind it, in order."""
+    """Each call of the history has an id of its own, and a result after it, in order."""
     ids = list[str]()
     waiting = list[str]()
     for message in run.messages:
@@ -58,7 +58,7 @@ def test_calls_are_carried_out_and_answered(model: Model, sampling: Sampling) ->
 
 
 def check_history_from(run: Run, start: int) -> None:
-    """As `check_history`, of what came behind the messages that the run began with."""
+    """As `check_history`, of what came after the messages that the run began with."""
     results = [m["tool_call_id"] for m in run.messages[start:] if m["role"] == "tool"]
     assert results == [made.call.id for made in run.calls]
 

@@ -18,7 +18,7 @@ TRIP: dict[str, Any] = {
 
 
 def go_on(model: Model, question: str, text: str, **options: Any) -> str:
-    """What the model writes behind a text."""
+    """What the model writes after a text."""
     messages = [says(question), says(text, "assistant")]
     return model.call(messages, prefill=True, **options).content
 

@@ -134,7 +134,7 @@ def test_recall_says_whether_reasoning_is_seen(
 
 @pytest.fixture(scope="session")
 def thinker(open_model: Load) -> Iterator[Model]:
-    """The weights behind a template that writes reasoning, but not that of earlier turns."""
+    """The weights after a template that writes reasoning, but not that of earlier turns."""
     template = HERMES.replace("if message.reasoning_content", "if message.reasoning_content and no")
     with open_model(chat_template=template) as model:
         yield model

@@ -179,7 +179,7 @@ def _make_tokenizer_config(facts: Json) -> Json:
 
 
 def _write_safetensors(path: Path, weights: dict[str, Weights]) -> None:
-    """An index in JSON behind its length, then the numbers."""
+    """An index in JSON after its length, then the numbers."""
     index: Json = {"__metadata__": {"format": "pt"}}
     start = 0
     for name, values in weights.items():

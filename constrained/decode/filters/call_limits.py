@@ -40,7 +40,7 @@ class CallLimiter:
         self._candidates: list[Mapping[str, str]] = []  # those that the current call may equal
         self._waiting: list[StreamEvent] = []
         self._index = -1  # of the current call
-        self._is_behind_call = False
+        self._is_after_call = False
         self.last: int | None = None
         self.barred: ToolCall | None = None
         self._excluded: set[str] = set()
@@ -91,11 +91,11 @@ class CallLimiter:
         or before the first one, belongs to the call after it."""
         if not self._exhausted or not isinstance(event, TokenDrawn):
             return False
-        return self._is_behind_call or (self._index < 0 and bool(self._excluded))
+        return self._is_after_call or (self._index < 0 and bool(self._excluded))
 
     def _note(self, event: StreamEvent) -> None:
         if not isinstance(event, TokenDrawn):
-            self._is_behind_call = isinstance(event, CallRead)
+            self._is_after_call = isinstance(event, CallRead)
         match event:
             case CallOpened(index, name):
                 self._candidates = list(self._exhausted[name])

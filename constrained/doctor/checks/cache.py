@@ -62,7 +62,7 @@ def check_cache(subject: Subject) -> Iterator[Verdict]:
     if subject.template is None:
         return
     for case in list_cases(subject):
-        yield tell_case(case)
+        yield judge_case(case)
     yield from _check_date(subject.selected.template)
 
 
@@ -113,7 +113,7 @@ def _find_cure(walk: Walk, walker: Walker, switches: Switches) -> dict[str, Any]
     return None
 
 
-def tell_case(case: Case) -> Verdict:
+def judge_case(case: Case) -> Verdict:
     """Returns the verdict on a case."""
     walk = case.walk
     name = walk.shape.name

@@ -7,7 +7,7 @@ from constrained.doctor.subject import Subject
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import TemplateError
 from grammars.infer.detect import Origin
-from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, make_parameters, telling_id
+from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, distinct_id, make_parameters
 from grammars.infer.reasoning import find_state
 from grammars.infer.verify import VALUES
 from grammars.lowering.lower import lower
@@ -76,7 +76,7 @@ def find_lossy(subject: Subject, format: Format) -> dict[str, str]:
     chat = ProbedTemplate(template.render, format.reasoning)
     (call,) = chat.calls({KEYS[0]: "x"})
     if call.name not in (chat.answer(Turn(calls=(call,))) or ""):
-        chat = ProbedTemplate(template.render, format.reasoning, scheme=telling_id)
+        chat = ProbedTemplate(template.render, format.reasoning, scheme=distinct_id)
     lossy: dict[str, str] = {}
     for kind, value in VALUES.items():
         turn = Turn(calls=chat.calls({KEYS[0]: value}))

@@ -182,8 +182,8 @@ def _prune_contains(contains: Contains, array: Array, alive: Set[str]) -> Contai
 
     def prune_items(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
         kept = [_prune_item(node, alive) for node in nodes[: len(array.prefix)]]
-        behind = None if array.items is None else _prune_item(nodes[-1], alive)
-        return (*kept, behind)
+        after = None if array.items is None else _prune_item(nodes[-1], alive)
+        return (*kept, after)
 
     return replace(
         contains,

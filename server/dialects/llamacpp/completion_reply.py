@@ -70,7 +70,7 @@ class _CompletionChunks:
         self._content: list[str] = []
         self._tokens: list[int] = []
         self._probabilities: list[Json] = []
-        self._untold: Json = {"tokens": [], "completion_probabilities": []}
+        self._unsent: Json = {"tokens": [], "completion_probabilities": []}
         self._counts: Json = {"tokens_predicted": 0, "tokens_evaluated": 0}
 
     def take(self, event: TurnEvent) -> Iterator[Json]:
@@ -83,7 +83,7 @@ class _CompletionChunks:
             case TokenDrawn():
                 shown = show_probability(event, self._engine.vocabulary)
                 self._probabilities.append(shown)
-                self._untold["completion_probabilities"].append(shown)
+                self._unsent["completion_probabilities"].append(shown)
             case ContentDelta(text):
                 self._content.append(text)
                 yield self._chunk(text)
@@ -95,23 +95,23 @@ class _CompletionChunks:
 
     def _note(self, made: ProgressMade) -> None:
         self._tokens += made.tokens
-        self._untold["tokens"] += made.tokens
+        self._unsent["tokens"] += made.tokens
         self._counts = {
             "tokens_predicted": made.completion_tokens,
             "tokens_evaluated": made.prompt_tokens,
         }
 
     def _chunk(self, text: str) -> Json:
-        untold, self._untold = self._untold, {"tokens": [], "completion_probabilities": []}
+        unsent, self._unsent = self._unsent, {"tokens": [], "completion_probabilities": []}
         if self._generation.logprobs is None:
-            del untold["completion_probabilities"]
+            del unsent["completion_probabilities"]
         return {
             "index": self._number,
             "content": text,
             "stop": False,
             "id_slot": -1,
             **self._counts,
-            **untold,
+            **unsent,
             **self._progress.fields,
         }
 
@@ -124,7 +124,7 @@ class _CompletionChunks:
         last: Json = {
             "index": self._number,
             "content": "",
-            "tokens": self._untold["tokens"],
+            "tokens": self._unsent["tokens"],
             "id_slot": -1,
             "stop": True,
             "model": self._name,

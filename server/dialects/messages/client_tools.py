@@ -55,7 +55,7 @@ def _choose_command(commands: Mapping[str, _Command], properties: Json) -> Json:
     """The schema of a tool that does one of several things: `command` says which.
 
     The properties stand in one list, for templates and models read them there; which of them a
-    command takes is said behind it.
+    command takes is said after it.
 
     Args:
         commands: by name.

@@ -1,7 +1,7 @@
 """Messages: the conversation, from blocks to messages of OpenAI's form.
 
 Messages of one role that follow each other are one turn, as the dialect has it. A turn of the user
-becomes a message for each tool result and, behind them, one for its text. A turn of the assistant
+becomes a message for each tool result and, after them, one for its text. A turn of the assistant
 may have results of calls that the server has carried out: each time the model has read some, it
 began a turn of its own.
 """
@@ -66,7 +66,7 @@ class Conversation:
     Args:
         messages: in OpenAI's form.
         sources: for each, the number of the client's message that it begins in; None: `system`.
-        marks: numbers of first messages behind which the client has put a `cache_control`.
+        marks: numbers of first messages after which the client has put a `cache_control`.
         prefill: the last message is one of the assistant, which is to go on.
         unread: names blocks, and fields of blocks and messages, that the model does not read.
     """
@@ -254,7 +254,7 @@ def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMe
 
 
 def _split_turns(blocks: Iterable[_Block]) -> Iterator[tuple[list[_Block], list[_Block]]]:
-    """The turns of the model in one of the assistant: what it wrote, and the results behind it."""
+    """The turns of the model in one of the assistant: what it wrote, and the results after it."""
     own: list[_Block] = []
     results: list[_Block] = []
     for block in blocks:

@@ -124,7 +124,7 @@ class TurnUsage(TypedDict):
     """The tokens of a turn. All tokens of the prompt are those of the three fields of input."""
 
     input_tokens: int
-    """Tokens that were computed, and are behind the last breakpoint."""
+    """Tokens that were computed, and are after the last breakpoint."""
     cache_creation_input_tokens: int
     cache_read_input_tokens: int
     output_tokens: int

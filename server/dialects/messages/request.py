@@ -133,7 +133,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
     output_format: Json | None = None
     """The former name of the `format` of `output_config`."""
     cache_control: Json | None = None
-    """Puts a breakpoint of the cache behind the conversation."""
+    """Puts a breakpoint of the cache after the conversation."""
     stream: bool | None = None
     """The reply comes in parts, as server-sent events."""
 
@@ -177,7 +177,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             prefill=conversation.prefill,
             cache_salt=self.cache_salt,
             cache_prompt=self.cache_prompt is not False,
-            # One behind system messages is no news: their end is a breakpoint of every prompt.
+            # One after system messages is no news: their end is a breakpoint of every prompt.
             breakpoints=tuple(mark for mark in breakpoints if mark > conversation.leading),
         )
         generation = GenerationOptions(
@@ -221,8 +221,8 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         return tuple(ignored)
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
-        """Numbers of first messages behind which there is a breakpoint, the smallest first. A
-        message that is to go on is not over, and has none behind it."""
+        """Numbers of first messages after which there is a breakpoint, the smallest first. A
+        message that is to go on is not over, and has none after it."""
         count = len(conversation.messages)
         marks = list(conversation.marks)
         if self.cache_control is not None:
@@ -289,7 +289,7 @@ class DecodedRequest:
     Args:
         turn_request: what it asks.
         conversation: the messages, and where they come from.
-        breakpoints: numbers of first messages behind which there is a breakpoint.
+        breakpoints: numbers of first messages after which there is a breakpoint.
         shows_thinking: the reply has the text of what was thought.
     """
 

@@ -139,7 +139,7 @@ def _confirm_loaded(service: Service, body: OllamaRequest, empty: Json) -> Respo
 
 
 @router.get("/version", responses=NO_KEY)
-async def tell_version() -> OllamaVersion:
+async def show_version() -> OllamaVersion:
     """Returns the version of Ollama whose API this is."""
     return {"version": VERSION}
 

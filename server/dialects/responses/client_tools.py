@@ -138,7 +138,7 @@ CLIENT_TOOLS: Mapping[str, ClientTool] = {
     "apply_patch": APPLY_PATCH,
 }
 """By the types of the tools, which are also the names of their functions."""
-CALL = "_call"  # behind the type of a tool in that of the items of its calls
+CALL = "_call"  # after the type of a tool in that of the items of its calls
 
 
 def describe_client_tools(tools: Sequence[Json]) -> list[Json]:

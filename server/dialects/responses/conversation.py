@@ -72,7 +72,7 @@ class _MessageWriter:
         """Adds an item."""
         match item["type"]:
             case "reasoning":
-                turn = self._find_turn(not_behind=("text", "calls"))
+                turn = self._find_turn(not_after=("text", "calls"))
                 turn.setdefault("reasoning_content", []).extend(_find_texts(item))
             case "function_call":
                 self._add_call(item, _name_call(item), item["arguments"])
@@ -98,7 +98,7 @@ class _MessageWriter:
                 self._add_call(item, name, json.dumps(arguments, ensure_ascii=False))
                 self._add_result(item["id"], read_results(item))
             case _ if item["role"] == "assistant":
-                turn = self._find_turn(not_behind=("text",))
+                turn = self._find_turn(not_after=("text",))
                 turn["content"].extend(_find_texts(item))
             case _:
                 self._add_message({"role": item["role"], "content": _as_content(item["content"])})
@@ -150,11 +150,11 @@ class _MessageWriter:
     def _add_result(self, id: str, content: Any) -> None:
         self.messages.append({"role": "tool", "tool_call_id": id, "content": content})
 
-    def _find_turn(self, not_behind: Sequence[str] = ()) -> Json:
+    def _find_turn(self, not_after: Sequence[str] = ()) -> Json:
         """Returns the current message of the assistant, or a new one; its texts are still lists.
 
         Args:
-            not_behind: the item starts a new turn if the current one has already reached "text", or
+            not_after: the item starts a new turn if the current one has already reached "text", or
                 "calls". A turn with calls is not over before they are answered.
         """
         if self.messages and self.messages[-1]["role"] == "assistant":
@@ -164,7 +164,7 @@ class _MessageWriter:
                 stage = "calls"
             elif last["content"]:
                 stage = "text"
-            if stage not in not_behind:
+            if stage not in not_after:
                 return last
         turn: Json = {"role": "assistant", "content": list[str]()}
         self.messages.append(turn)

@@ -32,7 +32,7 @@ def plain() -> Any:
 
 @scenario
 def round_trip() -> Any:
-    """A second question behind the first answer."""
+    """A second question after the first answer."""
     model = ask(report.GREETING, gen("answer", max_tokens=50))
     with user():
         model += "Thank you!"

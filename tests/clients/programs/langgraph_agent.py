@@ -56,7 +56,7 @@ def make_choosing(choice: str, tool: BaseTool = get_weather, **options: Any) -> 
 
 
 def ask(agent: Any, question: str = QUESTION) -> list[Any]:
-    """The messages behind the question."""
+    """The messages after the question."""
     state = agent.invoke({"messages": [("user", question)]}, {"recursion_limit": 8})
     return state["messages"][1:]
 
@@ -189,7 +189,7 @@ def round_trip__remembered() -> Any:
 
 @scenario
 def round_trip__typed() -> Any:
-    """An answer that is an instance of a model, asked for behind the last turn."""
+    """An answer that is an instance of a model, asked for after the last turn."""
     agent = create_react_agent(make(), [get_weather], response_format=Day)
     state = agent.invoke({"messages": [("user", QUESTION)]}, {"recursion_limit": 8})
     day = state["structured_response"]

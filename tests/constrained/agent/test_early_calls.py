@@ -136,7 +136,7 @@ def approve_but_four(call: ToolCall) -> bool | str:
 def test_nothing_changes_but_the_time(
     turns: list[list[tuple[str, int]]], approves: bool, identical: int, tokens: int | None
 ) -> None:
-    """No call is lost, none is made twice, results are in order, and a call that stands behind one
+    """No call is lost, none is made twice, results are in order, and a call that stands after one
     that writes sees what that wrote."""
     scripts = ["\n".join(call(*one) for one in turn) for turn in turns] + ["Done."]
     options: dict[str, Any] = {"sampling": GREEDY, "max_identical_calls": identical}
@@ -182,7 +182,7 @@ def test_an_async_run_makes_each_call_once(turns: list[list[tuple[str, int]]]) -
 
 
 def fail_behind(model: Any, error: Exception, began: threading.Event | None = None) -> None:
-    """Has the turns of a model fail behind their first call; sync ones, once that has begun."""
+    """Has the turns of a model fail after their first call; sync ones, once that has begun."""
     stream, astream = model.stream, model.astream
 
     class Failing:

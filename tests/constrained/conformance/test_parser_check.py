@@ -35,8 +35,10 @@ def faulty(fault: str) -> str:
 
 
 def find_fault(fault: str) -> SuiteFinding:
+    # Others answer within any time, however busy the machine is.
+    timeout = 0.2 if fault == "hangs" else 60
     report = check_parser(
-        faulty(fault), HERMES, checks=[invents_nothing], examples=12, timeout=0.2, max_lost=0.3
+        faulty(fault), HERMES, checks=[invents_nothing], examples=12, timeout=timeout, max_lost=0.3
     )
     (finding,) = report.findings
     return finding

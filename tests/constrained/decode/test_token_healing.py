@@ -51,7 +51,7 @@ VOCABULARY = make_vocabulary()
 
 
 class Engine(ScriptedEngine):
-    """Wants to write a text behind the prompt, in the longest tokens."""
+    """Wants to write a text after the prompt, in the longest tokens."""
 
     def __init__(self, script: str):
         self.first_draft = 1 << 30

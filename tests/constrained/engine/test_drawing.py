@@ -41,7 +41,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 
 
 def lay_out(engine: Engine, logits: Mapping[int, float]) -> np.ndarray:
-    """Decodes a token; the logits behind it are these, all others are forbidden."""
+    """Decodes a token; the logits after it are these, all others are forbidden."""
     engine.release(0)
     (row,) = engine.decode([Chunk(0, [65], 0)])
     row[:] = -np.inf

@@ -1,4 +1,4 @@
-"""Templates of models that do not exist, against the whole stack: what each writes behind its
+"""Templates of models that do not exist, against the whole stack: what each writes after its
 prompts is what the mask takes and the parser reads (`python -m benchmarks.faithful` tries more)."""
 
 from itertools import islice
@@ -36,7 +36,7 @@ def check_turns(name: str, origin: Origin) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "channels",  # the end of a turn behind what closes each part of it
+        "channels",  # the end of a turn after what closes each part of it
         "double_end_all",
         "turn_wrapped",
         "id_number",  # numbers in front of the name
@@ -66,14 +66,14 @@ def check_turns(name: str, origin: Origin) -> None:
         "headings",  # arguments that nothing ends
         "yaml_list",  # or nothing but their indentation
         "ruled",  # a line between calls
-        "thought_call_content",  # a line break between calls and content behind them
+        "thought_call_content",  # a line break between calls and content after them
         "id_behind",  # which nothing ends
         "name_closes",  # a tag of the name of the call around its arguments
         "needs_system",  # without which it refuses every conversation
         "thought_in_words",  # a thought that ends with its line
         "thought_prompted",  # and that the prompt opens with a line break
-        "react_final_answer",  # a thought in every turn, content behind words
-        "react_pause",  # a word behind all calls
+        "react_final_answer",  # a thought in every turn, content after words
+        "react_pause",  # a word after all calls
         "french_words",
         "chinese_marks",  # words between signs
         "counted_tags",  # the number of a call in its tags
@@ -81,10 +81,10 @@ def check_turns(name: str, origin: Origin) -> None:
         "key_tags",  # arguments in tags of their names
         "toml_block",  # thoughts that cannot be read
         "thought_in_call",
-        "function_role",  # tools behind the last question, which end as calls do
+        "function_role",  # tools after the last question, which end as calls do
         "python_block",  # strings of JSON among lists and words of Python
         "tool_tags_json",  # a tag that ends with the name of the call
-        "mapped_calls",  # calls by number, behind an empty thought
+        "mapped_calls",  # calls by number, after an empty thought
         "js_call",  # bare keys around values of JSON
         "dotted_lines",  # arguments in the order of their keys
         "sorted_tags",
@@ -108,7 +108,7 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "stated_sentence",  # it tells a marker and what stands behind it
+        "stated_sentence",  # it tells a marker and what stands after it
         "stated_backwards",  # an example in single quotes, its arguments in front of the name
         "stated_escaped",  # an example with escaped quotes
     ],
@@ -126,7 +126,7 @@ def test_what_a_prompt_states_is_enforced(name: str) -> None:
         ("trims_strings", "with a text with white space around it"),
         ("two_thoughts", "with reasoning and a call it writes"),
         ("counted_brackets", "calls tell how many they are: '[TOOL 1/1] ' and '[TOOL 1/2] '"),
-        ("yaml_document", "behind the last argument stands '- call: ', which could go on with it"),
+        ("yaml_document", "after the last argument stands '- call: ', which could go on with it"),
         ("escaped_fields", "with a text with brackets"),
         ("typed_elements", "is written in an unknown way"),
         ("word_call", "no tag opens a call: it begins with 'Call '"),

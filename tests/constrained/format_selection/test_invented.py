@@ -120,7 +120,7 @@ BROKEN = {
 
 @dataclass(frozen=True)
 class Teaching:
-    """A format behind the prompt of its template."""
+    """A format after the prompt of its template."""
 
     selected: SelectedFormat
     state: State

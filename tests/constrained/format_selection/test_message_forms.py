@@ -96,7 +96,7 @@ def test_the_field_and_the_role_are_found(name: str) -> None:
     ("name", "content"),
     [
         *((name, "") for name in TEMPLATES),
-        # In the others a call behind content is a turn of its own.
+        # In the others a call after content is a turn of its own.
         ("metadata", "I look it up."),
         ("actions", "I look it up."),
     ],

@@ -29,7 +29,7 @@ def tool(name: str, **properties: Any) -> dict[str, Any]:
 
 
 def knowing(weights: Mapping[str, Mapping[str, float]], sequences: int = 4) -> Model:
-    """A model that calls a tool, and draws characters as likely as given behind these ends of the
+    """A model that calls a tool, and draws characters as likely as given after these ends of the
     turn; elsewhere it closes what is open."""
 
     def logits(sequence: int, tokens: Any) -> np.ndarray:

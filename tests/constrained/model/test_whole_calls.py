@@ -233,7 +233,7 @@ def test_a_matcher_that_fails_ends_the_request(hermes: Model, monkeypatch: pytes
     monkeypatch.setattr(Matcher, "apply", fail)
     with pytest.raises(GrammarError, match="the grammar failed"):
         hermes.complete([turn])
-    hermes.compile(Job(USER))  # comes behind what the failure has led to
+    hermes.compile(Job(USER))  # comes after what the failure has led to
     assert hermes.compiler._grammars._matchers.size.count == 0
     monkeypatch.undo()
     reply = hermes.call(USER, TOOLS, tool_choice="required", template_kwargs=OFF, parallel=False)

@@ -1,4 +1,4 @@
-"""Boundaries behind the first messages of a prompt: what is computed of them is kept."""
+"""Boundaries after the first messages of a prompt: what is computed of them is kept."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def test_bad_breakpoints(points: Any, where: str) -> None:
 
 
 def test_behind_a_turn_that_the_model_wrote_otherwise() -> None:
-    """The tokens of the turn are not those of the template: what is behind is counted back."""
+    """The tokens of the turn are not those of the template: what is after is counted back."""
     compiler = Compiler(BYTES, ChatTemplate(HERMES))
     first = compiler.compile(Job(talk("a")))
     written = first.vocabulary.encode_marked("<think>\nHm.\n</think>\n\nYes.", first.markers)

@@ -82,7 +82,7 @@ END_CASES = [
 def test_the_end_of_a_call(text: str, rest: str | None):
     """It is where the format ends it, or at a marker; where neither is, it is not guessed."""
     bounds = TurnBoundaries(HERMES_FORMAT, ["</s>"])
-    end = bounds.find_end(Prompt((text,)), said(), inside="!", behind="?")
+    end = bounds.find_end(Prompt((text,)), said(), inside="!", after="?")
     assert (None if end is None else text[end:]) == rest
 
 
@@ -112,7 +112,7 @@ def test_a_template_that_moves_instructions():
 
 
 def test_a_tag_that_the_template_leaves_out():
-    """As that of DeepSeek R1 does behind the results of calls; the model has seen it."""
+    """As that of DeepSeek R1 does after the results of calls; the model has seen it."""
     opened = "{%- if enable_thinking is defined %}"
     tag = "{{- '<turn>\\n' if messages[-1].role == 'tool' }}"
     compiler = compiler_of(HERMES.replace(opened, tag + opened))

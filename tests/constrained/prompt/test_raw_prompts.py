@@ -27,7 +27,7 @@ GREEDY = Sampling(temperature=0)
 
 
 def writes(script: str) -> Model:
-    """A model that writes the script behind any prompt that ends with a colon."""
+    """A model that writes the script after any prompt that ends with a colon."""
 
     def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
         text = BYTES.text(tokens)

@@ -26,7 +26,7 @@ WRITTEN = (
     "<think>\nHm.\n</think>\n\n<tool_call>\n"
     '{"name":"paint","arguments":{"color":"red"}}\n</tool_call>'
 )
-"""A turn as no template writes it: without spaces behind colons."""
+"""A turn as no template writes it: without spaces after colons."""
 MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>")
 
 LAST = """{%- set last = namespace(user=-1) %}{%- for m in messages %}

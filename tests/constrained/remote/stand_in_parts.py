@@ -101,7 +101,7 @@ async def draw_steps(
 def stream(
     events: AsyncGenerator[Json, None], *, fail: Callable[[Exception], Json] | None = None
 ) -> Response:
-    """A stream of events, and the mark behind the last one.
+    """A stream of events, and the mark after the last one.
 
     Args:
         events: of the reply.

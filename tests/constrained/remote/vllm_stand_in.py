@@ -223,7 +223,7 @@ def add_vllm(
     async def write(body: Json, request: SampleRequest) -> AsyncGenerator[Json, None]:
         head = {"id": "cmpl-1-0", "object": "text_completion", "created": 1, "model": MODEL}
         count, is_first = 0, True
-        # Probabilities are those behind the mask.
+        # Probabilities are those after the mask.
         mask = _Mask(None if request.logprobs is None else request.grammar, tokenizer)
         async with aclosing(
             draw_steps(_end_where_it_fails(sample(body, request)), vocabulary)

@@ -1,4 +1,4 @@
-"""Recorded turns behind the prompts of real templates, with the reasoning left in the content."""
+"""Recorded turns after the prompts of real templates, with the reasoning left in the content."""
 
 from typing import Any
 

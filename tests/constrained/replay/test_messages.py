@@ -13,7 +13,7 @@ def write_template(header: str, call: str) -> str:
     """A template in which content and each call are messages of their own.
 
     Args:
-        header: behind the role.
+        header: after the role.
         call: the call, of the function `f`.
     """
     said = "{% if m.content %}<|assistant|>\n{{ m.content }}<|end|>" + header + "{% endif %}"

@@ -316,18 +316,18 @@ def write_cases(cases: Sequence[Case], *, offloads: bool, draft: bool) -> list[T
 @settings(max_examples=settings.default.max_examples // 10)
 @given(CASES, st.booleans())
 def test_a_turn_alone_is_the_same_to_the_last_count(case: Case, draft: bool) -> None:
-    behind = write_cases([case], offloads=True, draft=draft)
+    after = write_cases([case], offloads=True, draft=draft)
     in_a_row = write_cases([case], offloads=False, draft=draft)
-    assert [one.outcome for one in behind] == [one.outcome for one in in_a_row]
-    assert [one.events for one in behind] == [one.events for one in in_a_row]
+    assert [one.outcome for one in after] == [one.outcome for one in in_a_row]
+    assert [one.events for one in after] == [one.events for one in in_a_row]
 
 
 @settings(max_examples=settings.default.max_examples // 10)
 @given(st.lists(CASES, min_size=2, max_size=12))
 def test_turns_at_once_are_the_same(cases: list[Case]) -> None:
-    behind = write_cases(cases, offloads=True, draft=False)
+    after = write_cases(cases, offloads=True, draft=False)
     in_a_row = write_cases(cases, offloads=False, draft=False)
-    assert [one.texts for one in behind] == [one.texts for one in in_a_row]
+    assert [one.texts for one in after] == [one.texts for one in in_a_row]
 
 
 def test_parts_prepare_where_they_are_asked_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,7 +401,7 @@ def test_text_is_written_while_the_next_decode_runs() -> None:
 
 
 def test_a_decode_that_counts_for_nothing_may_fail() -> None:
-    """A stop text is found while the decode behind it runs."""
+    """A stop text is found while the decode after it runs."""
 
     def fail(count: int) -> None:
         if count == 6:

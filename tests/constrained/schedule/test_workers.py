@@ -176,11 +176,11 @@ def test_work_ends_where_nobody_wants_it_any_more(worker: Workers):
 
     begun = threading.Event()
     endless = worker.submit(work_for_ever, Order(check=check))
-    behind = worker.submit(lambda: 1, Order(check=check))
+    after = worker.submit(lambda: 1, Order(check=check))
     outer = worker.start(done, Order(check=check))
     assert begun.wait(60)
     ended.set()
-    for future in (endless, behind, outer):
+    for future in (endless, after, outer):
         with pytest.raises(EndedError):
             future.result(60)
     assert worker.submit(lambda: 1).result(60) == 1

@@ -14,7 +14,7 @@ LOOP = "{% for m in messages %}"
 
 
 def compare(source: str, first: list[Any], second: list[Any], **kwargs: Any) -> Clause:
-    """The clause behind the first difference between two conversations."""
+    """The clause after the first difference between two conversations."""
     template = TracedTemplate(ChatTemplate(source))
     one, other = template.trace(first, **kwargs), template.trace(second, **kwargs)
     offset = count_common(one.text, other.text)

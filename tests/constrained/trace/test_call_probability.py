@@ -20,7 +20,7 @@ CALL = hermes_call("ping", "{}")
 
 
 def answering(script: str, likely: dict[str, dict[str, float]], source: str = HERMES) -> Model:
-    """A model that writes the script, and finds characters as likely as given behind these texts,
+    """A model that writes the script, and finds characters as likely as given after these texts,
     which the turn is, or ends in."""
 
     def logits(sequence: int, tokens: Any) -> np.ndarray:

@@ -106,7 +106,7 @@ def test_the_evidence_tells_what_was_seen() -> None:
     assert {"content", "one call", "content and a call", "reasoning and a call"} < told.keys()
 
 
-BEHIND = """
+AFTER = """
 {%- for m in messages -%}
 <|{{ m.role }}|>
 {%- for c in m.tool_calls -%}
@@ -119,14 +119,14 @@ AMID{{ m.content }}<|end|>
 
 
 def test_content_that_a_template_writes_behind_calls_stands_there() -> None:
-    found = infer(ChatTemplate(BEHIND.replace("AMID", "")).render)
-    assert found.format.content_places == (ContentPlace.BEHIND, ContentPlace.BEFORE)
+    found = infer(ChatTemplate(AFTER.replace("AMID", "")).render)
+    assert found.format.content_places == (ContentPlace.AFTER, ContentPlace.BEFORE)
     told = {row.probe: row.conclusion for row in found.evidence}
-    assert told["content and a call"] == "content stands behind calls"
+    assert told["content and a call"] == "content stands after calls"
     assert told["content and three calls"] == "written alike"
 
 
 def test_what_stands_behind_the_end_of_a_turn_is_no_content_of_it() -> None:
     header = "{% if m.tool_calls and m.content %}<|end|><|assistant|>{% endif %}"
-    found = infer(ChatTemplate(BEHIND.replace("AMID", header)).render)
+    found = infer(ChatTemplate(AFTER.replace("AMID", header)).render)
     assert found.format.content_places == (ContentPlace.BEFORE,)

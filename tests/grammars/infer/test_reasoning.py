@@ -69,7 +69,7 @@ def template_of(row: dict[str, Any]) -> ChatTemplate:
 
 
 def state_of(template: ChatTemplate, format: Format, text: str = "Hi", **kwargs: Any) -> State:
-    """The state behind a prompt that asks `text`."""
+    """The state after a prompt that asks `text`."""
     opened, plain = (
         template.render(
             [{"role": "user", "content": text}], [TOOL], add_generation_prompt=on, **kwargs
@@ -153,7 +153,7 @@ def test_a_block_in_any_field(field: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "{{ m.reasoning_content }}{{ m.content }}",  # behind the header, as an answer is
+        "{{ m.reasoning_content }}{{ m.content }}",  # after the header, as an answer is
         "to=me<|text|>{{ m.reasoning_content }}<|end|>to=user<|text|>{{ m.content }}",
         "Thought: {{ m.reasoning_content }} Answer: {{ m.content }}",
         "<a>{{ m.reasoning_content }} Answer: {{ m.content }}",

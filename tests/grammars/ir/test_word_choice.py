@@ -30,8 +30,8 @@ def list_members(keys: list[str], values: list[str], needed: int) -> Grammar:
     following: list[tuple[Expression, Condition]] = []
     for place, key in enumerate(keys):
         pair = builder.define(sequence(Literal(f"{key}:"), value), "pair")
-        behind = RuleReference("more", SetBit(place))
-        following.append((sequence(pair, behind), count(place, place + 1, 0, 0)))
+        after = RuleReference("more", SetBit(place))
+        following.append((sequence(pair, after), count(place, place + 1, 0, 0)))
     can_end = count(0, len(keys), needed)
     another = sequence(Literal(","), RuleReference("next", KEEP))
     bodies = {

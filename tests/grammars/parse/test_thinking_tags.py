@@ -121,8 +121,8 @@ def test_where_the_format_has_a_block() -> None:
     assert read("<thinking>a</thinking>b", HERMES, Start.CLOSED) == Turn("b", "a")
     inside = read("<thinking>a</thinking>b</think>c", HERMES, Start.OPEN)
     assert inside == Turn("c", "<thinking>a</thinking>b")
-    behind = read("<think>a</think><thinking>b</thinking>", HERMES)
-    assert behind == Turn("<thinking>b</thinking>", "a")
+    after = read("<think>a</think><thinking>b</thinking>", HERMES)
+    assert after == Turn("<thinking>b</thinking>", "a")
 
 
 def test_a_bare_call_behind_thoughts_is_a_call_in_recovery_only() -> None:

@@ -10,12 +10,12 @@ from grammars.regex.characters import find_category
 
 def test_categories_are_found_block_by_block() -> None:
     """So that no look at a million characters keeps all other threads waiting."""
-    behind = 0
+    after = 0
     for _, (first, last) in characters._categories():
-        assert first == behind
-        behind = last + 1
-        assert behind - first <= characters._BLOCK
-    assert behind == sys.maxunicode + 1
+        assert first == after
+        after = last + 1
+        assert after - first <= characters._BLOCK
+    assert after == sys.maxunicode + 1
 
 
 def test_a_category_has_all_of_its_characters() -> None:

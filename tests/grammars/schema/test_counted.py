@@ -113,7 +113,7 @@ def test_what_lists_depend_on() -> None:
     contains = Contains((Null(),), (Boolean(),), 1, 1)
     counted = find_items(Array(items=Boolean(), max_items=2, contains=contains))
     assert isinstance(counted, Counted)
-    assert [s.behind for s in counted.steps((0, 0))] == [(1, 1), (1, 0)]
+    assert [s.after for s in counted.steps((0, 0))] == [(1, 1), (1, 0)]
     assert [s.node for s in counted.steps((1, 0))] == [Null()]
     distinct = find_items(Array(items=Constant((1, 2, 3)), min_items=2, distinct=True))
     assert isinstance(distinct, Distinct)

@@ -76,7 +76,7 @@ class KillableFleet:
 
 
 def _split(answer: Answer) -> list[Answer]:
-    """The steps of a batch, each behind its `ProgressMade`, as answers of their own: how many of
+    """The steps of a batch, each after its `ProgressMade`, as answers of their own: how many of
     them a replica sends at once depends on the clock."""
     if not isinstance(answer, list):
         return [answer]

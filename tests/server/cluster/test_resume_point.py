@@ -1,4 +1,4 @@
-"""A turn that another process has begun goes on behind its tokens, and is the same turn."""
+"""A turn that another process has begun goes on after its tokens, and is the same turn."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future

@@ -138,7 +138,7 @@ def test_who_goes_away_leaves_the_model_to_others() -> None:
         await asyncio.wait([gone])
         waits = asyncio.create_task(models.acquire("b"))
         await never(waits)
-        waits.cancel()  # who waits for room, too, leaves nothing behind
+        waits.cancel()  # who waits for room, too, leaves nothing after
         await asyncio.wait([waits])
         loads.hold.set()
         model = await stays

@@ -69,7 +69,7 @@ def test_a_message_in_the_middle():
 
 def test_what_is_no_loss():
     other = [TALK[0], {"role": "user", "content": "Something else"}]
-    assert compare(other, TOOLS) is None  # another conversation behind the same beginning
+    assert compare(other, TOOLS) is None  # another conversation after the same beginning
     assert compare([*TALK[:1], {"role": "user", "content": "x"}], [tool("z")]) is None
 
 

@@ -38,7 +38,7 @@ def test_drafts_that_fail_come_to_an_end_and_those_that_do_not_grow() -> None:
 
 
 class Metered(ScriptedEngine):
-    """Writes a text behind a prompt, and knows what its decodes after the prompt have cost."""
+    """Writes a text after a prompt, and knows what its decodes after the prompt have cost."""
 
     def __init__(self, prompt: bytes, text: bytes):
         super().__init__(BYTES, self._like, context_length=20_000)
@@ -59,7 +59,7 @@ class Metered(ScriptedEngine):
 
 
 def meter(last: Sequence[str], forced: str) -> tuple[Metered, Metered]:
-    """Writes "abcd" with each of these letters, and what the grammar forces then, behind a prompt
+    """Writes "abcd" with each of these letters, and what the grammar forces then, after a prompt
     that has it with an "e": without and with drafts."""
     prompt = f"abcde{forced} go: ".encode()
     text = "".join(f"abcd{letter}{forced}" for letter in last).encode()

@@ -1,4 +1,4 @@
-"""A turn ends behind the last call that it may have, in every format; none beyond is sent."""
+"""A turn ends after the last call that it may have, in every format; none beyond is sent."""
 
 import json
 from typing import Any

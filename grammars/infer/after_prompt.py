@@ -1,4 +1,4 @@
-"""Tries a format out behind the template's own generation prompt: what the grammar lets through has
+"""Tries a format out after the template's own generation prompt: what the grammar lets through has
 to be read back as the calls that it is.
 
 That the format writes turns as the template does is not enough: a prompt may have written the
@@ -24,7 +24,7 @@ _THOUGHT = "I think."
 _ARGUMENTS = ({KEYS[0]: "Rome"}, {KEYS[0]: "two words", KEYS[1]: "Oslo"})
 
 
-def try_behind_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
+def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
     """Writes turns after the generation prompt, and reads them back.
 
     Args:
@@ -47,9 +47,9 @@ def try_behind_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence
                 text = rehearsal.run(turn, choice)
                 if choice is Choice.AUTO and state.start is Start.PLAIN:
                     _refuse_other_place(chat, opened, turn, text)
-                yield Evidence(f"{probe} behind the prompt, {choice.value}", text, "read back")
+                yield Evidence(f"{probe} after the prompt, {choice.value}", text, "read back")
     shortest = rehearsal.require_call()
-    yield Evidence("the shortest call behind the prompt", shortest, "read as a call")
+    yield Evidence("the shortest call after the prompt", shortest, "read as a call")
 
 
 def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str) -> None:
@@ -66,7 +66,7 @@ def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str
         return
     if not chat.strip(history.removeprefix(opened)).startswith(text.strip()):
         message = "the generation prompt has written a part of this turn of the history already"
-        raise DetectError(f"{message}: {text!r} behind {opened!r}")
+        raise DetectError(f"{message}: {text!r} after {opened!r}")
 
 
 def _refuse_repetition(prompt: str, format: Format, state: State) -> None:
@@ -89,7 +89,7 @@ def _corpus(chat: ProbedTemplate, format: Format) -> Iterator[tuple[str, Turn]]:
 
 @dataclass(frozen=True)
 class _Rehearsal:
-    """Turns in a format behind a prompt.
+    """Turns in a format after a prompt.
 
     Args:
         format: how they are written.
@@ -132,7 +132,7 @@ class _Rehearsal:
         return text
 
     def _complete(self, text: str, choice: Choice) -> str | None:
-        """Returns what the grammar wants behind a text; None if it does not take it."""
+        """Returns what the grammar wants after a text; None if it does not take it."""
         if choice not in self._completers:
             self._completers[choice] = self._make_completer(choice)
         completion = self._completers[choice].complete(text)

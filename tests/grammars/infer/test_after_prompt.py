@@ -8,7 +8,7 @@ from constrained.template.chat_template import ChatTemplate
 from grammars.build.turn import build_turn
 from grammars.errors import DetectError, PolicyError
 from grammars.formats import HERMES, QWEN3_CODER
-from grammars.infer.behind_prompt import try_behind_prompt
+from grammars.infer.after_prompt import try_after_prompt
 from grammars.infer.detect import detect
 from grammars.infer.probes import ProbedTemplate
 from grammars.infer.reasoning import find_state
@@ -117,7 +117,7 @@ def test_a_call_does_not_repeat_the_prompt() -> None:
     # With other white space in the history, what heads the turn is taken for a part of the call.
     begun = detect(made_up(HEADED, prompt=" <|bot|>").render).evidence
     texts = {row.probe: row.text for row in begun}
-    assert texts["one call behind the prompt, required"].startswith("<call>")
+    assert texts["one call after the prompt, required"].startswith("<call>")
     unlike = made_up(HEADED, prompt=" <|bot|>\n")
     with pytest.raises(DetectError, match=r"the generation prompt has written '<\|bot\|>' already"):
         detect(unlike.render)
@@ -126,11 +126,11 @@ def test_a_call_does_not_repeat_the_prompt() -> None:
 def test_a_format_that_is_read_as_something_else_is_refused() -> None:
     chat = ProbedTemplate(RECIPIENTS.render, None)
     format = detect(RECIPIENTS.render).format
-    assert list(try_behind_prompt(chat, format))
+    assert list(try_after_prompt(chat, format))
     for wrong in HERMES, QWEN3_CODER:
         ending = replace(wrong, contents=(Content("<from>me\n<to>all\n<text>"),))
         with pytest.raises(DetectError, match="after the generation prompt"):
-            list(try_behind_prompt(chat, ending))
+            list(try_after_prompt(chat, ending))
 
 
 def test_an_open_block_comes_before_the_call() -> None:
@@ -143,7 +143,7 @@ def test_an_open_block_comes_before_the_call() -> None:
     )
     found = detect(template.render)
     probes = {row.probe: row.text for row in found.evidence}
-    assert probes["one call behind the prompt, required"].startswith("I think.\n</think>")
+    assert probes["one call after the prompt, required"].startswith("I think.\n</think>")
     assert found.format.call[0] == Marker("<call>")
     assert isinstance(found.format.hole, JsonCall)
     assert State(Start.OPEN).lead == ""

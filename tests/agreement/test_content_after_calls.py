@@ -1,4 +1,4 @@
-"""Content behind calls: where a format knows it, the grammar, the parser and the renderer agree."""
+"""Content after calls: where a format knows it, the grammar, the parser and the renderer agree."""
 
 from dataclasses import replace
 
@@ -24,8 +24,8 @@ from grammars.wire.format import Content, ContentPlace, Format
 from tests.agreement.matching import Masked
 from tests.turn_strategies import chunkings, prose
 
-BEHIND = [format for format in FORMATS if format.has_content_behind]
-EACH = pytest.mark.parametrize("format", BEHIND, ids=lambda f: f.name)
+AFTER = [format for format in FORMATS if format.has_content_after_calls]
+EACH = pytest.mark.parametrize("format", AFTER, ids=lambda f: f.name)
 TOOLS = (Tool("f", lower({"type": "object", "properties": {"a": {"type": "string"}}})),)
 CALL = ToolCall("f", {"a": "x"})
 
@@ -35,28 +35,26 @@ def masked(format: Format, policy: Policy | None = None, *, single: bool = False
 
 
 def write(turn: Turn, format: Format) -> str:
-    """The turn with its content behind the calls."""
-    return render(turn, replace(format, content_places=(ContentPlace.BEHIND,)), TOOLS)
+    """The turn with its content after the calls."""
+    return render(turn, replace(format, content_places=(ContentPlace.AFTER,)), TOOLS)
 
 
 def test_the_formats_that_know_content_behind_calls() -> None:
-    assert {format.name for format in BEHIND} == {"gemma4", "lfm2"}
+    assert {format.name for format in AFTER} == {"gemma4", "lfm2"}
 
 
 @EACH
 @settings(max_examples=40)
 @given(data=st.data())
-def test_content_behind_calls_is_accepted_and_read_back(
-    format: Format, data: st.DataObject
-) -> None:
-    behind = data.draw(prose(format, before_call=True))
+def test_content_after_calls_is_accepted_and_read_back(format: Format, data: st.DataObject) -> None:
+    after = data.draw(prose(format, before_call=True))
     in_front = data.draw(prose(format, before_call=True))
-    turn = Turn(behind, calls=(CALL,) * data.draw(st.integers(1, 2)))
+    turn = Turn(after, calls=(CALL,) * data.draw(st.integers(1, 2)))
     text = write(turn, format)
     assert parse(text, format, TOOLS) == turn
     both = in_front + format.before * bool(in_front) + text
     read = parse(both, format, TOOLS)
-    assert read == replace(turn, content=in_front + behind)
+    assert read == replace(turn, content=in_front + after)
     pieces = data.draw(chunkings(both))
     parser = Parser(format, TOOLS, stream=True)
     events = [event for piece in pieces for event in parser.feed(piece)]
@@ -101,12 +99,12 @@ def test_text_that_ends_as_a_tag_begins_is_content_behind_calls() -> None:
 @pytest.mark.parametrize(
     ("format", "message"),
     [
-        (LLAMA3_JSON, "nothing tells calls from content behind"),
+        (LLAMA3_JSON, "nothing tells calls from content after"),
         (replace(HERMES, contents=(Content("<a>", "</a>"),)), "nothing tells calls from content"),
     ],
 )
-def test_content_behind_calls_has_to_be_told_from_them(format: Format, message: str) -> None:
+def test_content_after_calls_has_to_be_told_from_them(format: Format, message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        replace(format, content_places=(ContentPlace.BEFORE, ContentPlace.BEHIND))
+        replace(format, content_places=(ContentPlace.BEFORE, ContentPlace.AFTER))
     with pytest.raises(TypeError, match="no place for content"):
         replace(format, content_places=())
