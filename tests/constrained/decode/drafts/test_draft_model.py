@@ -189,7 +189,7 @@ def test_another_vocabulary_is_refused() -> None:
         check_vocabulary(other, BYTES)
     assert refused.value.where == "/draft_model"
     longer = replace(BYTES, tokens=(*BYTES.tokens, b"word"))
-    with pytest.raises(RequestError, match="another vocabulary"):
+    with pytest.raises(RequestError, match="a different vocabulary: 258 tokens, not 257"):
         check_vocabulary(longer, BYTES)
 
 
