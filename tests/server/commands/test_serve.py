@@ -1,6 +1,7 @@
 """`constrained serve`: what its options mean, and the process that it is."""
 
 import argparse
+import gc
 import json
 import os
 import signal
@@ -21,11 +22,11 @@ from huggingface_hub import constants
 
 from constrained import embedded
 from constrained.commands.options import choose_sequences, complete, read_engine_options
-from constrained.errors import RequestError
+from constrained.errors import Error, RequestError
 from constrained.terminal.exit_codes import ExitCode
 from server.commands.serve import add
 from server.commands.serve_options import SEQUENCES, read_settings
-from server.commands.server_process import find_models
+from server.commands.server_process import find_models, run_server
 from server.settings import MIB, ReasoningField, Settings
 from tests.embedding_file import write_embedding_model
 
@@ -174,6 +175,15 @@ def test_models_that_are_downloaded_are_named_where_the_demo_model_answers(
     options.model = str(embedded.PATH)
     find_models(options)
     assert len(caplog.messages) == 1
+
+
+def test_a_server_that_cannot_start_leaves_the_collector_as_it_was() -> None:
+    before = gc.get_threshold(), len(gc.callbacks)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = read("-m", "nothing.gguf", "--port", str(taken.getsockname()[1]))
+        with pytest.raises(Error):
+            run_server(options, read_settings(options))
+    assert (gc.get_threshold(), len(gc.callbacks)) == before
 
 
 def start(*arguments: str) -> "tuple[subprocess.Popen[str], str]":
