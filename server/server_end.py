@@ -25,6 +25,11 @@ class ServerEnd:
         self._end: Deadline | None = None
         self._waiting: set[asyncio.Future[None]] = set()
 
+    @property
+    def has_begun(self) -> bool:
+        """True once the server stops, also while requests still have time."""
+        return self._end is not None
+
     def begin(self, seconds: float) -> None:
         """The server stops in so many seconds; if it stops earlier already, nothing changes. For
         the thread of the event loop, and for a handler of a signal in it."""
