@@ -116,7 +116,7 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
     collections.keep_looking(lambda: not server.server_state.tasks)
     # uvicorn sends itself the signal once more when it has stopped. Whoever watches the process,
     # systemd for one, takes an end by this signal for a clean one, and no exit code.
-    _end_by_signal()
+    end_by_signal()
     server.run([prepare_socket(listening, settings.idle_seconds)])
     if failures:
         print_error(str(failures[0]))
@@ -124,7 +124,7 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
     return ExitCode.DONE
 
 
-def _end_by_signal() -> None:
+def end_by_signal() -> None:
     """Lets the process end by a signal to terminate, unless whoever started it has that ignored.
     Only the main thread can."""
     is_main = threading.current_thread() is threading.main_thread()
