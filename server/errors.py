@@ -55,7 +55,7 @@ class HttpError(Error):
         code: the kind of error, for programs.
         where: a JSON pointer into the request, or None; likewise.
         retry_after: seconds after which to try again, where the status is 503; None: that would
-            not help.
+            not help, here or at another server of the same kind.
     """
 
     def __init__(

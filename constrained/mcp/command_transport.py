@@ -6,6 +6,7 @@ and each of its bytes is looked at once.
 """
 
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -27,6 +28,7 @@ if sys.platform != "win32":
 LONGEST_REASON = 500  # characters, of an answer that cannot be read
 LONGEST_SEARCHED = 1 << 20  # bytes of a line that is no message
 LONGEST_ID = 18  # digits
+OBJECT = re.compile(rb"\s*\{")  # the beginning of what may be a message
 PIECE = 1 << 18  # bytes that are read at a time
 END_SECONDS = 2.0  # for a server to end when its stdin is closed, and again when it is told to
 FLUSH_SECONDS = 0.5  # for what is written already
@@ -35,7 +37,8 @@ GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream,
 
 
 class LongLineError(Error):
-    """A server has written a line that is longer than a message may be."""
+    """A server has written a line that is longer than a message may be, or so long an answer that
+    cannot be read that nobody can say whose it is."""
 
 
 class LineReader:
@@ -156,10 +159,18 @@ async def _deliver(output: ByteReceiveStream, deliver: Callable[..., Any]) -> No
 
 def _read_message(line: bytes) -> SessionMessage | Exception:
     """A message. Of an answer that cannot be read, an error for whoever waits for it; of any other
-    line, its error, which the session passes over."""
+    line, its error, which the session passes over.
+
+    Raises:
+        LongLineError: an answer cannot be read, and is too long to look for whose it is.
+    """
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
+        if len(line) > LONGEST_SEARCHED and OBJECT.match(line):  # whoever waits for it has to hear
+            reason = str(error)[:LONGEST_REASON]
+            message = f"a message of {len(line):,} bytes cannot be read: {reason}"
+            raise LongLineError(message) from error
         id = find_answered(line)
         if id is None:
             return error
@@ -194,9 +205,10 @@ async def _end(process: Process) -> None:
     assert process.stdout is not None
     with suppress(*GONE):
         await process.stdin.aclose()
-    if not await _has_ended(process):
-        await terminate_posix_process_tree(process, END_SECONDS)
-        await _has_ended(process)
+    await _has_ended(process)
+    # Also if it has ended by itself: what it has started is in its process group, and may go on.
+    await terminate_posix_process_tree(process, END_SECONDS)
+    await _has_ended(process)
     with suppress(*GONE):
         await process.stdout.aclose()
     # What the server has started may hold the pipes open, and asyncio its transport with them.

@@ -1,18 +1,18 @@
-"""The address that a server over SSE names in its first event, for what is posted to it.
+"""The address that a server over SSE names in its first event `endpoint`, for what is posted to it.
 
 The package `mcp` refuses one on another host, and then waits for another one without end; here the
 connection ends, and says why.
 """
 
 import re
+from codecs import BOM_UTF8
 from urllib.parse import urljoin, urlsplit
 
 from constrained.mcp.bounded_http import ForeignEndpointError
 
-LONGEST_EVENT = 65_536  # bytes that are looked through for the end of the first event
+LONGEST_BEGIN = 65_536  # bytes that are looked through for the event
 LONGEST_SHOWN = 200  # characters of an address in a message
-_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_LINES = re.compile(r"\r\n|\n|\r")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class EndpointCheck:
@@ -24,31 +24,59 @@ class EndpointCheck:
 
     def __init__(self, url: str):
         self._url = url
-        self._begin: bytes | None = b""
+        self._room = LONGEST_BEGIN
+        self._line = bytearray()
+        self._ends_in_cr = False
+        self._is_first = True
+        self._is_found = False
+        self._event = ""
+        self._data: list[str] = []
 
     def take(self, piece: bytes) -> None:
-        """Looks at the next piece.
+        """Looks at the next piece. Each byte is looked at once.
 
         Raises:
-            ForeignEndpointError: the first event names an address on another host.
+            ForeignEndpointError: the event names an address on another host.
         """
-        if self._begin is None:
+        piece = piece[: self._room]
+        if not piece:
             return
-        self._begin += piece[:LONGEST_EVENT]
-        end = _END.search(self._begin)
-        if end is not None:
-            self._check(self._begin[: end.start()].decode("utf-8", "replace"))
-        if end is not None or len(self._begin) > LONGEST_EVENT:
-            self._begin = None
+        self._room -= len(piece)
+        begin = 1 if self._ends_in_cr and piece.startswith(b"\n") else 0  # the rest of a CR LF
+        self._ends_in_cr = piece.endswith(b"\r")
+        *ended, rest = _LINE_END.split(piece[begin:])
+        for part in ended:
+            self._line += part
+            self._take_line(bytes(self._line))
+            self._line.clear()
+        self._line += rest
 
-    def _check(self, event: str) -> None:
-        fields: dict[str, str] = {}
-        for line in _LINES.split(event):
-            name, _, value = line.partition(":")
-            fields[name] = value.removeprefix(" ")
-        if fields.get("event") != "endpoint":
-            return
-        endpoint = urljoin(self._url, fields.get("data", ""))
+    def _take_line(self, line: bytes) -> None:
+        if self._is_first:
+            line = line.removeprefix(BOM_UTF8)
+            self._is_first = False
+        name, _, value = line.decode("utf-8", "replace").partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "event":
+                self._event = value
+            case "data":
+                self._data.append(value)
+            case "" if not line:
+                self._end_event()
+            case _:  # a comment, or a field that says nothing of the address
+                pass
+
+    def _end_event(self) -> None:
+        is_endpoint, address = self._event == "endpoint", "\n".join(self._data)
+        self._event, self._data = "", []
+        if is_endpoint and not self._is_found:
+            self._is_found = True
+            self._room = 0
+            self._check(address)
+
+    def _check(self, address: str) -> None:
+        endpoint = urljoin(self._url, address)
         ours, theirs = urlsplit(self._url), urlsplit(endpoint)
         if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
             message = (

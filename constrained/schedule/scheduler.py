@@ -302,7 +302,8 @@ class Schedule:
         chunks: list[Chunk] = []
         room = self._step
         prompts = self._step
-        if not self._sequences.engine.offloads and _has_writer(due.values()):
+        # One that pauses counts, too: a long decode would make its pause longer.
+        if not self._sequences.engine.offloads and _has_writer(self._running.values()):
             prompts = PROMPT_STEP
         for done, (number, running) in enumerate(order):
             rest = len(order) - done

@@ -62,6 +62,19 @@ TEMPLATES = 16 * MIB  # for compiled templates
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a compiled template, at most
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
 
+_OF_REQUESTS = frozenset(
+    {
+        "allowed_tools",
+        "function_call",
+        "max_tool_calls",
+        "parallel_tool_calls",
+        "tool_call_id",
+        "tool_choice",
+    }
+)
+"""Fields of requests about tools: a template that reads one by its name expects its value, and no
+list of tools."""
+
 _FAILURES = (
     jinja2.TemplateError,
     ArithmeticError,
@@ -374,7 +387,9 @@ class ChatTemplate:
                 given = {"tools": form.tools, "add_generation_prompt": add_generation_prompt}
                 try:
                     with self.failures():
-                        variables = copy_json({**self._extras(form.tools), **kwargs, **given})
+                        variables = copy_json(
+                            {**self._extras(form.tools, kwargs), **kwargs, **given}
+                        )
                         written = write_messages(
                             normal,
                             empty=form.empty,
@@ -456,7 +471,7 @@ class ChatTemplate:
             messages: the conversation.
             empty: the content of a message that only calls a tool.
         """
-        variables = {**self._extras(None), "tools": None, "add_generation_prompt": False}
+        variables = {**self._extras(None, {}), "tools": None, "add_generation_prompt": False}
         written = write_messages(
             normalise(messages), empty=empty, as_text=False, joined=False, named=False, blank=""
         )
@@ -485,22 +500,41 @@ class ChatTemplate:
         return is_python, not is_python
 
     @cached_property
-    def _tools_name(self) -> tuple[str, bool] | None:
-        """The variable in which the template expects tools if it reads no `tools`, such as the
-        `xml_tools` of SmolLM3, and whether it is their JSON text; None if there is none."""
+    def _tools_names(self) -> tuple[tuple[str, bool], ...]:
+        """The variables in which the template expects tools if it reads no `tools`, such as the
+        `xml_tools` of SmolLM3, and whether each is their JSON text; in the order of the source."""
         if "tools" in self.variables:
-            return None
+            return ()
         names = [name for name in self.variables if "tool" in name or "function" in name]
+        found: list[tuple[str, bool]] = []
         for name in sorted(names, key=self.source.index):
+            if name in _OF_REQUESTS:
+                continue
             for as_text in (False, True):
-                given = _tojson([_PROBE_TOOL], indent=2) if as_text else [_PROBE_TOOL]
-                try:
-                    text = self._render_in_order([_PROBE_USER], None, {name: given}, False)
-                except TemplateError:
-                    continue
-                is_code = str(given) in text and not as_text  # of Python, where JSON is meant
-                if _PROBE_TOOL["function"]["name"] in text and not is_code:
-                    return name, as_text
+                if self._writes_tools(name, as_text=as_text):
+                    found.append((name, as_text))
+                    break
+        return tuple(found)
+
+    def _writes_tools(self, name: str, *, as_text: bool) -> bool:
+        """True if the template writes tools in this variable, and not as code of Python, where
+        JSON is meant."""
+        given = _tojson([_PROBE_TOOL], indent=2) if as_text else [_PROBE_TOOL]
+        try:
+            text = self._render_in_order([_PROBE_USER], None, {name: given}, False)
+        except TemplateError:
+            return False
+        is_code = str(given) in text and not as_text
+        return _PROBE_TOOL["function"]["name"] in text and not is_code
+
+    def _find_tools_name(self, kwargs: Mapping[str, Any]) -> tuple[str, bool] | None:
+        """Where to put the tools; None: nowhere. What the client sets is the client's: another
+        variable gets them, unless it gives the tools itself."""
+        if any(isinstance(kwargs.get(name), list) for name, _ in self._tools_names):
+            return None
+        for name, as_text in self._tools_names:
+            if name not in kwargs:
+                return name, as_text
         return None
 
     def _needs_parting(self, normal: list[dict[str, Any]]) -> bool:
@@ -520,14 +554,14 @@ class ChatTemplate:
         calls = str(_PROBE_ARGUMENTS["probe_key"])
         return calls not in whole and calls in apart and _PROBE_ANSWER in apart
 
-    def _extras(self, tools: Any) -> dict[str, Any]:
+    def _extras(self, tools: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         variables: dict[str, Any] = {"documents": None, **self.tokens}
         if self._functions_as_text:
             variables["functions"] = _tojson(tools, indent=2) if tools else ""
             # llama.cpp adds the time of day, but then no prompt could be cached.
             variables["datetime"] = read_now().strftime("%b %d %Y")
-        elif tools and self._tools_name:
-            name, as_text = self._tools_name
+        elif tools and (place := self._find_tools_name(kwargs)):
+            name, as_text = place
             variables[name] = _tojson(tools, indent=2) if as_text else tools
         return variables
 

@@ -1,10 +1,10 @@
 """The process of `constrained serve`: its models, its socket, and uvicorn until a signal comes."""
 
 import argparse
-import gc
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
@@ -26,7 +26,7 @@ from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
 from server.app import make_app
-from server.collector import ShortCollections
+from server.collector import ShortCollections, collect_all
 from server.listening import (
     DELIVERY_SECONDS,
     DrainingServer,
@@ -66,6 +66,13 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
         Error: the server cannot start.
     """
     collections = tune_process(options)
+    try:
+        return _serve(options, settings, collections)
+    finally:
+        collections.stop()
+
+
+def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCollections) -> int:
     failures = list[Exception]()
 
     def stop(error: Exception) -> None:
@@ -109,7 +116,7 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     collections.keep_looking(lambda: not server.server_state.tasks)
     # uvicorn sends itself the signal once more when it has stopped. Whoever watches the process,
     # systemd for one, takes an end by this signal for a clean one, and no exit code.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_by_signal()
     server.run([prepare_socket(listening, settings.idle_seconds)])
     if failures:
         print_error(str(failures[0]))
@@ -117,8 +124,21 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     return ExitCode.DONE
 
 
+def end_by_signal() -> None:
+    """Lets the process end by a signal to terminate, unless whoever started it has that ignored.
+    Only the main thread can."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def tune_process(options: argparse.Namespace) -> ShortCollections:
-    """Sets what holds for the whole process: memory, caches, threads, the garbage collector."""
+    """Sets what holds for the whole process: memory, caches, threads, the garbage collector.
+
+    Returns:
+        The collector, which has started; with `keep_looking`, the process does not grow by circles
+        that were put aside.
+    """
     bound_heap()
     keep_returning()
     if options.cache_memory is not None:
@@ -178,7 +198,7 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
 
     def load() -> Model:
         model = load_model(options)
-        gc.collect()  # what was imported and loaded stays, and is put aside
+        collect_all()  # what was imported and loaded stays, and is put aside
         return model
 
     path = shared.find_model(options)

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from fastapi import Request
 
 from server.errors import HttpError
+from server.server_end import cancel_all
 
 T = TypeVar("T")
 GONE = 499  # nginx's status for this; no client receives it
@@ -44,12 +44,7 @@ async def wait_for_client(
         raise end.result()
     finally:
         cancel()
-        for other in (task, gone, end):
-            if not other.done():
-                other.cancel()
-                # No one needs its result or its error any more.
-                with suppress(asyncio.CancelledError, Exception):
-                    await other
+        await cancel_all((task, gone, end))
 
 
 async def do_together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

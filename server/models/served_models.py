@@ -18,7 +18,7 @@ from constrained.errors import ModelError
 from constrained.metrics import Metrics, add_metrics
 from constrained.model.model import Model
 from constrained.schedule.workers import Workers
-from server.errors import HttpError
+from server.errors import RETRY_AFTER, HttpError
 from server.ids import CallIds
 from server.metrics import Counters
 from server.models.source import ModelSource
@@ -196,6 +196,7 @@ class ServedModels:
     ):
         settings, counters = settings or Settings(), counters or Counters()
         self.end = ServerEnd()
+        self._is_stopped = False  # since a model cannot be loaded that it was to start with
         self._models: list[ServedModel] = []
         for source in sources:
             model = ServedModel(
@@ -280,7 +281,22 @@ class ServedModels:
         """Raises HttpError while the server starts, or if its first model cannot be loaded."""
         for model in self._models:
             if model.source.preloaded:
-                _check_start(model)
+                self._check_start(model)
+
+    def _check_start(self, model: ServedModel) -> None:
+        """Raises HttpError while a model is loaded that the server starts with, or if that
+        failed."""
+        if model.is_starting:
+            raise HttpError(503, "Loading model", "loading_model")
+        if model.start_failure is not None:
+            raise self._refuse_load(f"the model cannot be loaded: {model.start_failure}")
+
+    def _refuse_load(self, message: str) -> HttpError:
+        """The error of a model that cannot be loaded. To try again does not help, unless this
+        server stops: then another one may answer in its place."""
+        stops = self._is_stopped or self.end.has_begun
+        retry_after = RETRY_AFTER if stops else None
+        return HttpError(503, message, "model_unavailable", retry_after=retry_after)
 
     async def acquire(self, name: str | None) -> ServedModel:
         """The model that a request names; it is loaded first if need be, and stays loaded until
@@ -290,7 +306,7 @@ class ServedModels:
             HttpError: there is none of that name, it cannot be loaded, or the server is starting.
         """
         model = self.find(name)
-        _check_start(model)
+        self._check_start(model)
         if model.service is None or self._room.locked():
             # Where others wait for room, this waits behind them, and is no user yet: they would
             # wait for ever while each new request found its model in use.
@@ -342,6 +358,7 @@ class ServedModels:
             # `acquire` and `stop` have to hear of it, whatever it was.
             model.start_failure = error
             if stop is not None:
+                self._is_stopped = True
                 stop(error)
         finally:
             model.is_starting = False
@@ -354,7 +371,7 @@ class ServedModels:
             await asyncio.shield(model.loading)
         except Exception as error:
             message = f"the model {model.name!r} cannot be loaded: {error}"
-            raise HttpError(503, message, "model_unavailable", retry_after=None) from error
+            raise self._refuse_load(message) from error
 
     async def _make_room(self, model: ServedModel) -> None:
         """Unloads others until there is room for a model; waits where all are in use.
@@ -500,15 +517,6 @@ def _find_version(path: Path) -> tuple[int, int]:
     except OSError:
         return NO_VERSION
     return found.st_mtime_ns, found.st_size
-
-
-def _check_start(model: ServedModel) -> None:
-    """Raises HttpError while a model is loaded that the server starts with, or if that failed."""
-    if model.is_starting:
-        raise HttpError(503, "Loading model", "loading_model")
-    if model.start_failure is not None:
-        message = f"the model cannot be loaded: {model.start_failure}"
-        raise HttpError(503, message, "model_unavailable", retry_after=None)
 
 
 async def _load_in_thread(source: ModelSource) -> Model:

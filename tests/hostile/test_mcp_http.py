@@ -353,3 +353,11 @@ def test_an_endpoint_is_found_however_it_is_written(end: str, size: int) -> None
     for foreign in ("http://localhost:2/", "https://localhost:1/", "//elsewhere.example/"):
         with pytest.raises(ForeignEndpointError):
             read(["data:" + foreign, "event:endpoint"])
+        for before in ([": hello"], [""], [": hello", ""], ["event: message", "data: hello", ""]):
+            with pytest.raises(ForeignEndpointError):
+                read([*before, "event: endpoint", "data: " + foreign])
+        with pytest.raises(ForeignEndpointError):
+            read(["\ufeffevent: endpoint", "data: " + foreign])
+        with pytest.raises(ForeignEndpointError):
+            read(["retry: 5", ": " + "x" * 60_000, "", "event: endpoint", "data: " + foreign])
+        read(["event: endpoint", "data: /a", "", "event: endpoint", "data: " + foreign])

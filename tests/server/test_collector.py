@@ -1,12 +1,15 @@
 """What a full collection has seen is put aside; circles among it are freed when nobody waits."""
 
 import gc
+import sys
+import threading
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from server.collector import MANY, TOO_MANY, ShortCollections
+from server import collector
+from server.collector import MANY, OLDEST, TOO_MANY, ShortCollections, collect_all
 
 
 class Circle:
@@ -61,3 +64,47 @@ def test_the_collector_is_left_as_it_was() -> None:
     short.stop()
     assert (gc.get_threshold(), len(gc.callbacks)) == before
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="no full collections by themselves")
+def test_a_look_at_all_objects_does_not_put_off_the_next_full_collection(
+    collections: ShortCollections,
+) -> None:
+    kept = [[] for _ in range(800_000)]
+    gc.unfreeze()
+    collect_all()
+    full: list[int] = []
+    new: list[list[int]] = []
+
+    def note(phase: str, information: dict[str, int]) -> None:
+        if phase == "start" and information["generation"] == OLDEST:
+            full.append(len(new))
+
+    gc.callbacks.append(note)
+    try:
+        while not full and len(new) < len(kept):
+            new.append([])
+    finally:
+        gc.callbacks.remove(note)
+    assert full
+    assert full[0] < 150_000  # not a quarter of all
+
+
+def test_nobody_looks_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "SECONDS", 0.001)
+    asked = threading.Event()
+
+    def is_idle() -> bool:
+        asked.set()
+        return False
+
+    short = ShortCollections()
+    short.start()
+    short.keep_looking(is_idle)
+    threads = [thread for thread in threading.enumerate() if thread.name == "collector"]
+    assert asked.wait(60)
+    short.stop()
+    for thread in threads:
+        thread.join(60)
+    assert threads
+    assert not any(thread.is_alive() for thread in threads)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from constrained.decode.request import DecodeInput, DecodeOptions, Generation, Request
+from constrained.engine import llama_params
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
@@ -154,10 +155,11 @@ def test_a_state_that_is_none_is_refused(engine: LlamaEngine) -> None:
 
 
 def test_the_fingerprint_tells_what_a_state_depends_on(
-    paths: dict[str, Path], tmp_path: Path
+    paths: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fingerprint(path: Path, **options: Any) -> str:
-        with load(path, **{"context_length": 512, "threads": 1} | options) as engine:
+        usual = {"context_length": 512, "threads": 1, "gpu_layers": 0}
+        with load(path, **usual | options) as engine:
             return engine.fingerprint
 
     path = paths["attention"]
@@ -170,11 +172,14 @@ def test_the_fingerprint_tells_what_a_state_depends_on(
         fingerprint(path, context_length=1024),
         fingerprint(path, flash_attention=True),
     ]
+    with monkeypatch.context() as short:  # as where no memory is left for the scores of attention
+        short.setattr(llama_params, "MAX_SCORES", 0)
+        others.append(fingerprint(path))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1  # one weight
     copy.write_bytes(content)
     others.append(fingerprint(copy))
-    assert len({first, *others}) == 5
+    assert len({first, *others}) == 6
 
 
 def request(prompt: Sequence[int], boundaries: tuple[int, ...] = ()) -> Request:

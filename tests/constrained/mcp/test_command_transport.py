@@ -1,13 +1,20 @@
 """Lines of a server that runs as a command."""
 
 import asyncio
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from constrained import connect_mcp
 from constrained.mcp import command_transport
-from constrained.mcp.command_transport import LineReader, LongLineError, find_answered
+from constrained.mcp.command_transport import (
+    LineReader,
+    LongLineError,
+    find_answered,
+    run_command,
+)
 from constrained.mcp.connection import McpError
 from constrained.mcp.server import ServerCommand
 
@@ -17,7 +24,8 @@ import json, sys
 def answer(request, **fields):
     print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **fields}), flush=True)
 
-TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("long", "fail", "ping")]
+NAMES = ("long", "bad", "fail", "ping")
+TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
 INFO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {"tools": {}},
@@ -34,6 +42,8 @@ for line in sys.stdin:
         if name == "long":
             sys.stdout.write("x" * 100_000)
             sys.stdout.flush()
+        elif name == "bad":
+            answer(request, result="x" * 40_000)
         elif name == "fail":
             answer(request, error={"code": -32000, "message": "not here"})
         else:
@@ -84,12 +94,14 @@ def test_the_request_of_an_answer_that_cannot_be_read(line: bytes, id: int | str
 
 def test_a_server_is_told_apart_from_its_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_transport, "LONGEST_MESSAGE", 50_000)
+    monkeypatch.setattr(command_transport, "LONGEST_SEARCHED", 30_000)
     server = ServerCommand(sys.executable, ("-c", SERVER), name="lines")
 
     async def check() -> None:
         async with connect_mcp(server, timeout=30) as servers:
-            long, fail, ping = (tool.function for tool in servers.tools())
+            long, bad, fail, ping = (tool.function for tool in servers.tools())
             assert long is not None
+            assert bad is not None
             assert fail is not None
             assert ping is not None
             with pytest.raises(McpError, match=r"^lines: not here$"):  # the code of a lost one
@@ -98,5 +110,38 @@ def test_a_server_is_told_apart_from_its_errors(monkeypatch: pytest.MonkeyPatch)
             with pytest.raises(McpError, match=r"longer than 50,000 bytes.* starts it again"):
                 await long()
             assert str(await ping()) == "pong"
+            with pytest.raises(
+                McpError, match=r"(?s)of 40,\d+ bytes cannot be read.* starts it again"
+            ):
+                await bad()
+            assert str(await ping()) == "pong"
 
     asyncio.run(check())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups")
+def test_what_a_server_has_started_ends_with_it(tmp_path: Path) -> None:
+    """Also where the server itself ends when its stdin is closed."""
+    started = tmp_path / "pid"
+    script = f'sleep 1000 >&- 2>&- & echo $! > "{started}"; read line; exit 0'
+    server = ServerCommand("/bin/sh", ("-c", script), name="parent")
+
+    failures: list[Exception] = []
+
+    async def run() -> None:
+        with (tmp_path / "log").open("w") as log:
+            async with run_command(server, log, failures.append):
+                while not started.exists() or not started.read_text().strip():
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    assert not failures
+    assert not is_running(int(started.read_text()))
+
+
+def is_running(process: int) -> bool:
+    """Whether a process is there, and no zombie that nobody has waited for."""
+    shown = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False
+    )
+    return bool(shown.stdout.strip()) and not shown.stdout.strip().startswith("Z")

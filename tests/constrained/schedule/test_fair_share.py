@@ -9,7 +9,7 @@ from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.schedule.fair_share import FREE, FairShare
-from constrained.schedule.scheduler import Schedule, Seat
+from constrained.schedule.scheduler import PROMPT_STEP, Schedule, Seat
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES
 from grammars.parse.parser import Parser
@@ -24,9 +24,11 @@ class TimedEngine(ScriptedEngine):
     def __init__(self, max_sequences: int):
         super().__init__(BYTES, random_logits(BYTES), max_sequences=max_sequences)
         self.now = 0.0
+        self.sizes: list[int] = []  # tokens of each decode
 
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
         self.now += DECODE
+        self.sizes.append(sum(len(chunk.tokens) for chunk in chunks))
         return super().decode(chunks)
 
 
@@ -63,6 +65,25 @@ def test_a_costly_turn_takes_no_more_time_than_the_others_have() -> None:
     assert time_plain([0.1]) < 2.5 * alone + 0.2  # 20 * (0.1 + 0.01) without shares
     assert time_plain([0.5]) < 2.5 * alone + 1.0  # one piece of work is not interrupted
     assert time_plain([0.1] * 3) < 4.5 * alone + 3 * 0.2
+
+
+def test_a_stream_that_pauses_does_not_wait_for_a_long_decode() -> None:
+    engine = TimedEngine(2)
+    schedule = Schedule(engine, clock=lambda: engine.now, cpu_clock=lambda: engine.now)
+
+    def work(events: object) -> None:
+        engine.now += 0.1
+
+    schedule.add(Seat(replace(make_request("costly 0.1", 1_000), sink=work)))
+    for _ in range(3):
+        schedule.step()
+    reader = Seat(make_request("a long prompt " * 100, 1))
+    schedule.add(reader)
+    while not reader.result.done():
+        schedule.step()
+    assert PROMPT_STEP in engine.sizes  # it paused
+    assert max(engine.sizes) <= 1 + PROMPT_STEP
+    schedule.clear(RuntimeError("the test is over"))
 
 
 def test_what_is_short_beside_the_decode_is_free() -> None:

@@ -1,6 +1,7 @@
 import copy
 import json
 import types
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -608,3 +609,21 @@ def test_calls_that_a_template_writes_only_without_content_get_a_message_of_thei
 )
 def test_tools_may_have_another_name(variable: str, written: str) -> None:
     assert render(f"{variable}|{CHATML}", tools=[TOOL]).startswith(f"{written}|<|im_start|>")
+
+
+NAMED = "{% for t in my_tools or [] %}{{ t.function.name }}{% endfor %}|"
+
+
+@pytest.mark.parametrize(
+    ("variable", "kwargs", "written"),
+    [
+        ("{% if tool_choice %}{{ tool_choice | tojson }}{% endif %}", {}, "get_weather|"),
+        ("{{ tool_hint }}", {"tool_hint": "Look. "}, "Look. get_weather|"),
+        ("{{ own_tools | tojson if own_tools }}", {"own_tools": ["a"]}, '["a"]|'),
+    ],
+)
+def test_tools_are_not_put_where_the_request_puts_something_else(
+    variable: str, kwargs: dict[str, Any], written: str
+) -> None:
+    template = ChatTemplate(variable + NAMED + CHATML)
+    assert template.render([USER], [TOOL], **kwargs).startswith(f"{written}<|im_start|>")

@@ -1,12 +1,14 @@
 """`constrained serve`: what its options mean, and the process that it is."""
 
 import argparse
+import gc
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -21,11 +23,11 @@ from huggingface_hub import constants
 
 from constrained import embedded
 from constrained.commands.options import choose_sequences, complete, read_engine_options
-from constrained.errors import RequestError
+from constrained.errors import Error, RequestError
 from constrained.terminal.exit_codes import ExitCode
 from server.commands.serve import add
 from server.commands.serve_options import SEQUENCES, read_settings
-from server.commands.server_process import find_models
+from server.commands.server_process import end_by_signal, find_models, run_server
 from server.settings import MIB, ReasoningField, Settings
 from tests.embedding_file import write_embedding_model
 
@@ -174,6 +176,30 @@ def test_models_that_are_downloaded_are_named_where_the_demo_model_answers(
     options.model = str(embedded.PATH)
     find_models(options)
     assert len(caplog.messages) == 1
+
+
+def test_a_server_that_cannot_start_leaves_the_collector_as_it_was() -> None:
+    before = gc.get_threshold(), len(gc.callbacks)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = read("-m", "nothing.gguf", "--port", str(taken.getsockname()[1]))
+        with pytest.raises(Error):
+            run_server(options, read_settings(options))
+    assert (gc.get_threshold(), len(gc.callbacks)) == before
+
+
+@pytest.mark.parametrize("given", [signal.SIG_IGN, signal.default_int_handler])
+def test_a_signal_that_is_ignored_stays_so(given: Any) -> None:
+    before = signal.signal(signal.SIGTERM, given)
+    try:
+        other = threading.Thread(target=end_by_signal)  # a failure would be a warning, an error
+        other.start()
+        other.join()
+        assert signal.getsignal(signal.SIGTERM) == given
+        end_by_signal()
+        is_ignored = given == signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) == (given if is_ignored else signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def start(*arguments: str) -> "tuple[subprocess.Popen[str], str]":

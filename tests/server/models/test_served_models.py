@@ -170,6 +170,37 @@ def test_a_failure_is_said_and_the_next_request_tries_again() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_clients_try_again_where_another_server_may_answer(is_stopping: bool) -> None:
+    """A model that cannot be loaded cannot be loaded a second later, but a server that stops has
+    perhaps one beside it."""
+
+    def stop(error: Exception) -> None:
+        pass
+
+    async def run() -> None:
+        loads = Loads()
+        loads.broken |= {"first", "other"}
+        models = ServedModels(
+            [loads.source("first", preloaded=True), loads.source("other")],
+            bounds=ModelBounds(count=2),
+        )
+        models.start(stop if is_stopping else None)
+        await until(lambda: not models.is_starting)
+        for name in ("first", "other"):
+            with pytest.raises(HttpError, match="cannot be loaded") as caught:
+                await models.acquire(name)
+            usual = {"X-Should-Retry": "false"}
+            assert caught.value.headers == ({"Retry-After": "1"} if is_stopping else usual)
+        models.drain(60)
+        with pytest.raises(HttpError) as caught:
+            await models.acquire("other")
+        assert caught.value.headers == {"Retry-After": "1"}
+        await models.close()
+
+    asyncio.run(run())
+
+
 def test_memory_is_bounded() -> None:
     async def run() -> None:
         loads = Loads()

@@ -1,0 +1,48 @@
+"""Which tokens are shown with a piece of content."""
+
+import pytest
+
+from constrained.logits import TokenDrawn
+from server.turns.drawn_tokens import DrawnTokens
+
+
+def draw(drawn: DrawnTokens, *texts: bytes) -> None:
+    for text in texts:
+        drawn.add(TokenDrawn(0, text))
+
+
+def take(drawn: DrawnTokens, text: str) -> list[bytes]:
+    return [token.text for token in drawn.take(text)]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "pieces"),
+    [
+        ([b"<final>", b"a"], {"a": [b"a"]}),
+        ([b"<", b"final", b">", b"f"], {"f": [b"f"]}),
+        ([b"</think>", b"\n\n", b"Hi", b" there"], {"Hi": [b"Hi"], " there": [b" there"]}),
+        ([b"<final>Hi", b" ", b"<"], {"Hi": [b"<final>Hi"], " ": [b" "]}),
+        ([b"ab", b"c"], {"a": [b"ab"], "b": [], "c": [b"c"]}),  # `b` may have begun a stop text
+        ([b"ab", b"c", b"b"], {"a": [b"ab"], "bc": [b"c"], "b": [b"b"]}),
+        ([b"a\xff", b"b"], {"a\ufffdb": [b"a\xff", b"b"]}),  # in another form
+        ([b"a"], {"a": [b"a"], "x": []}),
+    ],
+)
+def test_the_tokens_of_a_piece_of_content(
+    waiting: list[bytes], pieces: dict[str, list[bytes]]
+) -> None:
+    drawn = DrawnTokens()
+    draw(drawn, *waiting)
+    assert {text: take(drawn, text) for text in pieces} == pieces
+
+
+def test_text_that_was_held_back_is_shown_from_its_beginning() -> None:
+    drawn = DrawnTokens()
+    draw(drawn, b"a")
+    assert take(drawn, "a") == [b"a"]
+    draw(drawn, b"-", b"- ", b"-")
+    assert [take(drawn, piece) for piece in ("-", "- ", "-")] == [[b"-"], [b"- "], [b"-"]]
+    draw(drawn, b"</a>", b"<b>")
+    drawn.take_all()
+    draw(drawn, b"<a>", b"a")
+    assert take(drawn, "a") == [b"a"]
