@@ -79,7 +79,7 @@ def _list_references(value: Json) -> Iterator[str]:
         if is_list(part):
             queue += part
         elif is_object(part):
-            if part.keys() & _DYNAMIC:
+            if any(isinstance(part.get(keyword), str) for keyword in _DYNAMIC):
                 raise _UntracedError
             if isinstance(part.get("$ref"), str):
                 yield part["$ref"]

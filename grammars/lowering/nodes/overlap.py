@@ -5,8 +5,8 @@ where an object is closed or a format narrowed. So an object excludes another on
 only if each of them lacks a key of the other, and the texts of strings are not compared.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, product
 
 from grammars.lowering.nodes.inhabitation import NEVER
 from grammars.schema.nodes import (
@@ -35,27 +35,55 @@ _UPPER = ("maximum", "exclusiveMaximum")
 
 def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> list[list[int]]:
     """For each branch, the indexes of the other branches that may share a value with it."""
-    overlaps: list[list[int]] = [[] for _ in branches]
-    if _are_told_apart(branches, definitions):
-        return overlaps
+    overlaps: list[set[int]] = [set() for _ in branches]
     comparison = _NodeComparison(definitions)
-    for i, branch in enumerate(branches):
-        spend(len(branches))
-        for j in range(i):
-            if not comparison.are_disjoint(branch, branches[j], _DEEPEST):
-                overlaps[i].append(j)
-                overlaps[j].append(i)
+    resolved = [_resolve(branch, definitions) for branch in branches]
+    for i, j in _list_candidates(resolved):
+        spend()
+        if not comparison.are_disjoint(resolved[i], resolved[j], _DEEPEST):
+            overlaps[i].add(j)
+            overlaps[j].add(i)
     return list(map(sorted, overlaps))
 
 
-def _are_told_apart(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
-    """True if all are objects that one key tells apart; found without comparing each pair."""
-    tags: list[dict[str, tuple[Json, ...]]] = []
-    for branch in branches:
-        resolved = _resolve(branch, definitions)
-        if not isinstance(resolved, Object):
-            return False
-        tags.append(_find_tags(resolved))
+def _list_candidates(branches: Sequence[Node]) -> Iterator[tuple[int, int]]:
+    """The pairs of branches that have to be compared. Many constants, and many objects that one key
+    distinguishes, are common: those are not compared pair by pair."""
+    constants: dict[int, Constant] = {}
+    objects: dict[int, Object] = {}
+    others: list[int] = []
+    for i, branch in enumerate(branches):
+        if isinstance(branch, Constant):
+            constants[i] = branch
+        elif isinstance(branch, Object):
+            objects[i] = branch
+        else:
+            others.append(i)
+    yield from _list_common_values(constants)
+    if not _have_own_tags([*objects.values()]):
+        yield from combinations(objects, 2)
+    for i, constant in constants.items():
+        if any(is_object(value) for value in constant.values):
+            yield from ((i, j) for j in objects)
+    yield from combinations(others, 2)
+    yield from product(others, [*constants, *objects])
+
+
+def _list_common_values(constants: Mapping[int, Constant]) -> Iterator[tuple[int, int]]:
+    """The pairs of constants that share a value."""
+    owners: dict[Hashable, list[int]] = {}
+    for i, constant in constants.items():
+        spend(len(constant.values))
+        for value in constant.values:
+            before = owners.setdefault(identify(value), [])
+            yield from ((j, i) for j in before)
+            before.append(i)
+
+
+def _have_own_tags(objects: Sequence[Object]) -> bool:
+    """True if one key distinguishes all objects; found without comparing each pair."""
+    spend(len(objects))
+    tags = list(map(_find_tags, objects))
     keys = set(tags[0]).intersection(*tags) if tags else set[str]()
     return any(_share_no_value([values[key] for values in tags]) for key in keys)
 
@@ -98,6 +126,8 @@ class _NodeComparison:
         spend()
         a, b = _resolve(a, self._definitions), _resolve(b, self._definitions)
         if isinstance(a, AnyValue | Reference) or isinstance(b, AnyValue | Reference):
+            return False
+        if NEVER in (a, b):  # a key that only a closed object forbids: its schema may allow it
             return False
         if isinstance(a, Union):
             return all(self.are_disjoint(branch, b, depth) for branch in a.branches)

@@ -115,3 +115,31 @@ def test_a_branch_that_refers_to_what_holds_it_is_not_taken_for_another() -> Non
     }
     schema = lower({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
     assert {finding.keyword for finding in schema.report.checked} == {"oneOf"}
+
+
+def test_a_key_that_only_a_closed_object_forbids_tells_no_branches_apart() -> None:
+    pattern = {
+        **write_object("b", d={"type": "string"}),
+        "patternProperties": {"^a": {"minimum": 2}},
+    }
+    branches = [write_object("b", b={"type": "integer"}), pattern]
+    for one_of in (branches, [write_object("in", **{"in": branch}) for branch in branches]):
+        schema = {"type": "object", "properties": {"x": {"oneOf": one_of}}, "required": ["x"]}
+        assert [finding.keyword for finding in lower(schema).report.checked] == ["oneOf"]
+
+
+@pytest.mark.parametrize(
+    "branches",
+    [
+        [{"const": f"v{number}", "title": f"V {number}"} for number in range(2_000)],
+        [{"enum": [number, -1 - number]} for number in range(2_000)],
+        [{"type": "null"}, *(write_object("k", k={"const": number}) for number in range(1_000))],
+    ],
+    ids=["labelled", "pairs", "null and tagged"],
+)
+def test_many_branches_are_not_compared_pair_by_pair(branches: list[Any]) -> None:
+    tagged = [
+        {"type": "object", "required": ["k"], **b} if "properties" in b else b for b in branches
+    ]
+    schema = {"type": "object", "properties": {"x": {"oneOf": tagged}}}
+    assert lower(schema).report.checked == ()
