@@ -10,7 +10,7 @@ class DrawnTokens:
 
     def __init__(self) -> None:
         self._waiting: list[TokenDrawn] = []
-        self._rest = b""  # the end of the token that was shown last, behind the content before
+        self._rest = b""  # the end of the token that was shown last, after the content
         self._is_inside = False  # the piece before was content, too
 
     def add(self, token: TokenDrawn) -> None:

@@ -44,6 +44,11 @@ def _text(description: str, **limits: Any) -> Json:
     return {"type": "string", "description": description, **limits}
 
 
+def _texts(description: str) -> Json:
+    item = {"type": "string"}
+    return {"type": "array", "items": item, "minItems": 1, "description": description}
+
+
 TIMEOUT: Json = {
     "type": "integer",
     "minimum": 1,
@@ -56,12 +61,7 @@ SHELL = ClientTool(
     parameters={
         "type": "object",
         "properties": {
-            "commands": {
-                "type": "array",
-                "items": {"type": "string"},
-                "minItems": 1,
-                "description": "The commands to run.",
-            },
+            "commands": _texts("The commands to run."),
             "timeout_ms": TIMEOUT,
             "max_output_length": {
                 "type": "integer",
@@ -80,12 +80,7 @@ LOCAL_SHELL = ClientTool(
     parameters={
         "type": "object",
         "properties": {
-            "command": {
-                "type": "array",
-                "items": {"type": "string"},
-                "minItems": 1,
-                "description": 'The program and its arguments, such as ["bash", "-lc", "ls"].',
-            },
+            "command": _texts('The program and its arguments, such as ["bash", "-lc", "ls"].'),
             "working_directory": _text("The folder to run it in."),
             "timeout_ms": TIMEOUT,
         },
