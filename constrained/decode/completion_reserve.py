@@ -1,8 +1,9 @@
 """The completion reserve: at every step, there is a known ending of the turn that still fits.
 
-Before a token is taken, the shortest ending after it is computed, on a fork of the matcher. If that
-no longer fits, the token is not taken, and the previous ending is written instead. So a turn never
-exceeds its limit of tokens, and nothing that was streamed is taken back.
+Before a token is taken, an ending after it is found, on a fork of the matcher: the known ending, or
+what is left of it, if the grammar still accepts that; otherwise the shortest ending is computed. If
+even that no longer fits, the token is not taken, and the ending before it is written instead. So a
+turn never exceeds its limit of tokens, and nothing that was streamed is taken back.
 """
 
 import re
@@ -17,12 +18,12 @@ from constrained.decode.token_healing import spell_along
 from constrained.decode.turn_part import TurnPart, TurnProgress, TurnView
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
-from grammars.ir.completion import TooLong
+from grammars.ir.completion import Accepts, TooLong
 from grammars.ir.shortest import MAX_SPELLED
 
-Complete: TypeAlias = Callable[[str, int], str | TooLong | None]
-"""Takes the text of an unfinished turn, and the maximum number of characters; returns the shortest
-text that ends the turn, or None if it knows none."""
+Complete: TypeAlias = Callable[[str, int, Accepts], str | TooLong | None]
+"""Takes the text of an unfinished turn, the maximum number of characters, and a check of a text;
+returns the shortest text that ends the turn, or None if it knows none."""
 MAX_SPELLINGS = 8  # attempts, for data that contain the text of markers
 COSTLY = 2_000  # tokens of an ending; a longer one is not computed at every step
 PATIENCE = 32  # tokens that are kept back while no ending is known
@@ -44,7 +45,7 @@ class CompletionReserve(TurnPart):
         limit: the maximum number of tokens of the turn.
 
     Attributes:
-        ending: the tokens that end the turn at the position of the last search; None: no ending is
+        ending: the tokens that end the turn at the position of the last look; None: no ending is
             known.
     """
 
@@ -69,6 +70,7 @@ class CompletionReserve(TurnPart):
         self._safe = 0  # so many more tokens can be taken without a look
         self._last = 0  # tokens that the turn had at the last look
         self._was_known = False
+        self._searched = 0  # tokens that the turn had at the last search
         self._before: TurnProgress | None = None  # set if the next tokens need a look
         self.ending: list[int] | None = None
 
@@ -81,8 +83,7 @@ class CompletionReserve(TurnPart):
         found = self.find_ending(progress)
         if isinstance(found, TooLong):
             return progress.count + ceil(found.least / self._vocabulary.longest)
-        self.ending = found
-        self._plan_look(progress.count)
+        self._keep(found, progress.count, is_found=True)
         if found is None:
             return None
         return progress.count + len(found)
@@ -108,7 +109,27 @@ class CompletionReserve(TurnPart):
         `ending` has to be written instead of them."""
         if self._before is None or turn.matcher is None:
             return True
-        return self._admits(self._before, turn.transcript.measure(turn.matcher, tokens))
+        after = turn.transcript.measure(turn.matcher, tokens)
+        if after.count <= self._limit and self._still_ends(after, tokens):
+            return True
+        return self._admits(self._before, after)
+
+    def _still_ends(self, after: TurnProgress, taken: Sequence[int]) -> bool:
+        """True if the known ending, or what is left of it after the taken tokens, still ends the
+        turn in time. Most tokens are inside a text, or follow the ending; a search takes several
+        times as long."""
+        if self.ending is None or after.rest or after.count - self._searched > MAX_UNREAD:
+            return False
+        ending = self.ending
+        if ending[: len(taken)] == [*taken]:
+            ending = ending[len(taken) :]
+        if after.count + len(ending) > self._limit:
+            return False
+        fork = after.matcher.fork()
+        if not fork.takes(ending) or not fork.is_complete:
+            return False
+        self._keep(ending, after.count, is_found=False)
+        return True
 
     def _admits(self, before: TurnProgress, after: TurnProgress) -> bool:
         if after.count > self._limit:
@@ -125,18 +146,28 @@ class CompletionReserve(TurnPart):
         if wanted > self._limit:
             self._look_back(before)
             return self.ending is None
-        self.ending = ending
-        self._plan_look(after.count)
+        self._keep(ending, after.count, is_found=True)
         return True
 
     def _look_back(self, before: TurnProgress) -> None:
-        """Sets `ending` to one that fits at an earlier position; None: there is none."""
-        if self._last != before.count:
-            ending = self.find_ending(before)
-            self.ending = None if isinstance(ending, TooLong) else ending
-            self._last, self._safe = before.count, 0
+        """Sets `ending` to the shortest one at an earlier position; None: none that fits is
+        known."""
+        is_known = self._last == before.count
+        if self._searched != before.count:
+            shortest = self.find_ending(before)
+            if isinstance(shortest, list) or not is_known:
+                self.ending = shortest if isinstance(shortest, list) else None
+            self._last = self._searched = before.count
+            self._safe = 0
         if self.ending is not None and before.count + len(self.ending) > self._limit:
             self.ending = None
+
+    def _keep(self, ending: list[int] | None, count: int, *, is_found: bool) -> None:
+        """Keeps the ending at a number of tokens; `is_found`: it is the result of a search."""
+        self.ending = ending
+        if is_found:
+            self._searched = count
+        self._plan_look(count)
 
     def _plan_look(self, count: int) -> None:
         """Computes how many tokens can follow before the ending might no longer fit."""
@@ -170,13 +201,26 @@ class CompletionReserve(TurnPart):
         written += self._vocabulary.text(character)
         # More than fits, so that the error can say how much is needed.
         room = max(self._limit * self._vocabulary.longest, MAX_SPELLED)
-        suffix = self._complete(written.decode("utf-8", "replace"), room)
-        if suffix is None or isinstance(suffix, TooLong):
+        ending: list[int] | None = None
+
+        def accepts(text: str) -> bool:
+            nonlocal ending
+            ending = self._encode_ending(text, matcher)
+            return ending is not None
+
+        suffix = self._complete(written.decode("utf-8", "replace"), room, accepts)
+        if isinstance(suffix, TooLong):
             return suffix
-        for ending in self._spell(suffix):
+        if suffix is None or ending is None:
+            return None
+        return [*healed, *character, *ending]
+
+    def _encode_ending(self, text: str, matcher: Matcher) -> list[int] | None:
+        """Encodes a text that may end the turn; None if the matcher does not accept it."""
+        for ending in self._spell(text):
             fork = matcher.fork()
             if fork.takes(ending) and fork.is_complete:
-                return [*healed, *character, *ending]
+                return ending
         return None
 
     def _spell(self, text: str) -> Iterator[list[int]]:

@@ -33,9 +33,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     texts: list[str] = []
     complete = Completer.complete
 
-    def note(self: Completer, text: str, room: int | None = None) -> Any:
+    def note(self: Completer, text: str, *limits: Any) -> Any:
         texts.append(text)
-        return complete(self, text, room)
+        return complete(self, text, *limits)
 
     monkeypatch.setattr(Completer, "complete", note)
     return texts
@@ -55,3 +55,12 @@ def test_a_turn_whose_tokens_run_out_is_still_a_call(max_tokens: int) -> None:
     reply = model.call("Go.", [TOOL], max_tokens=max_tokens, **OPTIONS)
     assert reply.calls[0].arguments["kind"] in KINDS
     assert max_tokens - 10 < reply.usage.completion_tokens <= max_tokens
+
+
+def test_a_search_is_needed_only_where_the_known_ending_does_not_fit(looks: list[str]) -> None:
+    model = scripted(CALL % ("x" * 5_000))
+    looks.clear()
+    reply = model.call("Go.", [TOOL], max_tokens=200, **OPTIONS)
+    assert reply.calls[0].arguments["kind"] in KINDS
+    # As the call begins, where the tokens run out, and at the token before.
+    assert len(looks) < 10
