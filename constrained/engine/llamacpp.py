@@ -108,6 +108,7 @@ def load(
         context_length=size.length,
         identify=lambda: fingerprint(path, params, options.gpu_layers),
         offloads=is_offloaded,
+        splits_uneven=is_offloaded and not size.is_shared,
         path=path,
         notices=notices,
         memory_bytes=needs.measure(size),
@@ -333,6 +334,7 @@ class LlamaEngine:
         identify: Callable[[], str],
         offloads: bool,
         path: Path,
+        splits_uneven: bool = False,
         owner: Any = None,
         notices: Sequence[str] = (),
         memory_bytes: int = 0,
@@ -348,6 +350,7 @@ class LlamaEngine:
         self._slots: list[int] = []  # for each row of logits, the index of its token in the batch
         self._identify = identify
         self.offloads = offloads
+        self.splits_uneven = splits_uneven
         self.notices = tuple(notices)
         self.memory_bytes = memory_bytes
         self.path = path

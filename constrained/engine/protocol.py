@@ -95,6 +95,12 @@ class Engine(ModelEngine, Protocol):
         ...
 
     @property
+    def splits_uneven(self) -> bool:
+        """True if chunks of different sizes take several passes, each as long as a whole decode of
+        one token of each sequence. On a CPU, a pass takes little more than its tokens."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
         """A hash of what saved states depend on; raises ModelError if the file cannot be read."""
         ...

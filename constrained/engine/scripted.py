@@ -42,6 +42,7 @@ class ScriptedEngine:
         self.memory_bytes = 0
         self.path = None
         self.offloads = offloads
+        self.splits_uneven = False
         self._logits_of = logits
         self._can_roll_back = can_roll_back
         self.needs_checkpoints = not can_roll_back

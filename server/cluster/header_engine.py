@@ -24,6 +24,7 @@ class HeaderEngine:
 
     needs_checkpoints = False
     offloads = False
+    splits_uneven = False
     max_drafted = 0
     notices: tuple[str, ...] = ()
 

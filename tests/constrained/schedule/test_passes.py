@@ -1,0 +1,79 @@
+"""Chunks of different sizes: how many passes of the model they take, and what is left for later."""
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.scripted import ScriptedEngine, random_logits
+from constrained.job import Job
+from constrained.model.model import Model
+from constrained.schedule.passes import even_out, shorten
+from constrained.template.chat_template import ChatTemplate
+from tests.scripted_model import BYTES
+from tests.templates import HERMES, tool
+
+SHORT = {"type": "string", "maxLength": 4}
+NOTE = tool("note", dict.fromkeys(("to", "name", "subject", "signature"), SHORT))
+
+
+def gain(sizes: list[int]) -> int:
+    """The tokens of these chunks, less what their passes cost."""
+    return sum(sizes) - len(sizes) * len(set(sizes))
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+@settings(max_examples=50)
+def test_no_other_sizes_are_better(sizes: list[int]) -> None:
+    even = even_out(sizes)
+    assert all(min(sizes) <= one <= size for one, size in zip(even, sizes, strict=True))
+    options = product(*(range(min(sizes), size + 1) for size in sizes))
+    assert gain(even) == max(gain([*option]) for option in options)
+
+
+def test_a_prompt_and_a_long_forced_text_keep_a_pass_of_their_own() -> None:
+    assert even_out([1, 1, 1, 1]) == [1, 1, 1, 1]
+    assert even_out([1, 1, 2, 64]) == [1, 1, 1, 64]
+    assert even_out([1, 6, 1, 7]) == [1, 6, 1, 6]
+    assert even_out([5]) == [5]
+    assert even_out([]) == []
+
+
+def test_a_shorter_chunk_wants_the_logits_of_the_tokens_that_are_left() -> None:
+    chunk = Chunk(0, [5, 6, 7, 8], 10, wanted=3)  # two certain tokens and two drafted ones
+    assert shorten(chunk, 4) == chunk
+    assert shorten(chunk, 3) == Chunk(0, [5, 6, 7], 10, wanted=2)
+    assert shorten(chunk, 1) == Chunk(0, [5], 10, wanted=0)
+
+
+class NotedEngine(ScriptedEngine):
+    """A scripted engine that notes the passes of its decodes."""
+
+    passes = 0
+
+    def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
+        self.passes += len({len(chunk.tokens) for chunk in chunks})
+        return super().decode(chunks)
+
+
+def test_turns_are_the_same_in_fewer_passes() -> None:
+    passes = dict[bool, int]()
+    texts = dict[bool, list[str]]()
+    for splits in (False, True):
+        engine = NotedEngine(BYTES, random_logits(BYTES))
+        engine.splits_uneven = splits
+        with Model(engine, ChatTemplate(HERMES), draft=False) as model:
+            turns = [
+                model.compile(
+                    Job([{"role": "user", "content": "x" * number}], [NOTE], tool_choice="required")
+                )
+                for number in range(1, 9)
+            ]
+            replies = model.complete(turns, max_tokens=150, sampling=Sampling(seed=1))
+        texts[splits] = [reply.text for reply in replies]
+        passes[splits] = engine.passes
+    assert texts[True] == texts[False]
+    assert passes[True] < 0.9 * passes[False]
