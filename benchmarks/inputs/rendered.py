@@ -7,7 +7,7 @@ from typing import Any
 
 from constrained.format_selection.selection import SelectedFormat
 from grammars.errors import Error
-from grammars.infer.reasoning import find_state
+from grammars.infer.reasoning import find_opener, find_state
 from grammars.turn import Start, State
 from grammars.wire.format import Reasoning, count_common
 
@@ -172,7 +172,7 @@ def align(
         return whole.removeprefix(prompt)
     if block is None and whole.startswith(prompt.rstrip()):
         return whole.removeprefix(prompt.rstrip())  # a line break that only the prompt has
-    tags = (block.opener.text, block.closer.text) if block else ()
+    tags = (find_opener(prompt, block).text, block.closer.text) if block else ()
     opened = (prompt.find(tag, prompt.rfind(question)) for tag in tags)
     head = prompt[: min((at for at in opened if at >= 0), default=len(prompt))]
     head = head.rstrip() if tags else head

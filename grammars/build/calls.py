@@ -44,7 +44,6 @@ COUNTED = 8
 any index."""
 
 _QUOTE = ir.Literal('"')
-INDEX = "0|[1-9][0-9]{0,5}"
 
 
 @dataclass(frozen=True)
@@ -251,8 +250,7 @@ class CallRules:
         return None if index is None else str(index)
 
     def _id(self, node: CallId | CallIndex) -> Expression:
-        pattern = INDEX if isinstance(node, CallIndex) else node.pattern
-        return self._builder.terminal(Pattern(pattern), "ID")
+        return self._builder.terminal(Pattern(node.pattern), "ID")
 
     def _arguments(self, node: Hole, tool: Tool) -> Expression:
         """The arguments of a tool. Their rules are written at the first use."""

@@ -39,13 +39,13 @@ from grammars.spelling.keyword_arguments import (
     find_ends,
     find_extra_keys,
     is_key,
-    spell_fixed,
 )
 from grammars.spelling.parts import order_members, sort_properties
 from grammars.spelling.python_values import sort_kinds
 from grammars.spelling.quoted import find_strings
 from grammars.turn import Tool
-from grammars.wire.format import Format, KeywordArguments, Name
+from grammars.wire.format import CallId, CallIndex, Format, KeywordArguments, Marker, Name
+from grammars.wire.format import Literal as FormatLiteral
 from grammars.wire.format import Node as FormatNode
 
 
@@ -121,16 +121,39 @@ class KeywordRules:
                 otherwise content that begins with white space would win over a terminal of white
                 space alone.
         """
-        before = spell_fixed(first[: list(first).index(Name())])
         options: list[Expression] = []
         for tool in self.tools:
-            text = before + tool.name + self.enclosing.opener
+            text, rest = self._open(first, tool.name)
             head = self.builder.fixed(text)
             if spaced:
                 pattern = Pattern(f"{BLANK}{{0,{self.format.max_space}}}{escape_regex(text)}")
                 head = self.builder.terminal(pattern, "CALL")
-            options.append(sequence(head, self._call(tool)))
+            options.append(sequence(head, rest, self._call(tool)))
         return self.builder.define(choice(options), "calls")
+
+    def _open(self, nodes: Sequence[FormatNode], name: str) -> tuple[str, Expression]:
+        """What stands before the arguments of a call: the text up to its id or number, and the rest
+        from there on.
+
+        Args:
+            nodes: the nodes of the call that are not written yet.
+            name: the name of the tool.
+        """
+        texts, words = [""], list[Expression]()
+        for node in nodes[: nodes.index(Name())]:
+            match node:
+                case FormatLiteral(text) | Marker(text):
+                    texts[-1] += text
+                case CallId() | CallIndex():
+                    words.append(self.builder.terminal(Pattern(node.pattern), "ID"))
+                    texts.append("")
+                case _:
+                    raise TypeError("arguments come after the name")
+        texts[-1] += name + self.enclosing.opener
+        rest: list[Expression] = []
+        for word, text in zip(words, texts[1:], strict=True):
+            rest += [word, self.builder.fixed(text)]
+        return texts[0], sequence(*rest)
 
     def _call(self, tool: Tool) -> Expression:
         """The arguments of a tool and everything after them."""
@@ -155,8 +178,9 @@ class KeywordRules:
         ways = [ChainContinuation(last + self.enclosing.end)]
         if self._several:
             for tool in self.tools:
-                text = last + self.enclosing.next(tool.name)
-                ways.append(ChainContinuation(text, self._call(tool)))
+                text, rest = self._open(self.format.call, tool.name)
+                text = last + self.enclosing.closer + self.format.between + text
+                ways.append(ChainContinuation(text, sequence(rest, self._call(tool))))
         return ways
 
     def finish(self, last: str) -> Expression:

@@ -127,11 +127,26 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
     while len(opener) < len(shared) and not suffix.startswith(close):
         opener = shared[-len(opener) - 1 :]  # arguments are indented, and their end is not
         close = middle.removesuffix(opener)
+    if not close:  # the name is closed as each value is: `{name}\n\arg{key}{value}\n`
+        close = _find_first_run(common_prefix(middle, suffix))
+        opener = middle.removeprefix(close)
+    if not opener:  # a key stands at the beginning of a line
+        close, opener = close.rstrip(), close[len(close.rstrip()) :]
     # Without a closer of its own, a value ends at the next tag, which has to be one.
     is_closed = bool(close) or bool(find_tag(opener) and re.match(TAG, suffix))
-    if not opener.strip() or not is_closed or not suffix.startswith(close):
-        raise DetectError(f"an argument has no text of its own around it: {one!r}")
+    # A key that begins a line has to be told from what ends the arguments.
+    is_opened = bool(opener.strip() or (opener and suffix.removeprefix(close).strip()))
+    if not is_opened:
+        raise DetectError(f"nothing tells where an argument begins: {one!r}")
+    if not (is_closed and suffix.startswith(close)):
+        raise DetectError(f"nothing tells where the value of an argument ends: {one!r}")
     return head, opener, close
+
+
+def _find_first_run(text: str) -> str:
+    """The first tag of a text; or what it begins with, up to the white space in it."""
+    found = re.match(rf"{TAG}|\S+(?=\s)", text)
+    return found[0] if found else ""
 
 
 def _cut_end(text: str) -> tuple[str, str]:
@@ -190,33 +205,28 @@ class _Values:
                 if own is None:
                     raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
                 found[kind] = text.removesuffix(own)
-        shortest = min(map(len, found.values()))
-        found["array"] = self._read_up_to("[", ARRAY, shortest)
-        found["object"] = self._read_up_to("{", OBJECT, shortest)
+        before_object, _ = self._cut_value("{", OBJECT)
+        found["array"], _ = self._cut_value("[", ARRAY)
+        found["object"] = before_object
         return found
 
-    def _read_up_to(self, bracket: str, value: Json, shortest: int) -> str:
-        """The text between the key and a list or an object.
-
-        Args:
-            shortest: the length of the shortest text between the key and a value; a bracket that
-                stands earlier belongs to that text.
-        """
+    def _cut_value(self, bracket: str, value: Json) -> tuple[str, str]:
+        """The text between the key and a list or an object, and the spelling of that; brackets of
+        the former may stand in front of the value: `{key}{{"a": 1}}`."""
         text = self.write(value) or ""
-        start = text.find(bracket, min(shortest, len(text)) - 1)
-        if start < 0:
-            raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
-        return text[:start]
+        for place in re.finditer(re.escape(bracket), text):
+            spelled = text[place.start() :]
+            if find_style((value, spelled)) is not None:
+                return text[: place.start()], spelled
+        raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
 
     def read_style(self) -> JsonStyle:
         """The style in which lists and objects are spelled."""
-        pairs: list[tuple[Json, str]] = []
-        for bracket, value in (("[", ARRAY), ("{", OBJECT)):
-            text = self.write(value) or ""
-            pairs.append((value, text[text.find(bracket) :]))
-        style = find_style(*pairs)
+        _, object = self._cut_value("{", OBJECT)
+        _, array = self._cut_value("[", ARRAY)
+        style = find_style((ARRAY, array), (OBJECT, object))
         if style is None:
-            raise DetectError(f"lists and objects are written in an unknown way: {pairs[1][1]!r}")
+            raise DetectError(f"lists and objects are written in an unknown way: {object!r}")
         return style
 
 

@@ -275,11 +275,10 @@ def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -
             places = list(re.compile(re.escape(written)).finditer(text, arguments.end))[:1]
         for match in places:
             yield _Hole(kind, match.start(), match.end())
-    closer = rf"</[^<>{{\s]*?(?P<name>{re.escape(call.name)})>"
-    closed = re.compile(closer).search(text, arguments.end)
-    following = text.find("{", arguments.end)  # another call
-    if arguments.kind in _WHOLE and closed and not 0 <= following < closed.start():
-        yield _Hole("name", closed.start("name"), closed.end("name"))
+    if call.name in text[start : arguments.start]:  # `</NAME>`, `[/TOOL:NAME]` closes a call
+        closing = re.compile(rf"\b{re.escape(call.name)}\b").search(text, arguments.end)
+        if closing:
+            yield _Hole("name", closing.start(), closing.end())
 
 
 def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Piece, ...]:
@@ -388,14 +387,18 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
         pair = sample.pair
         pieces = list(_find_counters(pair.first.pieces, pair.second.pieces))
     written = None
-    if pieces[-1].kind == "tagged":
-        *pieces, arguments = pieces
-        gap = ""
-        if pieces[-1].kind == "text":
-            gap = pieces.pop().text
-        written = _read_written_out(sample, len(gap))
-        pieces += [Piece("text", written.before), arguments]
-        suffix = written.rest
+    if not sample.only.is_whole:
+        place = [piece.kind for piece in pieces].index("tagged")
+        following = pieces[place + 1 :]  # the name may close the call
+        end = following[0].text if following else suffix
+        gap = pieces[place - 1].text if pieces[place - 1].kind == "text" else ""
+        written = _read_written_out(sample, len(gap), end)
+        head = pieces[: place - 1] if gap else pieces[:place]
+        pieces = [*head, Piece("text", written.before), pieces[place]]
+        if following:
+            pieces += [Piece("text", written.rest), *following[1:]]
+        else:
+            suffix = written.rest
     loose = find_loose(prefix, suffix, *(p.text for p in pieces if p.kind == "text"))
     begins_with_object = prefix.startswith("{") or (pieces[0].kind == "call" and not prefix)
     opens = not sample.layout.opening and not begins_with_object
@@ -545,10 +548,15 @@ def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> Ca
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")
 
 
-def _read_written_out(sample: CallSample, gap: int) -> Tagged | KeywordCall:
-    """The arguments of a call in Python, or between tags; `gap` characters stand between the name
-    and them."""
-    frame = _find_frame(sample, gap, sample.suffix)
+def _read_written_out(sample: CallSample, gap: int, end: str) -> Tagged | KeywordCall:
+    """The arguments of a call in Python, or between tags.
+
+    Args:
+        sample: the call.
+        gap: how many characters stand between the name and them.
+        end: the text after them, to the end of the call or to the name that closes it.
+    """
+    frame = _find_frame(sample, gap, end)
 
     def write_call(arguments: Mapping[str, Json]) -> str:
         (call,) = sample.chat.calls(arguments)
@@ -556,7 +564,7 @@ def _read_written_out(sample: CallSample, gap: int) -> Tagged | KeywordCall:
 
     keywords = infer_keyword_arguments(write_call)
     if keywords is None:
-        return infer_tagged(write_call, sample.suffix)
+        return infer_tagged(write_call, end)
     if not (keywords.hole.last or keywords.rest):
         _refuse_growing_value(sample)
     return keywords

@@ -58,6 +58,7 @@ from grammars.infer.verify import (
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
+    CallIndex,
     Content,
     ContentPlace,
     Fixed,
@@ -116,6 +117,12 @@ def infer(render_chat: Render) -> Inference:
         raise DetectError("the chat template writes no tool calls")
     if call.name not in text:  # Kimi K2 writes the id alone, which holds the name
         chat = replace(chat, scheme=distinct_id)
+        (call,) = chat.calls({KEYS[0]: VALUES[0]})
+        text = chat.read(Turn(calls=(call,)))
+    if call.name not in text:
+        raise DetectError(
+            f"the chat template does not write the names of tools as they are: {text!r}"
+        )
     try:
         return _read(chat, text)
     except SlipError:
@@ -217,6 +224,7 @@ class _TemplateReader:
         format = name_format(written, measured=is_mixed)
         if format.name == written.name:  # of known formats it is known how calls are counted
             format = find_counting(chat, format)
+        _refuse_counted_ids(format)
         tails = Tails(
             content=plain.tail.removeprefix(ending.closer),
             calls=layout.rest[len(sample.closing) :],
@@ -252,7 +260,12 @@ class _TemplateReader:
         body = self.chat.body(Turn(TEXT)) or ""
         line, found, _ = (layout.opening + layout.prefix).partition("\n")
         is_header = found and _HEADER.fullmatch(line) and not find_tag(line)
-        return line if is_header and body.startswith("\n") else ""
+        # Content has a word of its own, `text`, where calls have `tools`.
+        other, _, rest = body.partition("\n")
+        has_other = (
+            rest.startswith(TEXT) and _HEADER.fullmatch(other) and not other.startswith(line)
+        )
+        return line if is_header and (body.startswith("\n") or has_other) else ""
 
     @property
     def _calls(self) -> tuple[ToolCall, ...]:
@@ -266,7 +279,10 @@ class _TemplateReader:
         one = self.chat.read(Turn(calls=(first,)))
         only = self._cut(one, first)
         if only is None:
-            raise DetectError(f"neither JSON nor tags with values in {one!r}")
+            raise DetectError(_explain_no_call(one))
+        if first.id and one.count(first.id) > 1:
+            message = "the id of a call is written twice, and no grammar can compare the two"
+            raise DetectError(f"{message}: {one!r}")
         two = self.chat.strip(self.chat.body(Turn(calls=(first, second))) or "")
         first_cut = self._cut(two, first)
         second_cut = self._cut(two, second, first_cut.end) if first_cut else None
@@ -295,6 +311,21 @@ class _TemplateReader:
         closer = find_closer(plain.tail, plain.opener)
         end = find_end(self.chat, plain.tail, closer=closer)
         return find_layout(header=header, head=head, after=following, amid=pair.amid, end=end)
+
+
+def _refuse_counted_ids(format: Format) -> None:
+    """Refuses calls in Python whose numbers are ids: their grammar does not count, so two calls
+    could have the same id."""
+    counts = [node for node in format.call if isinstance(node, CallIndex) and node.id]
+    if counts and isinstance(format.hole, KeywordArguments):
+        raise DetectError("calls in Python are counted over the conversation")
+
+
+def _explain_no_call(text: str) -> str:
+    """Says why no call was found in what the template writes for one."""
+    if KEYS[0] not in text:
+        return f"calls do not name their arguments as the schemas do: {text!r}"
+    return f"neither JSON nor tags with values in {text!r}"
 
 
 def _assemble(

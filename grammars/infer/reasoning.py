@@ -15,7 +15,7 @@ from typing import Any
 
 from grammars.errors import Error
 from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
-from grammars.infer.text import common_prefix, find_tag, leading_space
+from grammars.infer.text import TAG, common_prefix, find_tag, fold_marks, leading_space
 from grammars.schema.nodes import Json
 from grammars.spelling.keyword_arguments import spell_fixed
 from grammars.turn import Start, State, ToolCall
@@ -31,7 +31,8 @@ from grammars.wire.format import (
 
 _THOUGHT = "PROBE-THOUGHT"
 _QUESTION: dict[str, Json] = {"role": "user", "content": USER}
-_CALL = show_call(ToolCall("get_weather", {"city": "Rome"}, id="abcdefgh1"))
+_ARGUMENT = "PROBE-CITY"
+_CALL = show_call(ToolCall("get_weather", {"city": _ARGUMENT}, id="abcdefgh1"))
 _CITY: Json = {"type": "string", "description": "City"}
 _TOOL = make_tool("get_weather", "Weather", {"city": _CITY})
 # What templates call the switch. Only to see both prompts: a request sets what it likes.
@@ -57,7 +58,7 @@ _KNOWN = (
     ),
 )
 
-_TAG = r"(?:<[^<>\s]+>|\[/?[A-Z_]+\])"
+_TAG = rf"(?:{TAG})"
 # What a prompt may open a block with, each with the closer that belongs to it.
 _OPENED: tuple[tuple[str, str], ...] = (
     (r"<([a-z]\w*)>", r"</\1>"),
@@ -72,6 +73,7 @@ _CLOSED = (*_OPENED, (r"<\|(\w+)>\w+", r"<\1|>"))  # <|channel>thought, <channel
 _HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+{_TAG}\s*")
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
+_VALUE = r"(?<==)[\"']?[\w.-]+[\"']?"  # in a tag
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
 _WORD = re.compile(r"[^\W\d_]{3,}|[^\W\d_\x00-\x7f]{2,}")  # 思考 is one, too
@@ -89,8 +91,11 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     a message of its own, its closer ends with what the header of the next one has in common.
     """
     template = _Template(render_chat)
-    for kwargs, messages in itertools.product((_ON, {}), _messages()):
-        blocks = list(filter(None, map(_read_block, template.find_places(messages, kwargs))))
+    for kwargs, messages in itertools.product(({}, _ON), _messages()):
+        found = {place: _read_block(place) for place in template.find_places(messages, kwargs)}
+        blocks = [block for block in found.values() if block is not None]
+        if any(block is not None and place.is_late for place, block in found.items()):
+            return template.find_opened()  # a thought after text or calls is no block of a format
         if len({block.closer for block in blocks}) > 1:
             return None  # nothing closes it but what comes next, which no format can say
         if blocks:
@@ -139,6 +144,12 @@ class _Surroundings:
     tail: str
     headers: tuple[str, str]
 
+    @property
+    def is_late(self) -> bool:
+        """True if text or a call of the turn stands before the thought."""
+        before = self.head.rpartition(USER)[2]
+        return TEXT in before or _ARGUMENT in before
+
 
 @dataclass(frozen=True)
 class _Template:
@@ -156,7 +167,7 @@ class _Template:
 
     def find_thoughts(self) -> Iterator[_Surroundings]:
         """The text around a thought, for every way to pass one that the template reads."""
-        for kwargs, messages in itertools.product((_ON, {}), _messages()):
+        for kwargs, messages in itertools.product(({}, _ON), _messages()):
             yield from self.find_places(messages, kwargs)
 
     def find_places(
@@ -181,7 +192,7 @@ class _Template:
 
         It closes with what content and calls have in common after it.
         """
-        for kwargs in (_ON, {}):
+        for kwargs in ({}, _ON):
             prompt = self.render(opening=True, **kwargs)
             for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
                 places = [
@@ -292,7 +303,8 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
     is_apart = "\n" in space or (bool(sign) and not sign[0].isalnum())
     if opening is None or not is_apart:
         return None
-    opener, pad_open = Marker(opening["opener"]), opening["pad"]
+    pad_open = opening["pad"]
+    opener = Marker(places[0].head.rstrip()[-len(opening["opener"]) :])
     if not sign:
         return Reasoning(opener, Literal(space), pad_open=pad_open)
     after = following[len(following.rstrip()) :]
@@ -307,13 +319,14 @@ def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[
         return None
     lead = head.removeprefix(prompt)
     if lead == head or not lead.strip():
-        opening = _WORD_OPENER.search(head)
+        opening = _WORD_OPENER.search(fold_marks(head))
     else:
-        opening = _WORD_OPENER.fullmatch(lead.lstrip())
+        opening = _WORD_OPENER.fullmatch(fold_marks(lead.lstrip()))
     headers = places[0].headers
     if opening is None or find_tag(opening["opener"]):
         return None
-    return None if any(header.endswith(opening["opener"]) for header in headers) else opening
+    is_header = any(fold_marks(header).endswith(opening["opener"]) for header in headers)
+    return None if is_header else opening
 
 
 def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
@@ -404,6 +417,7 @@ def find_state(
     prompt = find_prompt(with_prompt, without_prompt)
     state = State(calls=calls)
     if block is not None:
+        block = replace(block, opener=find_opener(prompt, block, format))
         state = replace(_find_block(prompt or _find_end(with_prompt, block), block), calls=calls)
     if state.start is Start.OPEN:
         return state
@@ -435,6 +449,21 @@ def _find_block(prompt: str, block: Reasoning) -> State:
         written = prompt[closed + len(block.closer.text) :]
         return State(Start.CLOSED, _find_missing(block.after, written))
     return State()
+
+
+def find_opener(prompt: str, block: Reasoning, format: Format | None = None) -> Marker:
+    """The opener of a block as a prompt writes it. The values in it may be others than where the
+    block was found: `<think effort="low">`, `<think budget="512">`.
+
+    Args:
+        format: its texts open no thought, though `<part of="text">` is like `<part of="thought">`.
+    """
+    fixed = re.split(_VALUE, block.opener.text)
+    if len(fixed) == 1 or not re.fullmatch(r"<[^<>]+>|\[[^\[\]]+\]", block.opener.text):
+        return block.opener
+    written = re.findall(_VALUE.join(map(re.escape, fixed)), prompt)
+    others = "" if format is None else " ".join(format.texts)
+    return Marker(written[-1]) if written and written[-1] not in others else block.opener
 
 
 def _find_break(prompt: str, block: Reasoning, opened: int) -> int:

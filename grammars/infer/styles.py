@@ -31,6 +31,8 @@ def _styles() -> Iterator[JsonStyle]:
         for ascii in (False, True):  # words as in Python, which a macro writes, and strings of JSON
             quotes = JsonStyle().quotes
             yield replace(PYTHON, quotes=quotes, ascii=ascii, sorted_keys=is_sorted)
+        for ascii in (False, True):  # JavaScript writes keys without quotes
+            yield JsonStyle(ascii=ascii, bare_keys=True, sorted_keys=is_sorted)
     # Command R+ writes every member of a call on a line of its own.
     for ascii in (False, True):
         for indent in (4, 2, 1, 3, 8):

@@ -1,6 +1,7 @@
 """Texts that templates write, compared tag by tag, word by word; and made into nodes."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -9,32 +10,43 @@ from grammars.wire.format import Fixed, Literal, Marker, Node
 
 N = TypeVar("N", bound=Node)
 
-# `<tool_call>`, and Mistral's `[TOOL_CALLS]`.
-TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
+# `<tool_call>`, `<<call>>`; Mistral's `[TOOL_CALLS]`, `[[call]]`; LaTeX's `\begin{call}`.
+TAG = r"<<[^<>\s]+>>|<[^<>\s]+>|\[\[/?\w+\]\]|\[/?[A-Z][A-Z_]+\]|\\(?:begin|end)\{\w+\}"
 _TOKEN = re.compile(rf"{TAG}|\w+|.", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]+|.", re.DOTALL)
 # What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="`, `<call ` or
 # `<call_` up to the name; a word with a sign, such as `functools[` (Firefunction) or `Action:`
 # (Command R+), long enough to stand for itself; words up to a colon, `FUNCTION CALL:`, or that
-# fill a line, `BEGIN CALLS`; a tag with attributes, `<code lang="ts">`; the recipient of a message,
-# `to=functions.`; a run such as `>>>` (Functionary 3.2), with the word after it, for "```" opens
-# other text as well; a word between signs, `[[call]]`. A word that but a blank or a sign of prose
-# closes, `Call` or `tool(`, could stand in any answer.
+# fill a line, `BEGIN CALLS`, or both in a heading, `### Tool call:`; a tag with attributes,
+# `<code lang="ts">`, `[CALL id=`, `[[CALL `; the recipient of a message, `to=functions.`; a run
+# such as `>>>` (Functionary 3.2), with the word after it, for "```" opens other text as well; a
+# word between signs, `[[call]]`. A word that but a blank or a sign of prose closes, `Call` or
+# `tool(`, could stand in any answer.
 _OPENERS = (
     r"<[^<>\s=:]+(?:[=:_]|\s(?:[\w-]+=[\"']?)?)$",
     r"<\w[^<>\s=]*(?:\s+[\w-]+=\"[^<>\"]*\")+>",
     r"[^\W\d_]\w{3,}(?:\s?[:：]|[^\w\s=.,;!?'\"(){}/-])",
     r"[^\W\d_]\w{3,}(?: \w+){1,2} ?[:：]",
     r"[^\W\d_]\w{3,}(?: \w+)+\n",
+    r"#{1,6} [^\W\d_]\w{2,}(?: \w+)*(?:\s?[:：]|\n)",
+    r"\[\w+ [\w-]+=[\"']?$|(?:\[\[|<<)\w{3,}[ :=]$",
     r"[^\W\d_]\w+=(?:\w+[.:/])?$",
     r"([^\w\s\"'{}\[\]()])\1{2,}\w*",
     r"[^\w\s\"'{}]{1,4}[^\W\d_]\w+[^\w\s\"'{}]{1,4}",
 )
 
 
+def fold_marks(text: str) -> str:
+    """The text with a letter in place of each mark that belongs to a letter, as the vowels of Hindi
+    do: `re` knows no such part of a word."""
+    if text.isascii():
+        return text
+    return "".join("a" if unicodedata.category(c) in ("Mn", "Mc") else c for c in text)
+
+
 def tokenise(text: str) -> list[str]:
     """The tags, words and single characters of a text."""
-    return _TOKEN.findall(text)
+    return [text[slice(*token.span())] for token in _TOKEN.finditer(fold_marks(text))]
 
 
 def split_numbers(text: str) -> list[str]:
@@ -125,6 +137,6 @@ def make_nodes(text: str, loose: Iterable[str] = (), *, opens: bool = False) -> 
 
 def _read_opener(text: str) -> str:
     for pattern in _OPENERS:
-        if opener := re.match(pattern, text):
-            return opener[0]
+        if opener := re.match(pattern, fold_marks(text)):
+            return text[: opener.end()]
     raise DetectError(f"no tag opens a call: it begins with {text[:20]!r}")

@@ -54,6 +54,7 @@ class JsonScanner:
     Args:
         quotes: the characters that enclose strings.
         levels: how many levels of nesting report their signs.
+        bare_keys: keys have no quotes, so all characters may stand outside of strings.
 
     Attributes:
         signs: the signs in the last piece.
@@ -66,8 +67,11 @@ class JsonScanner:
         quote: re.compile(rf"[{quote}\\]") for quote in ('"', "'")
     }
 
-    def __init__(self, quotes: Sequence[str] = ('"',), levels: int = 0) -> None:
+    def __init__(
+        self, quotes: Sequence[str] = ('"',), levels: int = 0, *, bare_keys: bool = False
+    ) -> None:
         self._quotes = quotes
+        self._bare_keys = bare_keys
         self._levels = levels
         self._level = 0
         self._quoted = ""
@@ -100,7 +104,7 @@ class JsonScanner:
             elif found in "{}[],:":
                 if self._count(found, match.start() - start):
                     return offset
-            else:
+            elif not self._bare_keys:
                 raise FaultError(text, match.start())
         return None
 
@@ -164,7 +168,7 @@ def make_scanner(style: JsonStyle, levels: int = 0) -> Scanner:
         levels: how many levels of nesting report their signs, if strings have escapes.
     """
     if style.escapes:
-        return JsonScanner(style.quotes, levels)
+        return JsonScanner(style.quotes, levels, bare_keys=style.bare_keys)
     return RawScanner(style.quotes[0])
 
 

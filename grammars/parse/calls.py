@@ -331,6 +331,8 @@ class CallReader:
                 raw = TypedText(raw, is_text, tags.style)
             raws[key] = raws.get(key) or raw
             has_more = found.rstrip().endswith(opener)
+            if not opener:  # a key begins a line
+                has_more = not found.rstrip().endswith(tags.end.strip())
             if has_more and tags.rest_of_end:
                 has_more = not (yield from self._buffer.accept(tags.rest_of_end, after_space=False))
             if not found.endswith(pad):  # in recovery

@@ -645,7 +645,7 @@ class Parser:
     def _cut(self, opener: str) -> None:
         """Handles text that ended inside a call."""
         text = opener + self._buffer.drain()
-        if self._recover:
+        if self._recover or not text.strip():  # white space after the last call begins no other
             self._emit(text)
         else:
             self._emit_event(CallCut(text))

@@ -207,8 +207,19 @@ class Format:
         for node in self.call:
             if not isinstance(node, KeywordArguments):
                 continue
-            if Name() not in self.call or not _ends_arguments(self.call, node):
-                raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
+            if Name() not in self.call:
+                raise TypeError(f"format {self.name}: calls in Python have a name")
+            if not _ends_arguments(self.call, node):
+                message = "what ends the arguments could begin another one: none of )]}[<> is there"
+                raise TypeError(f"format {self.name}: {message}")
+            if self._has_words_amid(node):
+                message = "an id stands before the name of a call in Python without raw strings"
+                raise TypeError(f"format {self.name}: {message}")
+
+    def _has_words_amid(self, hole: KeywordArguments) -> bool:
+        """True if ids or numbers stand where they hide the end of a raw string, or of the call."""
+        places = [i for i, node in enumerate(self.call) if isinstance(node, CallId | CallIndex)]
+        return bool(places) and (bool(hole.quote) or places[-1] > self.call.index(Name()))
 
     def _check_several(self, several: Several) -> None:
         if not several.opening or not isinstance(several.opening[0], Marker):

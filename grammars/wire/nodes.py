@@ -47,6 +47,11 @@ class CallIndex:
     id: str = "{index}"
     anew: bool = False
 
+    @property
+    def pattern(self) -> str:
+        """A regular expression for the number."""
+        return "0|[1-9][0-9]{0,5}"
+
     def count(self, before: int | None, number: int) -> int | None:
         """The index of a call; None if it is not known.
 

@@ -388,13 +388,40 @@ WORDS = Format(
     before="\n",
     between="\n",
 )
+ID_IN_PYTHON = Format(
+    "an id in front of a call in Python",
+    (
+        Marker("<call>"),
+        CallId("[a-z0-9]{1,9}"),
+        Literal(" = "),
+        Name(),
+        Literal("("),
+        KeywordArguments(quote=""),
+        Literal(")"),
+        Marker("</call>"),
+    ),
+    between="\n",
+)
+HEREDOCS = Format(
+    "keys that begin a line, and a name that closes the call",
+    (
+        Marker("<run>"),
+        Name(),
+        TaggedArguments(open="\n", after_key="<<E\n", close="\nE", end="\nEND "),
+        Name(),
+        Marker("</run>"),
+    ),
+)
+BARE_KEYS = Format(
+    "keys without quotes",
+    (Marker("<js>"), Name(), JsonArguments(JsonStyle(bare_keys=True)), Marker("</js>")),
+)
 FORMATS = {
     format.name: format
     for format in (
         in_python("double quotes", KeywordArguments(quote='"')),
         in_python("lists of JSON", KeywordArguments(style=JsonStyle()), between="\n"),
         in_python("double quotes and JSON", KeywordArguments(style=JsonStyle(), quote='"')),
-        in_python("escapes", KeywordArguments(quote="")),
         in_python("strings of JSON", KeywordArguments(strings=JsonStyle(), quote="")),
         BARE_PYTHON,
         in_bare_python("bare calls in Python, raw strings", quote='"'),
@@ -429,6 +456,9 @@ FORMATS = {
         KEY_TAGS,
         COUNTED_TAGS,
         WORDS,
+        ID_IN_PYTHON,
+        HEREDOCS,
+        BARE_KEYS,
     )
 }
 EACH = pytest.mark.parametrize("name", FORMATS)

@@ -1,6 +1,7 @@
 """Templates of models that do not exist, against the whole stack: what each writes after its
 prompts is what the mask takes and the parser reads (`python -m benchmarks.faithful` tries more)."""
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import pytest
 from benchmarks.faithful import TOOLS, Bench, list_trials
 from benchmarks.inputs.rendered import find_start
 from grammars.errors import RenderError
+from grammars.formats import HERMES
 from grammars.infer.detect import Origin
+from grammars.infer.reasoning import find_opener
 from grammars.parse.parser import parse
 from grammars.render import render
-from grammars.turn import Start, State, Turn
+from grammars.turn import Start, State, ToolCall, Turn
+from grammars.wire.format import Content, Marker, Reasoning
 
 FOLDER = Path(__file__).parents[2] / "data" / "invented"
 TRIALS = 9  # of each template
@@ -99,6 +103,17 @@ def check_turns(name: str, origin: Origin) -> None:
         "thought_withheld",  # a block that only prompts have, and close at once
         "openers_only",  # parts of a turn that the next one ends
         "header_word",  # which runs into the text of the turn
+        "thought_budget",  # prompts open a thought with other values in its tag
+        "fn_tags",  # the name in the tag that closes a call
+        "heredoc_values",  # keys that begin a line
+        "latex",  # a name that is closed as each value is
+        "js_literal",  # bare keys around strings of JSON
+        "id_python",  # an id in front of a call in Python
+        "mode_word",  # a word of its own in front of calls, and another one in front of content
+        "hindi_lines",  # words with marks that belong to their letters
+        "sections",  # tags in doubled brackets
+        "value_fences",  # headings in front of calls and of each value
+        "content_before_thought",
     ],
 )
 def test_what_a_template_writes_is_enforced(name: str) -> None:
@@ -122,7 +137,7 @@ def test_what_a_prompt_states_is_enforced(name: str) -> None:
     [
         ("say_then_do", "content is closed with '<|/say|>', which nothing opens"),
         ("role_message_prompted", "the generation prompt has written a part of this turn"),
-        ("name_as_tag", "one call is not written as the first, or the last, of two calls"),
+        ("name_as_tag", "no tag opens a call: it begins with '<'"),
         ("trims_strings", "with a text with white space around it"),
         ("two_thoughts", "with reasoning and a call it writes"),
         ("counted_brackets", "calls tell how many they are: '[TOOL 1/1] ' and '[TOOL 1/2] '"),
@@ -130,6 +145,7 @@ def test_what_a_prompt_states_is_enforced(name: str) -> None:
         ("escaped_fields", "with a text with brackets"),
         ("typed_elements", "is written in an unknown way"),
         ("word_call", "no tag opens a call: it begins with 'Call '"),
+        ("id_twice", "the id of a call is written twice, and no grammar can compare the two"),
         ("s_expression", "no tag opens a call: it begins with '(call '"),  # as an answer may
     ],
 )
@@ -139,7 +155,9 @@ def test_what_no_format_says_is_explained(name: str, reason: str) -> None:
     assert reason in selected.notice
 
 
-@pytest.mark.parametrize("name", ["toml_block", "thought_in_call", "openers_only"])
+@pytest.mark.parametrize(
+    "name", ["toml_block", "thought_in_call", "openers_only", "content_before_thought"]
+)
 def test_thoughts_that_cannot_be_read_are_left_out_of_prompts(name: str) -> None:
     teaching = open_bench(name).teaching
     assert teaching.format.reasoning is None
@@ -157,6 +175,41 @@ def test_a_block_that_prompts_close_at_once_is_a_thought() -> None:
     assert find_start(teaching, deep=True) == State(Start.PLAIN)
     read = parse("<muse>\nI look.</muse>\nIt is so.", teaching.format)
     assert (read.reasoning.strip(), read.content) == ("I look.", "It is so.")
+
+
+@pytest.mark.parametrize(
+    ("effort", "start"), [("none", Start.CLOSED), ("low", Start.OPEN), ("high", Start.OPEN)]
+)
+def test_a_prompt_may_open_a_thought_with_any_value(effort: str, start: Start) -> None:
+    teaching = open_bench("thought_budget").teaching
+    assert find_start(teaching, reasoning_effort=effort) == State(start)
+
+
+def test_a_tag_of_the_format_opens_no_thought_whatever_its_value() -> None:
+    block = Reasoning(Marker('<part of="thought">'), Marker("</part>"))
+    text = Content('<part of="text">', "</part>", calls=False)
+    format = replace(HERMES, reasoning=block, contents=(text,))
+    assert find_opener("", block).text == '<part of="thought">'
+    assert find_opener('<part of="plan">', block, format).text == '<part of="plan">'
+    assert find_opener('<part of="text">', block, format).text == '<part of="thought">'
+
+
+def test_a_heading_opens_calls_but_not_every_heading() -> None:
+    format = open_bench("value_fences").teaching.format
+    assert format.opener == Marker("## CALL:")
+    assert parse("## Weather", format).content == "## Weather"
+
+
+def test_bare_keys_may_have_signs() -> None:
+    format = open_bench("js_literal").teaching.format
+    (call,) = parse('<|js|>f({a: [{b;\\*: "x\\"}"}]});<|/js|>', format).calls
+    assert call.arguments == {"a": [{"b;\\*": 'x"}'}]}
+
+
+def test_a_text_that_holds_what_ends_it_is_refused() -> None:
+    format = open_bench("heredoc_values").teaching.format
+    with pytest.raises(RenderError):
+        render(Turn(calls=(ToolCall("f", {"a": "one\nEOV\n<|run.|>"}),)), format)
 
 
 def test_a_thought_that_its_line_ends_has_no_other_line() -> None:
