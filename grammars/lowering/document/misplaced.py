@@ -5,6 +5,7 @@ none in the draft of the document."""
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from urllib.parse import quote, unquote
 
 from grammars.errors import SchemaError
@@ -59,7 +60,7 @@ def _find_meanings(document: Json) -> dict[str, str]:
     """For each schema whose reference leads nowhere: the pointer that is meant."""
     meanings: dict[str, str] = {}
     definitions = _list_definitions(document)
-    identified = _list_identified(document)
+    list_identified = cache(partial(_list_identified, document))  # hardly any document needs them
 
     def visit(schema: Json, pointer: str, around: Sequence[_Enclosing]) -> Json:
         if not is_object(schema):
@@ -70,7 +71,7 @@ def _find_meanings(document: Json) -> dict[str, str]:
         if isinstance(reference, str) and not _leads(document, reference):
             meaning = (
                 _find_enclosed(reference, inner)
-                or identified.get(reference)
+                or list_identified().get(reference)
                 or _find_named(reference, definitions)
             )
             if meaning is not None:

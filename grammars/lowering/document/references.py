@@ -17,6 +17,7 @@ from grammars.schema.subschemas import find_keywords, is_object, map_parts, omit
 DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
 """References whose target may depend on the path to them, of draft 2020-12 and of 2019-09."""
 _NAMES = re.compile(r'"(\$?id|\$anchor|\$dynamicRef|\$dynamicAnchor|\$recursiveRef)"\s*:')
+_DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef)"\s*:')
 _DRAFT = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
 _ROOT_ANCHOR = "$recursiveAnchor"  # the name by which `$recursiveRef` finds the root of a resource
 
@@ -40,6 +41,8 @@ def localize(source: Json) -> Json:
 
 def is_dynamic(source: Json) -> bool:
     """True if the document has dynamic references."""
+    if not _DYNAMIC.search(json.dumps(source)):
+        return False
     return bool(DYNAMIC_REFERENCES & find_keywords(source))
 
 
