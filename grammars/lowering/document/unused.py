@@ -17,7 +17,7 @@ _POINTER = re.compile("#(/.*)?", re.DOTALL)
 """A JSON pointer; other references may name any part."""
 
 
-class _Kind(Enum):
+class _DocumentPart(Enum):
     """What a value in a document is."""
 
     SCHEMA = auto()
@@ -61,12 +61,12 @@ def _find_used(source: Mapping[str, Json], places: Mapping[str, Mapping[str, Jso
         _UntracedError: there is a reference that may lead anywhere.
     """
     used = set[str]()
-    reached = set[tuple[str, _Kind]]()
-    queue: list[tuple[_Kind, Json]] = [(_Kind.SCHEMA, omit(source, *places))]
+    reached = set[tuple[str, _DocumentPart]]()
+    queue: list[tuple[_DocumentPart, Json]] = [(_DocumentPart.SCHEMA, omit(source, *places))]
     while queue:
         for reference in _list_references(*queue.pop()):
             # what leads into a definition may lead into one that is no schema, but has some
-            kind = _Kind.UNKNOWN if reference.count("/") > 2 else _Kind.SCHEMA
+            kind = _DocumentPart.UNKNOWN if reference.count("/") > 2 else _DocumentPart.SCHEMA
             for name in _list_names(reference):
                 if (name, kind) in reached:
                     continue
@@ -86,7 +86,7 @@ def _list_names(reference: str) -> Iterator[str]:
             yield unescape(step)
 
 
-def _list_references(kind: _Kind, value: Json) -> Iterator[str]:
+def _list_references(kind: _DocumentPart, value: Json) -> Iterator[str]:
     """The references of a schema and its parts, also in unknown keywords; not in its data (`enum`,
     `default`), where `$ref` is a key like others.
 
@@ -100,25 +100,25 @@ def _list_references(kind: _Kind, value: Json) -> Iterator[str]:
             queue += [(kind, item) for item in part]
         if not is_object(part):
             continue
-        if kind is not _Kind.MAP:
+        if kind is not _DocumentPart.MAP:
             if any(isinstance(part.get(keyword), str) for keyword in _DYNAMIC):
                 raise _UntracedError
             if isinstance(part.get("$ref"), str):
                 yield part["$ref"]
         for key, value in part.items():
-            inner = _find_kind(kind, key)
+            inner = _find_part(kind, key)
             if inner is not None:
                 queue.append((inner, value))
 
 
-def _find_kind(outer: _Kind, key: str) -> _Kind | None:
+def _find_part(outer: _DocumentPart, key: str) -> _DocumentPart | None:
     """The kind of a member of an object of this kind; None if it is data."""
-    if outer is _Kind.MAP:
-        return _Kind.SCHEMA
-    if outer is _Kind.UNKNOWN:
-        return _Kind.UNKNOWN
+    if outer is _DocumentPart.MAP:
+        return _DocumentPart.SCHEMA
+    if outer is _DocumentPart.UNKNOWN:
+        return _DocumentPart.UNKNOWN
     if key in MAPS:
-        return _Kind.MAP
+        return _DocumentPart.MAP
     if key in LISTS or key in SINGLES:
-        return _Kind.SCHEMA
-    return None if key in _DATA else _Kind.UNKNOWN
+        return _DocumentPart.SCHEMA
+    return None if key in _DATA else _DocumentPart.UNKNOWN
