@@ -12,6 +12,7 @@ costs.
 
 import argparse
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from benchmarks.inputs.tool_sets import SAMPLE
 from benchmarks.processes.limits import Limited
 from constrained.replay.schemas import check_schemas
 
+_PROGRESS = 500  # rows: so often, a line says how far it is
 _EMPTY = {"compiles": False, "enforced": [], "checked": [], "repaired": [], "refused": []}
 
 
@@ -137,8 +139,10 @@ def main() -> int:
     rows = list(read(options.paths))
     tally = Tally()
     run = Limited(try_sorted if options.sort_keys else try_out, options.seconds, options.jobs)
-    for row, answer in zip(rows, run.map(rows), strict=True):
+    for number, (row, answer) in enumerate(zip(rows, run.map(rows), strict=True), 1):
         tally.add(row, answer)
+        if number % _PROGRESS == 0:
+            print(f"{number} of {len(rows)}", file=sys.stderr)
     print("\n".join(tally.show()))
     if options.keywords or options.markdown:
         print("\n".join(tally.tabulate(markdown=options.markdown)))

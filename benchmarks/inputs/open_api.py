@@ -14,7 +14,8 @@ from grammars.schema.subschemas import Json, is_list, is_object, look_up
 
 _METHODS = ("get", "put", "post", "delete", "patch")
 _OF_PARAMETERS = frozenset(["name", "in", "required", "style", "explode", "allowEmptyValue"])
-
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The reader of libyaml, where it is there: six times as fast."""
 
 DOCUMENTS = frozenset([".json", ".yaml", ".yml"])
 """How the names of descriptions end."""
@@ -43,7 +44,7 @@ def _read_document(path: Path) -> Any:
     text = path.read_text(encoding="utf-8-sig")
     if path.suffix == ".json":
         return json.loads(text)
-    return json.loads(json.dumps(yaml.safe_load(text), default=str))  # YAML has dates
+    return json.loads(json.dumps(yaml.load(text, _LOADER), default=str))  # YAML has dates
 
 
 class _Tool:

@@ -1,14 +1,20 @@
 """Collects what happens to each keyword of a document during lowering."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from grammars.schema.nodes import Finding, Json, Report
-from grammars.schema.subschemas import find_keywords
+from grammars.schema.subschemas import find_keywords, is_list, is_object, unescape
+
+_Found = dict[tuple[str, str], Finding]
+_ALTERNATIVE = re.compile("/(?:anyOf|oneOf|allOf)/[0-9]+(?=/|$)")
 
 
 class Findings:
     """The findings of one document. If there are several for one keyword at one pointer, the first
-    one counts.
+    one counts. Lowering makes alternatives that are not in the document; the report has the schema
+    around them.
 
     Args:
         root: the document.
@@ -16,10 +22,11 @@ class Findings:
 
     def __init__(self, root: Json):
         self._keywords = find_keywords(root)
-        self.enforced: dict[tuple[str, str], Finding] = {}
-        self.checked: dict[tuple[str, str], Finding] = {}
-        self._narrowed: dict[tuple[str, str], Finding] = {}
-        self._ignored: dict[tuple[str, str], Finding] = {}
+        self._places: dict[str, Json] = {"": root}
+        self.enforced: _Found = {}
+        self.checked: _Found = {}
+        self._narrowed: _Found = {}
+        self._ignored: _Found = {}
 
     def enforce(self, pointer: str, keyword: str) -> None:
         """The mask enforces the keyword at that JSON pointer."""
@@ -48,12 +55,48 @@ class Findings:
 
     def report(self) -> Report:
         """The report. A keyword that is both enforced and checked counts as checked."""
-        enforced = dict(self.enforced)
-        for key in self.checked:
+        enforced = self._place(self.enforced)
+        checked = self._place(self.checked)
+        for key in checked:
             enforced.pop(key, None)
         return Report(
             enforced=tuple(enforced.values()),
-            checked=tuple(self.checked.values()),
-            narrowed=tuple(self._narrowed.values()),
-            ignored=tuple(self._ignored.values()),
+            checked=tuple(checked.values()),
+            narrowed=tuple(self._place(self._narrowed).values()),
+            ignored=tuple(self._place(self._ignored).values()),
         )
+
+    def _place(self, findings: Mapping[tuple[str, str], Finding]) -> _Found:
+        """The findings at pointers that the document has."""
+        placed: _Found = {}
+        for (pointer, keyword), finding in findings.items():
+            outer = self._find_outer(pointer)
+            if outer != pointer:
+                finding = replace(finding, pointer=outer)
+            placed.setdefault((outer, keyword), finding)
+        return placed
+
+    def _find_outer(self, pointer: str) -> str:
+        """The pointer up to the first alternative that the document does not have."""
+        for alternative in _ALTERNATIVE.finditer(pointer):
+            outer = pointer[: alternative.start()]
+            has_outer = self._look_up(outer) is not None
+            if has_outer and self._look_up(pointer[: alternative.end()]) is None:
+                return outer
+        return pointer
+
+    def _look_up(self, pointer: str) -> Json:
+        """What the document has at the pointer; None if it has nothing there."""
+        if pointer not in self._places:
+            outer, _, step = pointer.rpartition("/")
+            self._places[pointer] = _step_into(self._look_up(outer), step)
+        return self._places[pointer]
+
+
+def _step_into(holder: Json, step: str) -> Json:
+    """The member or item at this step of a JSON pointer; None if there is none."""
+    if is_object(holder):
+        return holder.get(unescape(step))
+    if is_list(holder) and step.isdecimal() and int(step) < len(holder):
+        return holder[int(step)]
+    return None

@@ -30,7 +30,8 @@ CASES = ("if", "then", "else")
 """Keywords that belong together."""
 
 MAX_REMAINDERS = 10_000
-_LARGEST_DIVISOR = 10**7
+_LARGEST_DIVISOR = 10**5
+"""With more, a number of many digits takes llguidance to the end of its memory for states."""
 _ASSERTING = frozenset(
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength "
     "minLength pattern maxItems minItems uniqueItems maxContains minContains maxProperties "
@@ -63,7 +64,8 @@ def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
 def is_light(divisor: float) -> bool:
     """True if the mask needs few states for multiples of the divisor.
 
-    llguidance has a state for each remainder, and reads the decimal digits of the divisor's double.
+    llguidance has a state for each remainder that it meets, and reads the decimal digits of the
+    divisor's double. For the zeros at the end of the divisor it meets few.
     """
     if divisor > _LARGEST_DIVISOR:  # also if it is larger than any double
         return False

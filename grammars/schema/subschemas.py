@@ -45,6 +45,11 @@ def escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
+def unescape(step: str) -> str:
+    """The key that is escaped so in a JSON pointer."""
+    return step.replace("~1", "/").replace("~0", "~")
+
+
 def point_to(steps: Iterable[str | int]) -> str:
     """The JSON pointer of these keys and list indexes."""
     return "".join(f"/{escape(str(step))}" for step in steps)
@@ -68,7 +73,7 @@ def look_up(root: Json, reference: Json, pointer: str) -> Json:
         raise SchemaError(f"$ref {reference!r} is an anchor", where=pointer, hint=_HINT)
     found = root
     for token in unquote(reference[1:]).split("/")[1:]:
-        step = token.replace("~1", "/").replace("~0", "~")
+        step = unescape(token)
         if is_object(found) and step in found:
             found = found[step]
         elif is_list(found) and _INDEX.fullmatch(step) and int(step) < len(found):

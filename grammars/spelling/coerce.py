@@ -82,8 +82,9 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
         if any(fits(value) for fits in tests):
             candidates.append(value)
     for candidate in candidates:
-        if schema.admits(candidate):
-            return settle(candidate, schema)
+        settled = settle(candidate, schema)  # draft 4 takes 2.0 for no integer
+        if schema.admits(settled):
+            return settled
     raise _refusal(raw, candidates, schema, admitted)
 
 
@@ -160,8 +161,9 @@ def _read_members(
             errors.append(Unfit(f"/{escape(key)}", f"{key!r} is not declared"))
             continue
         if isinstance(raw, TypedText):
-            if member.admits(values[key]):
-                values[key] = settle(values[key], member)
+            settled = settle(values[key], member)
+            if member.admits(settled):
+                values[key] = settled
                 continue
             raw = raw.raw  # models may mark the wrong type
         try:

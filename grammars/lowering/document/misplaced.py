@@ -1,9 +1,11 @@
 """Repairs references to nowhere whose meaning is clear: pointers into a document that was embedded
-unchanged in another one, and definitions referred to by their bare name."""
+unchanged in another one, definitions referred to by their bare name, and schemas by an `id` that is
+none in the draft of the document."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from urllib.parse import quote, unquote
 
 from grammars.errors import SchemaError
@@ -58,6 +60,7 @@ def _find_meanings(document: Json) -> dict[str, str]:
     """For each schema whose reference leads nowhere: the pointer that is meant."""
     meanings: dict[str, str] = {}
     definitions = _list_definitions(document)
+    list_identified = cache(partial(_list_identified, document))  # hardly any document needs them
 
     def visit(schema: Json, pointer: str, around: Sequence[_Enclosing]) -> Json:
         if not is_object(schema):
@@ -66,7 +69,11 @@ def _find_meanings(document: Json) -> dict[str, str]:
         map_parts(schema, lambda part, step: visit(part, pointer + step, inner))
         reference = schema.get("$ref")
         if isinstance(reference, str) and not _leads(document, reference):
-            meaning = _find_enclosed(reference, inner) or _find_named(reference, definitions)
+            meaning = (
+                _find_enclosed(reference, inner)
+                or list_identified().get(reference)
+                or _find_named(reference, definitions)
+            )
             if meaning is not None:
                 meanings[pointer] = meaning
         return schema
@@ -155,4 +162,26 @@ def _list_definitions(document: Json) -> dict[str, str]:
             if name in found:
                 twice.add(name)
             found[name] = _write_pointer(point_to((*place, name)))
+    return {name: pointer for name, pointer in found.items() if name not in twice}
+
+
+def _list_identified(document: Json) -> dict[str, str]:
+    """The schemas by the names that other drafts give them (`id` before draft 6): pointers by name.
+    Those of this draft are resolved already."""
+    found: dict[str, str] = {}
+    twice = set[str]()
+
+    def visit(schema: Json, pointer: str) -> Json:
+        if not is_object(schema):
+            return schema
+        for keyword in ("id", "$id"):
+            name = schema.get(keyword)
+            if isinstance(name, str) and name:
+                if name in found:
+                    twice.add(name)
+                found[name] = _write_pointer(pointer)
+        map_parts(schema, lambda part, step: visit(part, pointer + step))
+        return schema
+
+    visit(document, "")
     return {name: pointer for name, pointer in found.items() if name not in twice}

@@ -67,21 +67,28 @@ def read_document(source: Json) -> DocumentReading:
     problem = find_problem(document)
     if problem is not None and is_object(document) and "$schema" not in document:
         old = {"$schema": _DRAFT_7, **document}
-        if find_problem(_define(old)) is None:
+        old_problem = _find_old_problem(old)
+        if old_problem is None:
             reason = "none, and no schema of 2020-12: read as draft 7"
             repaired = (*repaired, Finding("", "$schema", reason))
             return DocumentReading(old, repaired, None)
+        if problem.where:  # otherwise it may be a reference to nothing, which lowering finds
+            problem = old_problem  # wrong in both drafts, unlike a list as `items`
     return DocumentReading(document, repaired, problem)
 
 
-def _define(document: Mapping[str, Json]) -> Json:
-    """Copies `$defs` to `definitions`, too: draft 7 does not know `$defs`, and does not validate
-    what is in them."""
+def _find_old_problem(document: Mapping[str, Json]) -> SchemaError | None:
+    """The reason why this is no schema of draft 7, with what is in `$defs`: draft 7 does not know
+    them, so they are validated as `definitions`."""
     defined, older = document.get("$defs"), document.get("definitions", {})
     if not is_object(defined) or not is_object(older):
-        return {**document}
+        return find_problem(document)
     copies = {f"$defs/{name}": schema for name, schema in defined.items()}
-    return {**document, "definitions": {**older, **copies}}
+    problem = find_problem({**document, "definitions": {**older, **copies}})
+    if problem is None or problem.where is None:
+        return problem
+    where = problem.where.replace("/definitions/$defs~1", "/$defs/", 1)
+    return SchemaError(problem.message, where=where, hint=problem.hint)
 
 
 def find_problem(source: Json) -> SchemaError | None:

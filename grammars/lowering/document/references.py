@@ -1,5 +1,10 @@
-"""References: turns those by `$id` and `$anchor` (JSON Schema Core, section 8.2) into JSON pointers
-into the document."""
+"""References: turns those by `$id`, `$anchor` and `$dynamicAnchor` (JSON Schema Core, section 8.2)
+into JSON pointers into the document.
+
+The target of a dynamic reference is the first schema with its name on the path from the root. The
+path begins in the root, so a name that the root's own resource has always means that one; and a
+name that only one resource has means it, whatever the path.
+"""
 
 import json
 import re
@@ -7,29 +12,38 @@ from collections.abc import Mapping
 from urllib.parse import quote, urljoin
 
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import is_object, map_parts, omit
+from grammars.schema.subschemas import find_keywords, is_object, map_parts, omit
 
-_NAMES = re.compile(r'"(\$?id|\$anchor)"\s*:')
-_DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef|dynamicAnchor)"\s*:')
+DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
+"""References whose target may depend on the path to them, of draft 2020-12 and of 2019-09."""
+_NAMES = re.compile(r'"(\$?id|\$anchor|\$dynamicRef|\$dynamicAnchor|\$recursiveRef)"\s*:')
+_DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef)"\s*:')
+_DRAFT = {"$dynamicRef": "2020-12", "$recursiveRef": "2019-09"}
+_ROOT_ANCHOR = "$recursiveAnchor"  # the name by which `$recursiveRef` finds the root of a resource
 
 
 def localize(source: Json) -> Json:
     """Writes every reference into the document as `#` and a pointer, and removes the names of its
-    parts. Returns the same object if the document names no parts, or has dynamic references."""
-    text = json.dumps(source)
-    if not is_object(source) or not _NAMES.search(text) or is_dynamic(source):
+    parts. Returns the same object if the document names no parts, or has a dynamic reference whose
+    target depends on the path to it."""
+    if not is_object(source) or not _NAMES.search(json.dumps(source)):
         return source
     names = _Names(source)
     names.collect(source, "", "")
-    rewritten = names.rewrite(source, "", "")
+    try:
+        rewritten = names.rewrite(source, "")
+    except _AmbiguousError:
+        return source
     if rewritten == source:
         return source
     return rewritten
 
 
 def is_dynamic(source: Json) -> bool:
-    """True if the document has references whose target depends on the path to them."""
-    return _DYNAMIC.search(json.dumps(source)) is not None
+    """True if the document has dynamic references."""
+    if not _DYNAMIC.search(json.dumps(source)):
+        return False
+    return bool(DYNAMIC_REFERENCES & find_keywords(source))
 
 
 def stands_alone(root: Json) -> bool:
@@ -42,14 +56,21 @@ def find_draft(root: Json) -> str:
     return str(root.get("$schema", "")) if is_object(root) else ""
 
 
+class _AmbiguousError(Exception):
+    """The target of a dynamic reference depends on the path to it."""
+
+
 class _Names:
     """The names of the parts of a document: absolute URIs, with the pointers of the parts."""
 
     def __init__(self, root: Mapping[str, Json]):
-        is_old = re.search(r"/draft-0[34]/", find_draft(root))
-        self._id = "id" if is_old else "$id"
+        draft = find_draft(root)
+        self._id = "id" if re.search(r"/draft-0[34]/", draft) else "$id"
         self._alone = stands_alone(root)
+        self._dynamic = [keyword for keyword in _DRAFT if not draft or _DRAFT[keyword] in draft]
         self.pointers: dict[str, str] = {"": ""}
+        self._root = self._base(root, "")
+        self._dynamic_anchors: dict[str, dict[str, str]] = {}  # by name and base URI
 
     def _base(self, flat: Mapping[str, Json], base: str) -> str:
         """The base URI for the references in this schema."""
@@ -74,35 +95,85 @@ class _Names:
         given = flat.get(self._id)
         if isinstance(given, str) and given.startswith("#") and not self._is_reference(flat):
             anchors.append(given[1:])  # before draft 2019-09, anchors are ids of this form
+        if "$dynamicRef" in self._dynamic:
+            anchors.append(flat.get("$dynamicAnchor"))
+            self._collect_dynamic(flat.get("$dynamicAnchor"), inner, pointer)
+        if flat.get("$recursiveAnchor") is True and self.pointers.get(inner) == pointer:
+            self._collect_dynamic(_ROOT_ANCHOR, inner, pointer)
         for anchor in anchors:
             if isinstance(anchor, str) and anchor:
                 self.pointers.setdefault(f"{inner}#{anchor}", pointer)
         map_parts(flat, lambda part, step: self.collect(part, inner, pointer + step))
         return flat
 
-    def rewrite(self, schema: Json, base: str, pointer: str) -> Json:
-        """Rewrites the references of a schema and its subschemas."""
+    def _collect_dynamic(self, name: Json, base: str, pointer: str) -> None:
+        if isinstance(name, str) and name:
+            self._dynamic_anchors.setdefault(name, {}).setdefault(base, pointer)
+
+    def rewrite(self, schema: Json, base: str) -> Json:
+        """Rewrites the references of a schema and its subschemas.
+
+        Raises:
+            _AmbiguousError: a dynamic reference has more than one target.
+        """
         if isinstance(schema, bool):
             return schema
         flat: Mapping[str, Json] = schema
         inner = self._base(flat, base)
-        kept = omit(flat, "$anchor", self._id)
+        kept = omit(flat, "$anchor", "$dynamicAnchor", "$recursiveAnchor", self._id)
         reference = flat.get("$ref")
         if isinstance(reference, str):
             kept["$ref"] = self._locate(reference, inner)
-        return map_parts(kept, lambda part, step: self.rewrite(part, inner, pointer + step))
+        kept = map_parts(kept, lambda part, _: self.rewrite(part, inner))
+        for keyword in self._dynamic:
+            reference = kept.pop(keyword, None)
+            if not isinstance(reference, str):
+                continue
+            target = self._locate_dynamic(reference, inner, keyword)
+            if "$ref" in kept:
+                kept["allOf"] = [*kept.get("allOf", []), {"$ref": target}]
+            else:
+                kept["$ref"] = target
+        return kept
+
+    def _locate_dynamic(self, reference: str, base: str, keyword: str) -> str:
+        """A dynamic reference as a pointer. It is an ordinary one if it does not lead to a dynamic
+        anchor first."""
+        resource, _, name = _resolve(reference, base).partition("#")
+        if keyword == "$recursiveRef":
+            name = _ROOT_ANCHOR
+        targets = self._dynamic_anchors.get(name, {})
+        if self.pointers.get(f"{resource}#{name}", targets.get(resource)) != targets.get(resource):
+            targets = {}  # an ordinary anchor has the name here
+        if resource not in targets:
+            return self._locate(reference, base)
+        if self._root in targets:
+            return _write(targets[self._root])
+        if len(targets) > 1:
+            raise _AmbiguousError
+        return _write(targets[resource])
 
     def _locate(self, reference: str, base: str) -> str:
         """The reference as a pointer; unchanged if it leads out of the document, or nowhere."""
-        whole = _join(base, reference)
-        if reference.startswith("#"):
-            whole = base + reference
+        whole = _resolve(reference, base)
         if whole in self.pointers:
-            return "#" + quote(self.pointers[whole], safe="/~$")
+            return _write(self.pointers[whole])
         uri, _, fragment = whole.partition("#")
         if uri in self.pointers and (not fragment or fragment.startswith("/")):
-            return "#" + quote(self.pointers[uri], safe="/~$") + fragment
+            return _write(self.pointers[uri]) + fragment
         return reference
+
+
+def _resolve(reference: str, base: str) -> str:
+    """The absolute URI of a reference in a schema with this base URI."""
+    if reference.startswith("#"):
+        return base + reference
+    return _join(base, reference)
+
+
+def _write(pointer: str) -> str:
+    """A JSON pointer as a reference."""
+    return "#" + quote(pointer, safe="/~$")
 
 
 def _join(base: str, reference: str) -> str:

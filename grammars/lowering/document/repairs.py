@@ -21,6 +21,7 @@ from grammars.lowering.document.spellings import (
     name_types,
     part_types,
     quote_reference,
+    read_empty_lists,
     read_scalars,
     read_spelling,
 )
@@ -31,6 +32,7 @@ from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 _SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
     drop_nulls,
     drop_wrong_annotations,
+    read_empty_lists,
     read_scalars,
     list_names,
     part_types,
@@ -77,6 +79,7 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         if not has_flags:
             _apply_flags(flat, note)
         _mend_enum(flat, note)
+        _mend_const(flat, note)
         flat = map_parts(flat, lambda part, step: visit(part, pointer + step))
         return _add_null(flat, note)
 
@@ -186,6 +189,17 @@ def _mend_enum(flat: dict[str, Json], note: Note) -> None:
             flat["items"] = {**items, "enum": values}
             del flat["enum"]
             note("enum", "single items beside the type 'array' are read as its items")
+
+
+def _mend_const(flat: dict[str, Json], note: Note) -> None:
+    """Repairs a string that spells a number or boolean, as in an enum."""
+    value, kind = flat.get("const"), flat.get("type")
+    if kind not in ("integer", "number", "boolean") or not isinstance(value, str):
+        return
+    read = read_spelling(value, kind)
+    if read != value:
+        flat["const"] = read
+        note("const", f"{value!r} beside the type {kind!r} is read as {read!r}")
 
 
 def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:

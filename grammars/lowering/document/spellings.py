@@ -9,7 +9,7 @@ from urllib.parse import quote
 from grammars.lowering.document.type_names import find_type, read_type
 from grammars.lowering.keywords import TYPES, as_list
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import LISTS, is_list, is_object, omit
+from grammars.schema.subschemas import LISTS, MAPS, is_list, is_object, omit
 
 Note = Callable[[str, str], None]
 """Receives the repaired keyword and the reason."""
@@ -35,6 +35,8 @@ _ANCHORS = {r"\A": "^", r"\Z": "$", r"\z": "$"}
 _BETWEEN_SLASHES = re.compile(r"/(\^.*\$)/([giu]*)", re.DOTALL)
 _NOT_IN_FRAGMENTS = re.compile("%(?![0-9A-Fa-f]{2})|[^-A-Za-z0-9._~!$&'()*+,;=:@/?%\ud800-\udfff]")
 """RFC 3986, section 3.5. Lone surrogates cannot be encoded, and are left to the validator."""
+_HYPHENS = re.compile(r"(?<=\\[dDwWsS])-(?!\])|(?<=[^\[\\^])-(?=\\[dDwWsS])")
+"""Hyphens in a set of characters, right after or before a class."""
 _PATTERN_PARTS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 
@@ -61,6 +63,19 @@ def drop_empty_lists(flat: dict[str, Json], note: Note) -> None:
         if flat.get(keyword) in ([], "") and says_more and "additionalItems" not in flat:
             del flat[keyword]
             note(keyword, "nothing, and has no effect")
+
+
+def read_empty_lists(flat: dict[str, Json], note: Note) -> None:
+    """Reads empty lists as empty objects where objects belong: in PHP, both are `array()`."""
+    for keyword in (*sorted(MAPS), "additionalProperties"):
+        if flat.get(keyword) == []:
+            flat[keyword] = {}
+            note(keyword, "an empty list is read as {}")
+    for keyword in _NAMED_PARTS:
+        parts = flat.get(keyword)
+        if is_object(parts) and [] in parts.values():
+            flat[keyword] = {key: {} if part == [] else part for key, part in parts.items()}
+            note(keyword, "empty lists are read as {}")
 
 
 def read_scalars(flat: dict[str, Json], note: Note) -> None:
@@ -119,10 +134,9 @@ def name_types(flat: dict[str, Json], note: Note) -> None:
         del flat["type"]
         note("type", "'any' has no effect")
     elif all(name in (*TYPES, "integer") for name in known):
-        if known != names:
-            flat["type"] = known[0]
-            if isinstance(given, list):
-                flat["type"] = list(dict.fromkeys(known))
+        distinct = list(dict.fromkeys(known))
+        if distinct != names:
+            flat["type"] = distinct if isinstance(given, list) else distinct[0]
             note("type", f"{given!r} is read as {flat['type']!r}")
     elif isinstance(given, str):
         _apply_type(flat, given, note)
@@ -199,13 +213,18 @@ def list_first_items(flat: dict[str, Json], note: Note) -> None:
 
 def mend_pattern(flat: dict[str, Json], note: Note) -> None:
     r"""Replaces Python's and Perl's anchors `\A` and `\Z` in a pattern, and removes JavaScript's
-    slashes around it, which would match nothing."""
+    slashes around it, which would match nothing. A hyphen beside a class (`[\w-.]`) is escaped: it
+    cannot be a range, and validators refuse it."""
     pattern = flat.get("pattern")
     if not isinstance(pattern, str):
         return
     mended = _PATTERN_PARTS.sub(lambda part: _ANCHORS.get(part[0], part[0]), pattern)
     if mended != pattern:
         note("pattern", r"\A is read as ^, \Z and \z as $")
+    plain = _PATTERN_PARTS.sub(lambda part: _HYPHENS.sub(r"\-", part[0]), mended)
+    if plain != mended:
+        mended = plain
+        note("pattern", r"a hyphen beside a class ([\w-.]) is read as the character")
     between = _BETWEEN_SLASHES.fullmatch(mended)
     if between is not None:
         mended = f"(?i){between[1]}" if "i" in between[2] else between[1]

@@ -1,6 +1,8 @@
 """Types under the names that other languages, generators and people use: `str`, `int64`, `date`,
-`string?`, `string[]`, `List[str]`, `Optional[int]`, `Map<string, number>`."""
+`string?`, `string[]`, `List[str]`, `Optional[int]`, `Map<string, number>`, `Literal['a', 'b']`,
+`int or None`, `list of strings`, `str, optional`."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -26,7 +28,13 @@ _FORMATS = {
 }  # fmt: skip
 """Names that mean a string in a `format`."""
 _ANY = frozenset(["any", "unknown"])
-_TOKEN = re.compile(r"\s*(?:<class '([\w.]+)'>|([A-Za-z_][\w.-]*)|(\[\]|[\[\]<>|,?]))")
+_TOKEN = re.compile(
+    r"\s*(?:<class '([\w.]+)'>|([A-Za-z_][\w.-]*)|(\[\]|[\[\]<>|,?])"
+    r"""|('[^'\\]*'|"[^"\\]*"|-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,15})?(?![\w.])))"""
+)
+_REMARK = re.compile(r"\s*(?:,\s*optional|\(optional\))\s*", re.IGNORECASE)
+"""What docstrings add to a type: the argument may be left out."""
+_BOOLEANS = {"true": True, "false": False}
 _MAX_CHARACTERS = 200
 _PAIRS = {"[": "]", "<": ">"}
 
@@ -61,17 +69,17 @@ class _UnreadError(Exception):
 
 
 class _TypeReader:
-    """Parses `alternative ("|" alternative)*`; each alternative is a name with its parameters, `[]`
-    and `?`."""
+    """Parses `alternative ("|" alternative)*`; each alternative is a constant, or a name with its
+    parameters, `[]` and `?`."""
 
     def __init__(self, text: str):
-        self._tokens = [*_split(text)]
+        self._tokens = [*_split(_REMARK.sub("", text))]
         self._at = 0
 
     def read(self) -> Read:
         """Parses the whole expression."""
         schema = self._read_alternatives((",", "|"))
-        if self._at < len(self._tokens):
+        if self._at < len(self._tokens) or "const" in schema:  # 'string' in quotes is no constant
             raise _UnreadError
         return schema
 
@@ -91,7 +99,11 @@ class _TypeReader:
         return _unite(found)
 
     def _read_one(self) -> Read:
-        schema = self._read_named(self._take())
+        schema: Read = self._read_named(self._take())
+        if self._peek() == "of" and schema == {"type": "array"}:
+            self._take()
+            items = self._read_one()
+            schema = {"type": "array", "items": items}
         while self._peek() in ("[]", "?"):
             if self._take() == "?":
                 schema = _unite([schema, {"type": "null"}])
@@ -100,6 +112,8 @@ class _TypeReader:
         return schema
 
     def _read_named(self, token: str) -> Read:
+        if token and not token[0].isalpha():
+            return {"const": _read_constant(token)}
         name = token.removeprefix("typing.").lower()
         parts: list[Read] = []
         closer = _PAIRS.get(self._peek())
@@ -121,20 +135,41 @@ def _split(text: str) -> Iterator[str]:
         found = _TOKEN.match(text, pointer)
         if found is None:
             raise _UnreadError
-        yield next(group for group in found.groups() if group)
+        token = next(group for group in found.groups() if group)
+        yield "|" if token.lower() == "or" else token
         pointer = found.end()
+
+
+def _read_constant(token: str) -> Json:
+    """The value of a string in quotes or a number.
+
+    Raises:
+        _UnreadError: it is a sign.
+    """
+    if token[0] in "'\"":
+        return token[1:-1]
+    try:
+        return json.loads(token)
+    except ValueError:
+        raise _UnreadError from None
 
 
 def _apply(name: str, parts: list[Read]) -> Read:
     """The type of a name, with the types in its brackets."""
     known = find_type(name)
     if not parts:
+        if name in _BOOLEANS:
+            return {"const": _BOOLEANS[name]}
         if name in _ANY:
             return {}
         if name in _FORMATS:
             return {"type": "string", "format": _FORMATS[name]}
+        if known not in (*TYPES, "integer"):
+            known = find_type(name.removesuffix("s"))  # `list of strings`
         if known in (*TYPES, "integer"):
             return {"type": known}
+    elif name == "literal":
+        return _enumerate(parts)
     elif name == "union":
         return _unite(parts)
     elif name == "optional" and len(parts) == 1:
@@ -152,6 +187,22 @@ def _unite(schemas: list[Read]) -> Read:
         return schemas[0]
     if {} in schemas:
         return {}
+    if all("const" in schema for schema in schemas):
+        return _enumerate(schemas)
     if all(schema.keys() == {"type"} and isinstance(schema["type"], str) for schema in schemas):
         return {"type": list(dict.fromkeys(schema["type"] for schema in schemas))}
     return {"anyOf": schemas}
+
+
+def _enumerate(schemas: list[Read]) -> Read:
+    """A schema that allows these constants, and null.
+
+    Raises:
+        _UnreadError: one is neither.
+    """
+    values: list[Json] = []
+    for schema in schemas:
+        if schema != {"type": "null"} and "const" not in schema:
+            raise _UnreadError
+        values.append(schema.get("const"))
+    return {"enum": values}

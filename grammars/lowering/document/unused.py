@@ -3,15 +3,26 @@ the whole service that they belong to; what nobody refers to need not be read, n
 
 import re
 from collections.abc import Iterator, Mapping
+from enum import Enum, auto
 from urllib.parse import unquote
 
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import is_list, is_object, omit
+from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, omit, unescape
 
 _PLACES = ("$defs", "definitions")
 _DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])
+_DATA = frozenset(["enum", "const", "default", "examples", "example"])
+"""Keywords whose values are data, not schemas."""
 _POINTER = re.compile("#(/.*)?", re.DOTALL)
 """A JSON pointer; other references may name any part."""
+
+
+class _DocumentPart(Enum):
+    """What a value in a document is."""
+
+    SCHEMA = auto()
+    MAP = auto()  # an object of schemas
+    UNKNOWN = auto()  # the value of an unknown keyword, which may have schemas anywhere
 
 
 class _UntracedError(Exception):
@@ -50,15 +61,19 @@ def _find_used(source: Mapping[str, Json], places: Mapping[str, Mapping[str, Jso
         _UntracedError: there is a reference that may lead anywhere.
     """
     used = set[str]()
-    queue: list[Json] = [omit(source, *places)]
+    reached = set[tuple[str, _DocumentPart]]()
+    queue: list[tuple[_DocumentPart, Json]] = [(_DocumentPart.SCHEMA, omit(source, *places))]
     while queue:
-        for reference in _list_references(queue.pop()):
+        for reference in _list_references(*queue.pop()):
+            # what leads into a definition may lead into one that is no schema, but has some
+            kind = _DocumentPart.UNKNOWN if reference.count("/") > 2 else _DocumentPart.SCHEMA
             for name in _list_names(reference):
-                if name in used:
+                if (name, kind) in reached:
                     continue
+                reached.add((name, kind))
                 used.add(name)
                 for definitions in places.values():
-                    queue.append(definitions.get(name))
+                    queue.append((kind, definitions.get(name)))
     return used
 
 
@@ -68,19 +83,42 @@ def _list_names(reference: str) -> Iterator[str]:
         raise _UntracedError
     for text in (reference, unquote(reference)):
         for step in text.split("/"):
-            yield step.replace("~1", "/").replace("~0", "~")
+            yield unescape(step)
 
 
-def _list_references(value: Json) -> Iterator[str]:
-    """All references in a value, also in what is no schema."""
-    queue = [value]
+def _list_references(kind: _DocumentPart, value: Json) -> Iterator[str]:
+    """The references of a schema and its parts, also in unknown keywords; not in its data (`enum`,
+    `default`), where `$ref` is a key like others.
+
+    Raises:
+        _UntracedError: there is a dynamic reference.
+    """
+    queue = [(kind, value)]
     while queue:
-        part = queue.pop()
+        kind, part = queue.pop()
         if is_list(part):
-            queue += part
-        elif is_object(part):
+            queue += [(kind, item) for item in part]
+        if not is_object(part):
+            continue
+        if kind is not _DocumentPart.MAP:
             if any(isinstance(part.get(keyword), str) for keyword in _DYNAMIC):
                 raise _UntracedError
             if isinstance(part.get("$ref"), str):
                 yield part["$ref"]
-            queue += part.values()
+        for key, value in part.items():
+            inner = _find_part(kind, key)
+            if inner is not None:
+                queue.append((inner, value))
+
+
+def _find_part(outer: _DocumentPart, key: str) -> _DocumentPart | None:
+    """The kind of a member of an object of this kind; None if it is data."""
+    if outer is _DocumentPart.MAP:
+        return _DocumentPart.SCHEMA
+    if outer is _DocumentPart.UNKNOWN:
+        return _DocumentPart.UNKNOWN
+    if key in MAPS:
+        return _DocumentPart.MAP
+    if key in LISTS or key in SINGLES:
+        return _DocumentPart.SCHEMA
+    return None if key in _DATA else _DocumentPart.UNKNOWN

@@ -8,6 +8,7 @@ import pytest
 from grammars.errors import SchemaError
 from grammars.lowering.document.reading import read_document
 from grammars.lowering.document.repairs import repair
+from grammars.lowering.document.unused import drop_unused
 from grammars.lowering.lower import lower
 
 DRAFT_3 = "http://json-schema.org/draft-03/schema#"
@@ -22,7 +23,15 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"type": "STRING"}, {"type": "string"}, ["type"]),
         ({"type": "dict"}, {"type": "object"}, ["type"]),
         ({"type": ["float", "None"]}, {"type": ["number", "null"]}, ["type"]),
+        ({"type": ["string", "string"]}, {"type": ["string"]}, ["type"]),
         ({"type": "any", "title": "t"}, {"title": "t"}, ["type"]),
+        ({"type": "integer", "const": "5"}, {"type": "integer", "const": 5}, ["const"]),
+        ({"properties": []}, {"properties": {}}, ["properties"]),
+        ({"properties": {"a": []}, "additionalProperties": []},
+         {"properties": {"a": {}}, "additionalProperties": {}},
+         ["additionalProperties", "properties"]),
+        ({"pattern": r"^[\w-\.]+@[a-\d]\[x-\d$"}, {"pattern": r"^[\w\-\.]+@[a\-\d]\[x-\d$"},
+         ["pattern"]),
         ({"type": "integer", "enum": ["1", "2", "any"]}, {"enum": [1, 2, "any"]}, ["enum"]),
         ({"type": "integer", "enum": ["1", "-2"]}, {"type": "integer", "enum": [1, -2]}, ["enum"]),
         ({"type": "number", "enum": ["0.5", "2"]}, {"type": "number", "enum": [0.5, 2]}, ["enum"]),
@@ -64,6 +73,14 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"type": "list[int]", "items": {"minimum": 1}},
          {"type": "array", "items": {"minimum": 1}}, ["type"]),
         ({"type": "enum", "enum": ["a"]}, {"enum": ["a"]}, ["type"]),
+        ({"type": "Literal['a', \"b's\", -1.5, True, None]"},
+         {"enum": ["a", "b's", -1.5, True, None]}, ["type"]),
+        ({"type": "'asc' | 'desc'"}, {"enum": ["asc", "desc"]}, ["type"]),
+        ({"type": "Optional[Literal[1]]"}, {"anyOf": [{"enum": [1]}, {"type": "null"}]}, ["type"]),
+        ({"type": "int or None"}, {"type": ["integer", "null"]}, ["type"]),
+        ({"type": "list of strings"}, {"type": "array", "items": {"type": "string"}}, ["type"]),
+        ({"type": "str, optional"}, {"type": "string"}, ["type"]),
+        ({"type": "number (optional)"}, {"type": "number"}, ["type"]),
         ({"type": ["string", {"minimum": 1}]}, {"anyOf": [{"type": "string"}, {"minimum": 1}]},
          ["type"]),
         ({"type": ""}, {}, ["type"]),
@@ -108,6 +125,11 @@ def test_what_is_plainly_meant_is_read(schema: Any, meant: Any, keywords: list[s
     [
         True,
         {"type": "objekt"},
+        {"type": "'string'"},
+        {"type": "5"},
+        {"type": "Literal[a, 'b']"},
+        {"type": "string of lists"},
+        {"type": "string", "const": 5},
         {"type": "integer", "enum": [1, "2"]},
         {"type": "string", "enum": [1]},
         {"type": "object", "enum": ["a"]},
@@ -289,6 +311,29 @@ def test_drafts_by_other_spellings_of_their_names(given: str, draft: str) -> Non
     assert problem is None
     assert document["$schema"] == draft
     assert [finding.keyword for finding in findings] == ["$schema"]
+
+
+DATA = [{"$ref": "#/$defs/data"}, {"$dynamicRef": "#data"}]
+
+
+@pytest.mark.parametrize(
+    ("part", "is_used"),
+    [
+        ({"enum": DATA}, False),
+        ({"const": DATA}, False),
+        ({"default": DATA, "examples": DATA, "example": DATA}, False),
+        ({"properties": {"enum": {"default": DATA}, "default": {"type": "null"}}}, False),
+        ({"properties": {"enum": {"items": DATA[0]}}}, True),
+        ({"x-unknown": {"enum": DATA[:1]}}, True),
+        ({"anyOf": [{"not": DATA[0]}]}, True),
+        ({"$ref": "#/$defs/group/default"}, True),
+    ],
+)
+def test_references_in_data_use_no_definition(part: Any, is_used: bool) -> None:
+    group = {"default": {"not": DATA[0]}}
+    definitions = {"data": {"type": "string"}, "group": group}
+    document = drop_unused({"properties": {"a": part}, "$defs": definitions})
+    assert ("data" in document["$defs"]) is is_used
 
 
 def test_definitions_that_nothing_refers_to_are_not_read() -> None:

@@ -171,3 +171,22 @@ def test_what_raw_text_covers_in_another_object_is_told(
     for keyword, schema in (("oneOf", {**whole, "oneOf": parts}), ("if", {**whole, **condition})):
         told = [f.keyword for f in lower(schema).report.narrowed if "'value'" in f.reason]
         assert told == [keyword] * is_told
+
+
+def test_the_places_of_a_report_are_in_the_document() -> None:
+    """Conjunctions of alternatives are multiplied out: what is made so has no place of its own."""
+    choices: list[Any] = []
+    for number in range(8):
+        required = [{"required": [f"{key}{number}"]} for key in "ab"]
+        choices.append({"anyOf": [*required, {"pattern": "x(?=y)"}]})
+    found = lower({"type": "object", "properties": {"v": {"allOf": choices}}}).report
+    places = {finding.pointer for finding in (*found.enforced, *found.checked)}
+    assert places <= {"", "/properties/v"}
+    assert len(found.checked) <= 3
+
+
+def test_each_keyword_of_a_place_is_listed_once_in_all() -> None:
+    parts = [{"oneOf": [{"pattern": "a"}, {"pattern": "b"}]}, {"oneOf": [{"pattern": "c"}, {}]}]
+    found = lower({"type": "object", "properties": {"v": {"allOf": parts}}}).report
+    listed = [(f.pointer, f.keyword) for f in (*found.enforced, *found.checked)]
+    assert len(listed) == len(set(listed))

@@ -11,6 +11,7 @@ from constrained.compile.compiler import Compiler
 from constrained.errors import GrammarError
 from constrained.job import Job
 from constrained.mask import MAX_BRANCHES, MAX_RULES, Matcher
+from constrained.replay.instances import InstanceTrial
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import MAX_TOOLS, read_tools
@@ -160,6 +161,8 @@ def test_multiples_of_many_residues_are_checked(step: float) -> None:
     assert not schema.admits({"x": step / 2})
     assert checked(one({"type": "number", "multipleOf": 0.01})) == []
     assert checked(one({"multipleOf": 10**400})) == [("/properties/x", "multipleOf")]
+    assert checked(one({"multipleOf": 10**6})) == [("/properties/x", "multipleOf")]
+    assert not checked(one({"multipleOf": 10**5}))
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder"])
@@ -233,3 +236,12 @@ def test_too_many_tools() -> None:
     with pytest.raises(ToolError, match="there are 1,001 tools, the limit is 1,000"):
         read_tools(many)
     assert len(read_tools(many[:-1])) == MAX_TOOLS
+
+
+@pytest.mark.parametrize("divisor", [10**5, 10**6, 300_000])
+def test_long_numbers_do_not_exhaust_the_mask(divisor: int) -> None:
+    """With a million remainders, any number of 16 digits did."""
+    trial = InstanceTrial(lower({"type": "integer", "multipleOf": divisor}, only_object=False))
+    for number in (1_234_567_890_123_457, 9_876_543_210_987_651, 7_777_777_777_777_777):
+        trial.find_refusal(number)
+        assert trial.error is None

@@ -63,6 +63,15 @@ def test_a_wrong_row_is_shown() -> None:
         ({"type": "integer"}, "9007199254740993.0", 9007199254740993),
         ({"type": "integer"}, "1.5e+16", 15_000_000_000_000_000),
         ({"type": "integer"}, "4E83", 4 * 10**83),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-04/schema#",
+                "type": "array",
+                "items": {"type": "integer"},
+            },
+            "[2.0, 1e3]",
+            [2, 1000],
+        ),
         # Blanks and nothing.
         ({"type": "integer"}, " 42\n", 42),
         ({"type": ["string", "integer"]}, "", ""),

@@ -1,0 +1,103 @@
+"""References by name: `$id`, `$anchor`, and those whose target depends on the path to them."""
+
+from typing import Any
+
+import pytest
+
+from grammars.lowering.document.references import is_dynamic, localize
+from grammars.lowering.lower import lower
+
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+LIST: Any = {
+    "$id": "list",
+    "type": "array",
+    "items": {"$dynamicRef": "#item"},
+    "$defs": {"any": {"$dynamicAnchor": "item"}},
+}
+"""A generic list: who refers to it says what its items are."""
+
+
+@pytest.mark.parametrize(
+    ("document", "target"),
+    [
+        ({"items": {"$dynamicRef": "#"}}, "#"),
+        ({"items": {"$dynamicRef": "#n"}, "not": {"$dynamicAnchor": "n"}}, "#/not"),
+        ({"items": {"$dynamicRef": "#n"}, "not": {"$anchor": "n"}}, "#/not"),
+        ({"items": {"$dynamicRef": "#/not"}, "not": {"$dynamicAnchor": "n"}}, "#/not"),
+        ({"$schema": DRAFT_2020, "items": {"$dynamicRef": "#n"}, "$dynamicAnchor": "n"}, "#"),
+        ({"items": {"$ref": "#n"}, "not": {"$dynamicAnchor": "n"}}, "#/not"),
+        ({"items": {"$recursiveRef": "#"}}, "#"),
+        ({"$schema": DRAFT_2019, "$recursiveAnchor": True, "items": {"$recursiveRef": "#"}}, "#"),
+    ],
+)
+def test_dynamic_references_are_pointers(document: dict[str, Any], target: str) -> None:
+    local = localize(document)
+    assert local["items"] == {"$ref": target}
+    assert not is_dynamic(local)
+
+
+def test_the_outermost_resource_says_what_a_name_means() -> None:
+    """Without the dynamic scope, any item would fit."""
+    root = {"$id": "https://e/strings", "type": "object", "properties": {"v": {"$ref": "list"}}}
+    text = {"$dynamicAnchor": "item", "type": "string"}
+    document = {**root, "$defs": {"text": text, "list": LIST}}
+    schema = lower(document)
+    assert not schema.report.checked
+    assert (schema.admits({"v": ["a"]}), schema.admits({"v": [1]})) == (True, False)
+    free = lower({**root, "$defs": {"list": LIST}})
+    assert free.admits({"v": [1]})
+
+
+def test_a_resource_within_that_is_recursive() -> None:
+    tree = {
+        "$id": "tree",
+        "$recursiveAnchor": True,
+        "type": "object",
+        "properties": {"next": {"$recursiveRef": "#"}},
+    }
+    root = {"$schema": DRAFT_2019, "$id": "https://e/strict", "$ref": "tree"}
+    strict = {**root, "$recursiveAnchor": True, "unevaluatedProperties": False}
+    value = {"next": {"other": 1}}
+    assert not lower({**strict, "$defs": {"tree": tree}}, close=False).admits(value)
+    assert lower({**root, "$defs": {"tree": tree}}, close=False).admits(value)
+
+
+def test_a_dynamic_reference_beside_others() -> None:
+    document = {"$ref": "#/$defs/a", "$dynamicRef": "#b", "allOf": [{}], "$defs": {
+        "a": {"type": "object"}, "b": {"$dynamicAnchor": "b", "required": ["x"]}}}  # fmt: skip
+    local = localize(document)
+    assert local["$ref"] == "#/$defs/a"
+    assert local["allOf"] == [{}, {"$ref": "#/$defs/b"}]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"$schema": DRAFT_7, "items": {"$dynamicRef": "#n"}},
+        {"$schema": DRAFT_2019, "items": {"$dynamicRef": "#n"}},
+        {"$schema": DRAFT_2020, "items": {"$recursiveRef": "#"}},
+        {"enum": [{"$dynamicRef": "#n"}]},
+        {
+            "items": {"$ref": "list"},
+            "prefixItems": [{"$id": "one", "$ref": "list", "$dynamicAnchor": "item"}],
+            "$defs": {"list": LIST},
+        },
+    ],
+)
+def test_what_is_no_dynamic_reference_or_has_several_targets_stays(document: Any) -> None:
+    assert localize(document) is document
+
+
+def test_a_name_of_another_draft_is_read_where_nothing_else_has_it() -> None:
+    """As Jackson writes references: by the `id` of draft 3, in documents without `$schema`."""
+    document = {
+        "type": "object",
+        "id": "urn:jsonschema:Args",
+        "properties": {"child": {"$ref": "urn:jsonschema:Args"}, "n": {"type": "integer"}},
+    }
+    schema = lower(document)
+    assert [finding.pointer for finding in schema.report.repaired] == ["/properties/child"]
+    assert schema.admits({"child": {"n": 1}})
+    assert not schema.admits({"child": {"n": "1"}})
