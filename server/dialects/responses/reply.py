@@ -29,7 +29,7 @@ from server.errors import as_http_error
 from server.http.replies import ReplyWriter
 from server.ids import make_id
 from server.mcp.hosted_tools import ListedServer
-from server.turns.active_request import CallAnswered, TurnEvent, TurnStarted
+from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
 from server.turns.call_stream import (
     CallArguments,
     CallEvent,
@@ -340,6 +340,8 @@ class ResponseWriter(ReplyWriter):
                 self._start_turn(compiled)
             case CallAnswered():
                 yield from self._answer(event)
+            case ContextFilled():
+                pass  # to OpenAI, a reply that fills the context has used up its tokens
             case Reply():
                 yield from self._finish(event)
             case _:
