@@ -214,7 +214,9 @@ class _ServedActions(Concurrent):
                     reply = event
                     continue
                 self._events.put_nowait(event)
-                if note is not None and not isinstance(event, TurnStarted | CallAnswered):
+                if note is not None and not isinstance(
+                    event, TurnStarted | CallAnswered | ContextFilled
+                ):
                     await note(event)
         assert reply is not None, "the last event of a turn is its reply"
         self.usages.append(reply.usage)
