@@ -19,10 +19,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import httpx
 
@@ -37,6 +37,7 @@ from benchmarks.attacks.schemas import ATTACKS
 from benchmarks.attacks.ways import WAYS
 from benchmarks.processes.held import Hold, read_longest
 from benchmarks.processes.served import Served, serve
+from benchmarks.processes.victim import Victim, run_victim
 
 AnyAttack: TypeAlias = Attack | RawAttack | Exchange
 WITH_KEYS = (*ATTACKS, *BODIES, *WAYS, *ECHOES, *FIELDS, *GRAMMARS, *EXCHANGES)
@@ -44,44 +45,6 @@ ATTACKER, VICTIM = "attacker", "victim"
 SECONDS = 60.0  # an attack that takes longer is a hang
 CALM = 2.0  # seconds without an attack
 PLAIN = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4, "temperature": 0}
-
-
-@dataclass
-class Victim:
-    """A client that asks for the same again and again.
-
-    Attributes:
-        worst: the longest time of a request, in seconds; inf: one was not answered.
-    """
-
-    url: str
-    body: Any
-    worst: float = 0.0
-    _stop: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        """Asks until it is stopped, or is not answered."""
-        try:
-            self._ask()
-        except httpx.HTTPError:
-            self.worst = math.inf
-
-    def _ask(self) -> None:
-        headers = {"Authorization": f"Bearer {VICTIM}"}
-        with httpx.Client(headers=headers, timeout=SECONDS) as client:
-            while not self._stop.is_set():
-                began = time.monotonic()
-                if self.body is None:
-                    client.get(f"{self.url}/health").raise_for_status()
-                else:
-                    url = f"{self.url}/v1/chat/completions"
-                    client.post(url, json=self.body).raise_for_status()
-                self.worst = max(self.worst, time.monotonic() - began)
-                time.sleep(0.02)
-
-    def stop(self) -> None:
-        """Lets it end."""
-        self._stop.set()
 
 
 @dataclass(frozen=True)
@@ -96,15 +59,13 @@ class Row:
     health: float
 
 
-def try_attack(served: Served, attack: AnyAttack | None) -> Row:
-    """Sends an attack beside the requests of the victim; None: there is none, for comparison."""
-    # Made first: to write megabytes of JSON would keep the victims waiting in this very process.
+def try_attack(served: Served, victims: Sequence[Victim], attack: AnyAttack | None) -> Row:
+    """Sends an attack beside the requests of the victims: one that asks for a short reply, and one
+    for /health. None: there is no attack, for comparison."""
     content = json.dumps(attack.make()) if isinstance(attack, Attack) else ""
-    victims = [Victim(served.url, PLAIN), Victim(served.url, None)]
-    threads = [threading.Thread(target=victim.run) for victim in victims]
     memory = peak = served.measure()
-    for thread in threads:
-        thread.start()
+    for victim in victims:
+        victim.start()
     began = time.monotonic()
     answers: list[str] = []
     sender = threading.Thread(target=_send, args=(served.url, attack, content, answers))
@@ -113,10 +74,7 @@ def try_attack(served: Served, attack: AnyAttack | None) -> Row:
         peak = max(peak, served.measure())
         sender.join(0.02)
     seconds = time.monotonic() - began
-    for victim, thread in zip(victims, threads, strict=True):
-        victim.stop()
-        thread.join()
-    plain, health = (victim.worst for victim in victims)
+    plain, health = [victim.stop() for victim in victims]
     name = "none" if attack is None else attack.name
     return Row(name, answers[0], seconds, (peak - memory) / 1e6, plain, health)
 
@@ -195,13 +153,18 @@ def try_all(
     with TemporaryDirectory() as folder:
         holds = Path(folder, "holds.jsonl")
         module = ("benchmarks.processes.held", str(holds)) if shows_holds else ("server",)
-        with serve([*options, "--log-level", "error", "-np", "2"], module) as served:
+        with (
+            serve([*options, "--log-level", "error", "-np", "2"], module) as served,
+            run_victim(served.url, VICTIM, PLAIN) as asking_for_replies,
+            run_victim(served.url, VICTIM) as asking_for_health,
+        ):
+            victims = asking_for_replies, asking_for_health
             print(f"{'attack':42} status  time    memory   plain   /health of another client")
-            try_attack(served, None)  # what is new takes longer
-            _print_row(try_attack(served, None))
+            try_attack(served, victims, None)  # what is new takes longer
+            _print_row(try_attack(served, victims, None))
             for attack in attacks:
                 begin = holds.stat().st_size if shows_holds else 0
-                row = try_attack(served, attack)
+                row = try_attack(served, victims, attack)
                 _print_row(row)
                 if shows_holds:
                     _print_hold(read_longest(holds, begin))

@@ -4,6 +4,7 @@
 
 Ten clients with a key each ask for one thing after the other: replies, calls, streams. One request
 in twenty is an attack (`benchmarks.attacks`), of one in twenty the client leaves in the middle.
+Half of the others have tools that nobody has sent before, so that grammars come and go.
 Printed are the answers by kind with their latencies, and each tenth of the time what could leak:
 memory, descriptors and threads of the server, and what its caches hold. These have little room, so
 that they are full before the second half, and what grows then is no cache. Exit code 1 if an answer
@@ -35,6 +36,7 @@ from benchmarks.processes.served import Served, serve
 
 SECONDS = 120.0  # a request that takes longer is lost
 HOSTILE, LEAVING = 0.05, 0.05
+NEW = 0.5  # of the requests have tools of their own
 LARGEST = 4 << 20  # bytes of an attack: larger ones would keep this very process busy
 GROWTH = 0.05
 PARTS = 10
@@ -123,6 +125,8 @@ class Client:
 
     def _make_body(self) -> dict[str, Any]:
         tools = self._draw.choice(self._sets)
+        if self._draw.random() < NEW:
+            tools = rename(tools, f"_{self._draw.getrandbits(32):x}")
         text = " ".join(self._draw.choices(WORDS, k=self._draw.randint(3, 30)))
         return {
             "messages": [{"role": "user", "content": text}],
@@ -145,6 +149,14 @@ class Client:
                 if number >= most:
                     break
         return "leaves", str(response.status_code), ""
+
+
+def rename(tools: list[Any], mark: str) -> list[Any]:
+    """The same tools, with a mark after each name."""
+    return [
+        tool | {"function": tool["function"] | {"name": tool["function"]["name"][:50] + mark}}
+        for tool in tools
+    ]
 
 
 def find_fault(reply: dict[str, Any], tools: list[Any]) -> str:

@@ -3,22 +3,27 @@
 A full collection looks at all objects of the process while it holds the interpreter lock: 170 ms
 for the two million objects that large schemas leave in the caches. So what has survived one is put
 aside (`gc.freeze`), and the next one looks at newer objects alone. Almost all objects are freed by
-their reference counts, put aside or not. Only those in circles are not, so that all are looked at
-again when nobody waits, or when very much has been put aside.
+their reference counts, put aside or not. Only those in circles are not: some thousand with each
+full collection, those of the requests that run then. So all are looked at again when nobody waits,
+or when very many have been put aside.
 """
 
 import gc
 import threading
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 COLLECTED = (2_000, 10, 4)
 """Objects, then collections of the generation below, until Python's collector looks at one: a full
 collection looks at 80,000 objects, which takes 10 to 40 ms."""
-MANY = 16
-"""Full collections after which all objects are looked at, if nobody waits."""
-TOO_MANY = 150
-"""Full collections after which they are in any case; 12 million objects."""
+MANY = 200_000
+"""Objects that are put aside until all are looked at, if nobody waits; some 30 MB."""
+TOO_MANY = 1_000_000
+"""Objects that are put aside until all are looked at in any case."""
+SHARE = 4
+"""Where very many were left by the last look, it takes a quarter as many: each look takes longer
+then."""
 SECONDS = 30.0  # between two looks at whether somebody waits
 OLDEST = 2
 
@@ -27,12 +32,16 @@ class ShortCollections:
     """Makes full collections short in this process, until it is stopped."""
 
     def __init__(self):
-        self._collections = 0  # since all objects were looked at
+        self._left = 0  # objects when all were looked at
+        self._added = 0  # objects put aside since then, when they were last counted
+        self._collections = 0  # full ones since they were counted
         self._before = gc.get_threshold()
         self._is_over = threading.Event()
 
     def start(self) -> None:
         """Begins with what is there now."""
+        gc.freeze()
+        self._left = gc.get_freeze_count()
         gc.set_threshold(*COLLECTED)
         gc.callbacks.append(self._put_aside)
 
@@ -65,12 +74,19 @@ class ShortCollections:
         Returns:
             Whether it was time.
         """
-        is_time = self._collections >= (MANY if is_idle else TOO_MANY)
-        if is_time:
-            gc.unfreeze()
-            collect_all()  # which puts aside what is left
-            self._collections = 0
-        return is_time
+        limit = MANY if is_idle else max(TOO_MANY, self._left // SHARE)
+        # To count them holds the interpreter lock, for 25 ms if they are a million.
+        if self._added + self._collections * prod(COLLECTED) < limit:
+            return False
+        self._added = gc.get_freeze_count() - self._left
+        self._collections = 0
+        if self._added < limit:
+            return False
+        gc.unfreeze()
+        collect_all()  # which puts aside what is left
+        self._left = gc.get_freeze_count()
+        self._added = self._collections = 0
+        return True
 
     def _put_aside(self, phase: str, information: Mapping[str, Any]) -> None:
         if phase == "stop" and information["generation"] == OLDEST:

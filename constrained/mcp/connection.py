@@ -357,9 +357,13 @@ class McpConnection:
         Raises:
             McpError: the tool reports an error, or the server ends or does not answer in time.
         """
-        result = await self.ask(tool, lambda client: client.call_tool(tool, dict(arguments)))
-        read = McpResult(result.content, result.structured_content)
-        if result.is_error:
+
+        async def request(client: Client) -> tuple[McpResult, bool]:
+            result = await client.call_tool(tool, dict(arguments))
+            return McpResult(result.content, result.structured_content), bool(result.is_error)
+
+        read, is_error = await self.ask(tool, request)
+        if is_error:
             raise McpError(read.text or f"{tool} failed, and does not say why")
         return read
 

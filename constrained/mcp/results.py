@@ -39,6 +39,9 @@ class McpResult:
             not contain it.
         structured: the structured value (`structuredContent`); None: there is none.
         media: images, sounds and files, in order.
+
+    Raises:
+        ValueError: the structured value is no JSON: it has NaN or an infinite number.
     """
 
     def __init__(self, blocks: Sequence[Any], structured: Any = None):
@@ -46,8 +49,10 @@ class McpResult:
         self.media = tuple(_find_media(blocks))
         parts = [describe(block) for block in blocks]
         text = "\n".join(part for part in parts if part)
-        if structured is not None and not _says(text, structured):
-            text = f"{text}\n{json.dumps(structured, ensure_ascii=False)}".lstrip("\n")
+        if structured is not None:
+            written = json.dumps(structured, ensure_ascii=False, allow_nan=False)
+            if not _says(text, structured):
+                text = f"{text}\n{written}".lstrip("\n")
         self.text = text
 
     def __str__(self) -> str:
@@ -104,6 +109,10 @@ def _says(text: str, value: Any) -> bool:
 def _list_words(value: Any) -> Iterator[tuple[str, ...]]:
     """Yields the spellings of each value in a structured one."""
     match value:
+        case {} if not value:
+            yield ("{}",)
+        case []:
+            yield ("[]",)
         case dict():
             for part in value.values():
                 yield from _list_words(part)

@@ -282,7 +282,9 @@ class AsyncStream(_TurnStream, Generic[T]):
 async def wait(future: Future[T], cancel: Callable[[], None]) -> T:
     """Awaits a future of another thread; calls `cancel` if the waiting task is cancelled."""
     try:
-        return await asyncio.shield(asyncio.wrap_future(future))
+        # No `asyncio.shield`: if the task is cancelled, nobody reads an error that the work ends
+        # with, and asyncio would log its traceback.
+        return await asyncio.wrap_future(future)
     except asyncio.CancelledError:
         cancel()
         future.cancel()

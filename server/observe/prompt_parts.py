@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from constrained.messages import SYSTEM_ROLES
+from constrained.tools.functions import as_json
 from grammars.long_json import write_json
 
 Message = Mapping[str, Any]
@@ -49,8 +50,9 @@ def read_parts(messages: Sequence[Message], tools: Sequence[Any]) -> PromptParts
 
     Args:
         messages: in OpenAI's form.
-        tools: in any form with a name.
+        tools: in any form, also functions.
     """
+    written = list(map(as_json, tools))
     count = 0
     system = list[str]()
     for message in messages:
@@ -61,7 +63,7 @@ def read_parts(messages: Sequence[Message], tools: Sequence[Any]) -> PromptParts
     rest = messages[count:]
     return PromptParts(
         system="\n".join(system),
-        tools=tuple((_read_name(tool), write_json(tool)) for tool in tools),
+        tools=tuple((_read_name(tool), write_json(tool)) for tool in written),
         messages=tuple(write_json(_without_id(message)) for message in rest),
         roles=tuple(str(message.get("role")) for message in rest),
     )

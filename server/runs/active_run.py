@@ -14,6 +14,7 @@ from constrained.agent.journal import CallPlace
 from constrained.agent.loop import AgentLoop, RunLimits
 from constrained.agent.outcome import CallResult
 from constrained.agent.run import RunSettings, drive
+from constrained.errors import ContextError
 from constrained.reply import Reply, Usage
 from server.caller import as_caller, find_owner
 from server.settings import Settings
@@ -21,6 +22,7 @@ from server.time_left import find_time_left
 from server.turns.active_request import (
     ActiveRequest,
     CallAnswered,
+    ContextFilled,
     TurnEvent,
     TurnEvents,
     TurnStarted,
@@ -138,6 +140,8 @@ class ActiveRun:
     async def _drive(self) -> None:
         try:
             run = await self._end.limit(drive(self._loop, self._actions, self._settings))
+        except ContextError as error:
+            self._end_full(error)
         except Exception as error:  # `follow` raises it
             self._events.put_nowait(_Failure(error))
         except BaseException as error:  # `follow` also learns of it, but is not cancelled itself
@@ -148,6 +152,18 @@ class ActiveRun:
         else:
             usage = add_usages(self._actions.usages)
             self._events.put_nowait(replace(run.reply, usage=usage))
+
+    def _end_full(self, error: ContextError) -> None:
+        """Ends a run whose next turn does not fit into the context. Calls of earlier turns have
+        been executed, so the client gets what there is."""
+        last = self._actions.last_reply
+        if last is None:  # nothing has been executed yet
+            self._events.put_nowait(_Failure(error))
+            return
+        LOG.warning("a reply ends after its calls, since their results are too long: %s", error)
+        self._events.put_nowait(ContextFilled())
+        usage = add_usages(self._actions.usages)
+        self._events.put_nowait(replace(last, finish_reason="length", usage=usage))
 
     def _note_result(self, place: CallPlace, result: CallResult) -> None:
         LOG.info("call of %s: %s", place.call.name, result.outcome)
@@ -161,6 +177,7 @@ class _ServedActions(Concurrent):
         compiled: the first turn.
         begun: set when the first turn is compiled.
         usages: the usage of each turn so far.
+        last_reply: of the last turn that is complete; None: there is none.
     """
 
     def __init__(
@@ -176,6 +193,7 @@ class _ServedActions(Concurrent):
         self.compiled: CompiledRequest | None = None
         self.begun = asyncio.Event()
         self.usages: list[Usage] = []
+        self.last_reply: Reply | None = None
 
     async def generate(self, request: NextTurn, note: Note | None) -> Reply:
         active = await start_request(self._service, await self._make_request(request))
@@ -196,10 +214,13 @@ class _ServedActions(Concurrent):
                     reply = event
                     continue
                 self._events.put_nowait(event)
-                if note is not None and not isinstance(event, TurnStarted | CallAnswered):
+                if note is not None and not isinstance(
+                    event, TurnStarted | CallAnswered | ContextFilled
+                ):
                     await note(event)
         assert reply is not None, "the last event of a turn is its reply"
         self.usages.append(reply.usage)
+        self.last_reply = reply
         return reply
 
     async def _make_request(self, turn: NextTurn) -> TurnRequest:

@@ -51,7 +51,13 @@ class CallAnswered:
     result: CallResult
 
 
-TurnEvent: TypeAlias = StreamEvent | TurnStarted | CallAnswered | Reply
+@dataclass(frozen=True)
+class ContextFilled:
+    """Event: the next turn of a run does not fit into the context, so the reply ends here. It comes
+    before the reply, whose `finish_reason` is "length"."""
+
+
+TurnEvent: TypeAlias = StreamEvent | TurnStarted | CallAnswered | ContextFilled | Reply
 """An event of a turn, or of a run of several turns (`server.runs`). The reply comes last. The reply
 of a run is that of its last turn, with the usage of all turns."""
 TurnEvents: TypeAlias = tuple[int, Sequence[TurnEvent]]

@@ -443,7 +443,7 @@ def _read_format(given: Any, where: str) -> tuple[Json, str]:
             try:
                 pattern = express_lark(definition)
             except SchemaError as error:
-                message = " ".join(filter(None, (error.message, error.hint)))
+                message = ". ".join(filter(None, (error.message, error.hint)))
                 where = f"{where}/definition"
                 raise HttpError(400, message, "invalid_grammar", where=where) from error
         case _:

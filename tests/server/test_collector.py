@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from server import collector
-from server.collector import MANY, OLDEST, TOO_MANY, ShortCollections, collect_all
+from server.collector import OLDEST, ShortCollections, collect_all
 
 
 class Circle:
@@ -41,19 +41,33 @@ def test_what_has_survived_a_full_collection_is_not_looked_at_again(
     assert len(gc.get_objects()) < len(kept)
 
 
-@pytest.mark.parametrize(("times", "is_idle"), [(MANY, True), (TOO_MANY, False)])
-def test_circles_are_freed_when_it_is_time(
-    collections: ShortCollections, times: int, is_idle: bool
+@pytest.mark.parametrize(("limit", "is_idle"), [("MANY", True), ("TOO_MANY", False)])
+def test_circles_are_freed_when_many_objects_were_put_aside(
+    monkeypatch: pytest.MonkeyPatch, limit: str, is_idle: bool
 ) -> None:
-    circle = Circle()
-    seen = weakref.ref(circle)
-    collect(times - 1)
-    del circle
-    assert not collections.look_at_all(is_idle=is_idle)
-    gc.collect()
-    assert seen() is not None  # it was put aside
-    assert collections.look_at_all(is_idle=is_idle)
-    assert seen() is None
+    monkeypatch.setattr(collector, "MANY", 1 << 60)
+    monkeypatch.setattr(collector, "TOO_MANY", 1 << 60)
+    monkeypatch.setattr(collector, "SHARE", 1 << 60)
+    monkeypatch.setattr(collector, limit, 100_000)
+    short = ShortCollections()
+    short.start()
+    try:
+        circles = [Circle() for _ in range(80_000)]
+        seen = weakref.ref(circles[0])
+        collect(2)
+        del circles
+        assert not short.look_at_all(is_idle=is_idle)  # there are fewer
+        kept = [[number] for number in range(40_000)]
+        collect(2)
+        assert seen() is not None  # it was put aside
+        assert not short.look_at_all(is_idle=not is_idle)
+        assert short.look_at_all(is_idle=is_idle)
+        assert seen() is None
+        assert len(kept) == 40_000
+        collect(2)
+        assert not short.look_at_all(is_idle=is_idle)  # what is left is not counted again
+    finally:
+        short.stop()
 
 
 def test_the_collector_is_left_as_it_was() -> None:

@@ -16,7 +16,7 @@ from server.errors import HttpError, as_http_error
 from server.http.replies import ReplyWriter
 from server.http.sse import encode_event
 from server.ids import make_id
-from server.turns.active_request import CallAnswered, TurnEvent, TurnStarted
+from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
 from server.turns.call_stream import (
     CallArguments,
     CallEvent,
@@ -74,6 +74,7 @@ class MessagesWriter(ReplyWriter):
         self._index = 0
         self._kind = ""  # of the block that is open
         self._thought: list[str] = []
+        self._is_context_full = False
 
     def open(self) -> Iterator[Json]:
         """The message without content; of its usage, only the length of the prompt is known."""
@@ -110,6 +111,8 @@ class MessagesWriter(ReplyWriter):
             case CallAnswered(index, result):
                 yield from self._leave()
                 yield from self._answer(index, result)
+            case ContextFilled():
+                self._is_context_full = True
             case Reply():
                 yield from self._leave()
                 yield self._finish(event)
@@ -212,7 +215,8 @@ class MessagesWriter(ReplyWriter):
         last = self._last  # of a run, each turn has what the turns before it have left
         room = last.service.model.engine.context_length - len(last.turn.tokens)
         max_tokens = last.request.generation.max_tokens or room
-        if reply.finish_reason == "length" and max_tokens > room:
+        is_full = self._is_context_full or max_tokens > room
+        if reply.finish_reason == "length" and is_full:
             return "model_context_window_exceeded"
         return REASONS.get(reply.finish_reason, "end_turn")
 

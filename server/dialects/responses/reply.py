@@ -27,9 +27,9 @@ from server.dialects.responses.sealed_reasoning import seal
 from server.dialects.responses.tool_search import show_found
 from server.errors import as_http_error
 from server.http.replies import ReplyWriter
-from server.ids import make_id
+from server.ids import make_approval_id, make_id
 from server.mcp.hosted_tools import ListedServer
-from server.turns.active_request import CallAnswered, TurnEvent, TurnStarted
+from server.turns.active_request import CallAnswered, ContextFilled, TurnEvent, TurnStarted
 from server.turns.call_stream import (
     CallArguments,
     CallEvent,
@@ -340,6 +340,8 @@ class ResponseWriter(ReplyWriter):
                 self._start_turn(compiled)
             case CallAnswered():
                 yield from self._answer(event)
+            case ContextFilled():
+                pass  # to OpenAI, a reply that fills the context has used up its tokens
             case Reply():
                 yield from self._finish(event)
             case _:
@@ -392,7 +394,8 @@ class ResponseWriter(ReplyWriter):
         if tool.runs_here:
             id = f"mcp_{mark}{id}"
             return McpCallItem(id, server=tool.server, name=tool.name, index=index)
-        return ApprovalItem(f"mcpr_{mark}{id}", server=tool.server, name=tool.name, index=index)
+        id = make_approval_id(f"{mark}{id}")
+        return ApprovalItem(id, server=tool.server, name=tool.name, index=index)
 
     def _start_turn(self, compiled: CompiledRequest) -> None:
         """Begins a turn of a run with several turns."""

@@ -1,7 +1,8 @@
 """Responses: the paths; all but the first concern stored responses."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
@@ -10,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from constrained.agent.budget import Spent
-from constrained.errors import check_count
+from constrained.errors import ContextError, check_count
 from server.dialects.chat.reply_types import InputTokens
 from server.dialects.responses.approved_calls import (
     CALLS,
@@ -95,16 +96,21 @@ class _ReadRequest:
 @router.post("/responses", **HIDDEN)
 async def create_response(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
-    store = find_response_store(request)
-    owner = find_key_owner(request)
     service, body, read_request = await _read_request(request)
+    with _naming_executed(read_request.executed):
+        return await _answer(request, service, body, read_request)
+
+
+async def _answer(
+    request: Request, service: Service, body: ResponsesRequest, read_request: _ReadRequest
+) -> Response:
     active = await wait_for_client(request, _start(service, read_request.turn_request))
     keep = None
     if body.store is not False:
         keep = partial(
-            store.keep,
+            find_response_store(request).keep,
             context=read_request.context,
-            owner=owner,
+            owner=find_key_owner(request),
             repeated=frozenset(read_request.described),
             request=read_request.packed,
         )
@@ -253,6 +259,21 @@ def _read(
         executed=executed,
         packed=pack_request([described, context]),
     )
+
+
+@contextmanager
+def _naming_executed(executed: Sequence[Json]) -> Iterator[None]:
+    """Makes the error of a conversation that is too long for the context say that approved calls of
+    it were executed."""
+    try:
+        yield
+    except ContextError as error:
+        if executed:
+            error.hint = (
+                f"{error.hint}. {len(executed)} approved calls were executed; they are not "
+                "executed again if the same approvals are sent again"
+            )
+        raise
 
 
 async def _start(service: Service, request: TurnRequest) -> ActiveRequest | ActiveRun:

@@ -5,6 +5,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp import types
@@ -38,6 +39,8 @@ def test_results() -> None:
     text = types.TextContent(text="Hello.")
     assert text_of(text) == "Hello."
     assert text_of(structured={"a": [1, "ä"]}) == '{"a": [1, "ä"]}'
+    assert text_of(structured={"found": []}) == '{"found": []}'
+    assert text_of(text, structured={"found": {}}) == 'Hello.\n{"found": {}}'
     assert text_of(text, structured={"said": "Hello."}) == "Hello."
     assert text_of(text, structured={"said": "Bye."}) == 'Hello.\n{"said": "Bye."}'
     quoted = types.TextContent(text='{"a": "x\\ny", "b": true}')
@@ -46,6 +49,13 @@ def test_results() -> None:
     assert text_of(link) == "[resource file:///a (a): An a.]"
     inner = types.TextResourceContents(uri="file:///b", text="B")
     assert text_of(types.EmbeddedResource(resource=inner)) == "[file:///b]\nB"
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_json_does_not_have_is_no_result(number: float) -> None:
+    text = types.TextContent(text=f"{number}")
+    with pytest.raises(ValueError, match="JSON"):
+        McpResult([text], {"degrees": [number]})
 
 
 @given(st.lists(st.binary(max_size=9), max_size=3))

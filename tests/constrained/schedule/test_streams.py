@@ -1,10 +1,14 @@
 """What threads tell an event loop."""
 
+import asyncio
+import gc
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, cast
 
-from constrained.schedule.streams import _Outbox
+from constrained.errors import AbandonedError
+from constrained.schedule.streams import _Outbox, wait
 
 
 class Loop:
@@ -35,3 +39,27 @@ def test_a_loop_that_wakes_up_finds_the_lock_free() -> None:
     assert not loop.has_hung
     assert done == [0, 1, 2]
     assert loop.wakes == 3
+
+
+def test_an_error_after_its_caller_has_gone_is_not_logged() -> None:
+    """Each client that leaves while its request is compiled would write a traceback."""
+    logged = list[dict[str, Any]]()
+
+    async def leave() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: logged.append(context))
+        work = Future[int]()
+        work.set_running_or_notify_cancel()
+        cancelled = threading.Event()
+        waiting = asyncio.create_task(wait(work, cancelled.set))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert cancelled.is_set()
+        work.set_exception(AbandonedError("nobody waits for it"))
+        await asyncio.sleep(0)
+        del waiting, work
+        gc.collect()
+
+    asyncio.run(leave())
+    assert logged == []

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.tools.functions import FunctionTool
 from server.observe.lost_prefix import ChangedPart, find_lost_prefix
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.prompt_parts import read_parts
@@ -55,6 +56,20 @@ def test_tools():
     assert (lost.part, lost.name) == (ChangedPart.TOOL_ADDED, "tool 4 (d)")
     lost = compare(TALK, TOOLS[:2])
     assert (lost.part, lost.name) == (ChangedPart.TOOL_REMOVED, "tool 3 (c)")
+
+
+def test_functions_are_compared_by_what_the_model_reads():
+    """Each request has functions of its own for the tools of MCP servers."""
+
+    def make(description: str) -> FunctionTool:
+        return FunctionTool("a", {"type": "object"}, description, function=lambda: None)
+
+    watch = PrefixWatch()
+    watch.note(TALK[:-1], [make("One.")], None)
+    assert watch.note(TALK, [make("One.")], None) is None
+    lost = watch.note([*TALK, TALK[1]], [make("Two.")], None)
+    assert lost is not None
+    assert (lost.part, lost.name) == (ChangedPart.TOOL_EDITED, "tool 1 (a)")
 
 
 def test_a_message_in_the_middle():

@@ -1,5 +1,6 @@
 """`mcp_servers`: this server carries the calls of their tools out."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,6 +104,29 @@ def test_tokens_that_run_out_in_a_later_turn_are_those_that_were_asked_for() -> 
         assert message["stop_reason"] == "max_tokens"
         message = ask(client, **{**WISH, "messages": filled, "max_tokens": 2000})
         assert message["stop_reason"] == "model_context_window_exceeded"
+
+
+def test_a_result_that_does_not_fit_into_the_context_ends_the_reply() -> None:
+    """The call has been executed, so the client has to know of it."""
+    text = " ".join(map(str, range(110)))
+    call = hermes_call("raw__echo", json.dumps({"text": text}))
+    with running(scripted(call), mcp=McpPool([raw()], timeout=20)) as client:
+        asked = {"model": "demo", "messages": HELLO, "mcp_servers": [SERVER]}
+        count = client.post("/v1/messages/count_tokens", json=asked).json()
+        filled = "q" * (20_000 - count["input_tokens"] - 600)  # room for the call alone
+        body = {**WISH, "max_tokens": 500}
+        message = ask(client, **body, messages=[{"role": "user", "content": filled}])
+        assert kinds(message) == ["mcp_tool_use", "mcp_tool_result"]
+        assert message["content"][1]["content"][0]["text"] == f"echo: {text}"
+        assert message["stop_reason"] == "model_context_window_exceeded"
+        events_of(client, **body, messages=[{"role": "user", "content": filled}])
+        tool = {"type": "mcp", "server_label": "raw", "require_approval": "never"}
+        asked = {"input": filled, "tools": [tool], "temperature": 0, "max_output_tokens": 500}
+        response = client.post("/v1/responses", json=asked).json()
+        call = response["output"][-1]
+        assert (call["type"], call["status"]) == ("mcp_call", "completed")
+        assert response["status"] == "incomplete"
+        assert response["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
 TOOLSET: Json = {"type": "mcp_toolset", "mcp_server_name": "raw"}

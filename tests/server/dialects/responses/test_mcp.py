@@ -178,6 +178,19 @@ def test_an_approved_call_is_carried_out_once(monkeypatch: pytest.MonkeyPatch) -
         call = ask(client, [asked["output"][0], item, answer], tools=[ASKING])["output"][0]
         assert call["output"] == "echo: ho"
         assert executed == ["raw__echo"] * 2
+        # Results that are too long for the model are no reason not to say that the call was made.
+        text = " ".join(map(str, range(400)))
+        item = asked["output"][1] | {"arguments": json.dumps({"text": text})}
+        long["content"] = "x" * 16_500
+        error = refuse(client, [long, asked["output"][0], item, answer], tools=[ASKING])
+        assert error["code"] == "context_length_exceeded"
+        assert "1 approved calls were executed" in error["message"]
+        assert executed == ["raw__echo"] * 3
+        # So is the same call of an equal conversation that begins anew.
+        other = ask(client, tools=[ASKING])
+        answer["approval_request_id"] = other["output"][1]["id"]
+        ask(client, [answer], tools=[ASKING], previous_response_id=other["id"])
+        assert executed == ["raw__echo"] * 4
 
 
 @needs_own_engine
