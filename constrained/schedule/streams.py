@@ -281,9 +281,18 @@ class AsyncStream(_TurnStream, Generic[T]):
 
 async def wait(future: Future[T], cancel: Callable[[], None]) -> T:
     """Awaits a future of another thread; calls `cancel` if the waiting task is cancelled."""
+    inner = asyncio.wrap_future(future)
     try:
-        return await asyncio.shield(asyncio.wrap_future(future))
+        return await asyncio.shield(inner)
     except asyncio.CancelledError:
         cancel()
         future.cancel()
+        inner.add_done_callback(drop_error)
         raise
+
+
+def drop_error(future: asyncio.Future[Any]) -> None:
+    """Reads the error of a future that nobody awaits any more: asyncio logs errors that nobody has
+    read."""
+    if not future.cancelled():
+        future.exception()
