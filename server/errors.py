@@ -130,6 +130,7 @@ def log_error(error: Exception) -> None:
     conversation, and are not written."""
     fault = as_http_error(error)
     if isinstance(error, Error):
-        LOG.info("status %d, %s, at %.100r", fault.status, fault.code, fault.where)
+        place = "" if fault.where is None else f", at {fault.where!r:.100}"
+        LOG.info("status %d, %s%s", fault.status, fault.code, place)
     else:
         LOG.error("the server failed", exc_info=error)

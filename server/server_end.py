@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from constrained.deadline import Deadline
 from constrained.errors import ModelError
+from constrained.schedule.streams import drop_error
 
 T = TypeVar("T")
 LATER = 0.5  # seconds after the end of turns, whose errors say more
@@ -93,13 +94,7 @@ async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
     needs its result or its error any more."""
     cancelled = [task for task in tasks if not task.done()]
     for task in cancelled:
-        task.add_done_callback(_drop_error)
+        task.add_done_callback(drop_error)
         task.cancel()
     if cancelled:
         await asyncio.wait(cancelled, timeout=CANCEL_SECONDS)
-
-
-def _drop_error(task: asyncio.Future[Any]) -> None:
-    """Looks at the error of a task, which asyncio would log otherwise."""
-    if not task.cancelled():
-        task.exception()

@@ -314,6 +314,11 @@ class CallRules:
         """White space before a block."""
         return self._builder.terminal(Pattern(self._blanks(1)), "SPACE")
 
+    def space_before_answer(self) -> Expression:
+        """White space before an answer of a given form."""
+        most = self._format.max_answer_space
+        return self._builder.terminal(Pattern(f"{BLANK}{{1,{most}}}"), "SPACE")
+
     def _blanks(self, least: int) -> str:
         return f"{BLANK}{{{least},{self._format.max_space}}}"
 

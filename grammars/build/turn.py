@@ -315,7 +315,7 @@ class _TurnRules:
         return self._builder.fixed(text.removeprefix(lead))
 
     def _answer(self) -> Expression:
-        """The answer. JSON may have white space before it."""
+        """The answer. JSON may have white space before it: as much as the template writes."""
         assert self._policy.answer is not None
         openings = tuple(self._format.openings) if self._turn.tools else ()
         block = self._format.reasoning
@@ -323,7 +323,7 @@ class _TurnRules:
         values = self._values.restyle(style_answer(self._format.hole))
         answer = write_answer(self._policy.answer, values, openings=openings, others=others)
         if isinstance(self._policy.answer, JsonAnswer):
-            return sequence(optional(self._calls.space()), answer)
+            return sequence(optional(self._calls.space_before_answer()), answer)
         return answer
 
     def _closed_answer(self, closer: str) -> Expression:

@@ -304,6 +304,14 @@ class Format:
         return min(max(MARGIN, len(written)), WIDEST)
 
     @property
+    def max_answer_space(self) -> int:
+        """The maximum number of white space characters before an answer in JSON: as many as the
+        template writes after reasoning, and at least one, since the first token of some models has
+        a space."""
+        written = "" if self.reasoning is None else self.reasoning.after
+        return min(max(1, len(written)), WIDEST)
+
+    @property
     def header(self) -> str:
         """The text between two calls, if it ends a message and begins another one; otherwise ""."""
         is_header = any(end in self.between for end in self.inner_ends)

@@ -99,7 +99,10 @@ def find_problem(source: Json) -> SchemaError | None:
     """
     draft = find_draft(source)
     if read_dialect(draft) is None:
-        message = f"not a JSON Schema: $schema {draft!r} is no known draft"
+        fault = f"{draft!r} is no known draft"
+        if is_object(source) and not isinstance(source["$schema"], str):
+            fault = "has to be a text"
+        message = f"not a JSON Schema: $schema {fault}"
         return SchemaError(message, where="/$schema", hint=_DRAFT_HINT)
     try:
         Validator(source, source)

@@ -22,6 +22,7 @@ from server.turns.fields.openai_fields import (
     ReasoningOptions,
     Thinking,
     find_ignored_fields,
+    find_token_limit,
     read_reasoning_request,
 )
 from server.turns.fields.request_lists import Objects
@@ -138,7 +139,9 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             cache_prompt=self.cache_prompt is not False,
         )
         generation = GenerationOptions(
-            max_tokens=self._read_max_tokens(),
+            max_tokens=find_token_limit(
+                self.max_completion_tokens, self.max_tokens, self.n_predict
+            ),
             sampling=self.read_sampling_with(service.model),
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
@@ -220,12 +223,6 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
         if "max_identical_calls" in self.model_fields_set:
             return self.max_identical_calls  # null: no limit
         return limit_identical(self.parallel_tool_calls)
-
-    def _read_max_tokens(self) -> int | None:
-        for given in (self.max_completion_tokens, self.max_tokens, self.n_predict):
-            if given is not None:
-                return None if given == -1 else given  # llama-server's -1: no limit
-        return None
 
 
 def _read_message(message: Json, number: int) -> Json:

@@ -27,7 +27,7 @@ def write_fill_in_prompts(
             "suffix. Leave the suffix out, or serve a model that was trained for it"
         )
         raise HttpError(400, message, "unsupported_field", where="/suffix")
-    start = [] if vocabulary.bos is None else [vocabulary.bos]
+    start = _list_bos(vocabulary)
     tail = encode_text(suffix, vocabulary, "/suffix")
     written = list[list[int]]()
     for prompt in prompts:
@@ -35,6 +35,19 @@ def write_fill_in_prompts(
         prefix = encode_text(prompt, vocabulary, "/prompt") if is_text else prompt
         written.append(start + join_fill_in(special, prefix, tail))
     return written
+
+
+def write_plain_prompt(text: str, vocabulary: Vocabulary) -> list[int]:
+    """Writes the prompt for what follows a text in which names of special tokens are text.
+
+    Raises:
+        HttpError: the text has a lone surrogate; the request has it as `/prompt`.
+    """
+    return [*_list_bos(vocabulary), *encode_text(text, vocabulary, "/prompt")]
+
+
+def _list_bos(vocabulary: Vocabulary) -> list[int]:
+    return [] if vocabulary.bos is None else [vocabulary.bos]
 
 
 def join_fill_in(special: FillInTokens, prefix: Sequence[int], suffix: Sequence[int]) -> list[int]:

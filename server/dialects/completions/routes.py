@@ -1,4 +1,4 @@
-"""Completions: the path."""
+"""Completions: the paths."""
 
 import logging
 from dataclasses import replace
@@ -8,10 +8,12 @@ from fastapi.responses import Response
 
 from constrained.compile.compiled_turn import CompiledTurn
 from server.caller import find_owner, find_salt
+from server.dialects.chat.reply_types import ChatChunk, ChatCompletion
+from server.dialects.completions.fill_in_reply import FillInWriter
+from server.dialects.completions.fill_in_request import FillInRequest
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.reply_types import TextCompletion
 from server.dialects.completions.request import CompletionRequest, Prompt, TextRequest
-from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_reply
 from server.http.reading import read_request
@@ -25,6 +27,7 @@ from server.turns.turn_request import TurnRequest
 LOG = logging.getLogger("constrained.server")
 router = APIRouter()
 EXAMPLE = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 16}
+FILL_IN = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 16}  # no suffix: any model
 
 
 @router.post(
@@ -45,12 +48,18 @@ async def complete(request: Request) -> Response:
     return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
-@router.post("/v1/fim/completions", include_in_schema=False)
-@router.post("/fim/completions", include_in_schema=False)
-async def fill_in() -> Response:
-    """Refuses Mistral's path: its replies have another form."""
-    message = "fim/completions is not served: send prompt and suffix to /v1/completions"
-    raise HttpError(501, message, "not_implemented")
+@router.post(
+    "/v1/fim/completions",
+    responses=describe_reply(ChatCompletion, ChatChunk | ErrorReply) | ERRORS,
+    openapi_extra=describe_body(FillInRequest, FILL_IN),
+)
+@router.post("/fim/completions", responses=ERRORS, include_in_schema=False)
+async def fill_in(request: Request) -> Response:
+    """Writes the text between a prefix and a suffix, in Mistral's form."""
+    service, body, read = await read_request(request, FillInRequest, FillInRequest.read)
+    active = await wait_for_client(request, start_text(service, read))
+    writer = FillInWriter(active.compiled)
+    return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
 async def start_text(service: Service, read: TextRequest) -> ActiveRequest:

@@ -146,11 +146,13 @@ def read_conversation(
         if role not in ROLES:
             fault = "there is no role" if role is None else f"{role!r} is not a role"
             raise _refuse(f"{fault}: use {', '.join(ROLES)}", f"{where}/role")
+        if role == "system" and message.get("output_config"):
+            unread.append(f"messages/{number}/output_config")
+            if message.get("content") is None:
+                continue  # a message of options alone
         read = list(
             _read_content(message.get("content"), f"{where}/content", role=role, source=number)
         )
-        if role == "system" and message.get("output_config"):
-            unread.append(f"messages/{number}/output_config")
         clear_at = message.get("clear_at") if role == "system" else None
         if clear_at == "next_user_message" and number < last_of_user:
             continue  # a note of the client's that was for one turn

@@ -158,6 +158,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
+        self._check_service()
         known = describe_client_tools(self.tools or ())
         tools = hosted.join(_read_tools(known, service.settings), service.settings.max_tools)
         deferred = read_deferred(known, self.messages)
@@ -170,7 +171,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             messages=messages,
             tools=list_shown(tools),
             hidden_tools=list_hidden(tools, messages),
-            tool_choice=self._read_choice(),
+            tool_choice=self._read_choice(tools),
             max_identical_calls=limit_identical(self._asks_for_parallel()),
             max_repetition=self.read_max_repetition(service.settings),
             answer=self._read_answer(service),
@@ -207,12 +208,19 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             shows_thinking=shows_thinking,
         )
 
-    def _find_ignored(self) -> tuple[str, ...]:
+    def _check_service(self) -> None:
+        """Refuses what would make the reply another one, and only Anthropic's service does.
+
+        Raises:
+            HttpError: names the field.
+        """
         extra = self.model_extra or {}
         if extra.get("thread") is not None:
             # The SDK sends the whole conversation when it reads this code.
             message = "this server keeps no threads: send the whole conversation"
             raise HttpError(400, message, "thread_unsupported_request", where="/thread")
+
+    def _find_ignored(self) -> tuple[str, ...]:
         ignored = [*find_ignored_fields(self, HARMLESS)]
         if has_citations(self.messages):
             ignored.append("citations")
@@ -232,12 +240,18 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         message_count = count - conversation.prefill
         return tuple(sorted({min(mark, message_count) for mark in marks}))
 
-    def _read_choice(self) -> Json | None:
+    def _read_choice(self, offered: OfferedTools) -> Json | None:
         choice = self.tool_choice
         if choice is None:
             return None
         if choice.type == "tool" and not choice.name:
             raise HttpError(400, "it names no tool", "invalid_value", where="/tool_choice/name")
+        skipped = {tool.type for tool in offered.skipped}
+        for tool in self.tools or ():
+            kind = tool.get("type")
+            if choice.type == "tool" and tool.get("name") == choice.name and kind in skipped:
+                message = f"it asks for {choice.name!r} of type {kind!r}, which this server lacks"
+                raise HttpError(400, message, "unsupported_tool", where="/tool_choice/name")
         given: Json = {"type": choice.type}
         if choice.type == "tool":
             given["name"] = choice.name
@@ -280,6 +294,15 @@ class MessagesRequest(CountRequest):
     # The count of tokens may lack it, a message may not.
     max_tokens: int = Field(ge=1)  # pyright: ignore[reportIncompatibleVariableOverride]
     """Tokens of the reply, at most."""
+
+    def _check_service(self) -> None:
+        super()._check_service()
+        if (self.model_extra or {}).get("compaction") is not None:
+            message = (
+                "this server does not compact conversations: leave the field out, and ask for a "
+                "summary in the last message"
+            )
+            raise HttpError(400, message, "unsupported_field", where="/compaction")
 
 
 @dataclass(frozen=True)

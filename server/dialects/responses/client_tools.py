@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from server.errors import HttpError
 from server.ids import make_id
 from server.turns.offered_tools import ToolForm
 
@@ -179,28 +178,9 @@ def is_client_call(kind: Any) -> bool:
     return isinstance(kind, str) and kind.endswith(CALL) and _find_name(kind) in CLIENT_TOOLS
 
 
-def read_client_call(item: Json, where: str) -> Json:
-    """Reads a call of such a tool.
-
-    Raises:
-        HttpError: it has no arguments, or no id; says where.
-    """
-    tool = CLIENT_TOOLS[_find_name(item["type"])]
-    given = item.get(tool.arguments_field)
-    if not isinstance(given, Mapping):
-        message = f"{tool.arguments_field} has to be an object"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/{tool.arguments_field}")
-    if not isinstance(item.get("call_id"), str):
-        message = "call_id has to be a text"
-        raise HttpError(400, message, "invalid_value", where=f"{where}/call_id")
-    id = item.get("id")
-    return {
-        "type": item["type"],
-        "id": id if isinstance(id, str) and id else make_id(tool.prefix),
-        "call_id": item["call_id"],
-        tool.arguments_field: dict(given),
-        "status": "completed",
-    }
+def find_client_tool(kind: str) -> ClientTool:
+    """Returns the tool that an item of this type calls, see `is_client_call`."""
+    return CLIENT_TOOLS[_find_name(kind)]
 
 
 def describe_client_call(item: Json) -> tuple[str, str]:

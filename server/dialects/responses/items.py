@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from server.dialects.responses import mcp_items
-from server.dialects.responses.client_tools import is_client_call, read_client_call
+from server.dialects.responses.client_tools import find_client_tool, is_client_call
 from server.dialects.responses.foreign_items import (
     check_output,
     check_shown,
@@ -27,6 +27,7 @@ Json = dict[str, Any]
 ROLES = ("user", "system", "developer", "assistant")
 CALLS = ("function_call", "custom_tool_call")
 """Items of calls that the client executes; they need a `call_id`."""
+STATUSES = ("in_progress", "completed", "incomplete")
 READ_WITHOUT_CALL_ID = ("tool_search_call", *mcp_items.TYPES)
 Find = Callable[[set[str]], Mapping[str, Json]]
 """Finds stored items by their ids."""
@@ -134,7 +135,7 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
         case "program_output":
             return _read_output(_as_output(item, item.get("result")), where)
         case str(kind) if is_client_call(kind):
-            return read_client_call(item, where)
+            return _read_described_call(item, where)
         case str(kind) if kind.endswith("_call") and "call_id" in item:
             return _read_client_call(item, kind, where)
         case str(kind) if kind.endswith("_call_output"):
@@ -155,6 +156,20 @@ def _read_text(item: Json, key: str, where: str) -> str:
     if not isinstance(text := item.get(key), str):
         raise HttpError(400, f"{key} has to be a text", "invalid_value", where=f"{where}/{key}")
     return text
+
+
+def _read_call_id(item: Json, where: str) -> str:
+    id = _read_text(item, "call_id", where)
+    if not id:
+        message = "call_id is empty: a call and its output have to have the same id"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/call_id")
+    return id
+
+
+def _find_status(item: Json) -> str:
+    """Returns the status of an item, which says whether it was cut."""
+    status = item.get("status")
+    return status if status in STATUSES else "completed"
 
 
 def _find_id(item: Json, prefix: str) -> str:
@@ -179,7 +194,7 @@ def _read_message(item: Json, where: str) -> Json:
         "type": "message",
         "id": _find_id(item, "msg_"),
         "role": role,
-        "status": "completed",
+        "status": _find_status(item),
         "content": parts,
     }
 
@@ -203,7 +218,7 @@ def _read_reasoning(item: Json, where: str) -> Json:
         "id": _find_id(item, "rs_"),
         "summary": summary,
         "content": [{"type": "reasoning_text", "text": text}],
-        "status": "completed",
+        "status": _find_status(item),
     }
     if sealed:
         body["encrypted_content"] = sealed
@@ -236,10 +251,10 @@ def _read_call(item: Json, where: str) -> Json:
     return {
         "type": "function_call",
         "id": _find_id(item, "fc_"),
-        "call_id": _read_text(item, "call_id", where),
+        "call_id": _read_call_id(item, where),
         "name": _read_text(item, "name", where),
         "arguments": arguments,
-        "status": "completed",
+        "status": _find_status(item),
         **_find_namespace(item),
     }
 
@@ -253,10 +268,10 @@ def _read_custom_call(item: Json, where: str) -> Json:
     return {
         "type": "custom_tool_call",
         "id": _find_id(item, "ctc_"),
-        "call_id": _read_text(item, "call_id", where),
+        "call_id": _read_call_id(item, where),
         "name": _read_text(item, "name", where),
         "input": _read_text(item, "input", where),
-        "status": "completed",
+        "status": _find_status(item),
         **_find_namespace(item),
     }
 
@@ -271,7 +286,7 @@ def _read_search_call(item: Json, where: str) -> Json:
         "id": _find_id(item, "tsc_"),
         **_read_execution(item, where),
         "arguments": dict(arguments),
-        "status": "completed",
+        "status": _find_status(item),
     }
 
 
@@ -279,7 +294,7 @@ def _read_execution(item: Json, where: str) -> Json:
     """Reads who has searched: a server, whose searches have no `call_id`, or the client."""
     if item.get("call_id") is None:
         return {"call_id": None, "execution": "server"}
-    return {"call_id": _read_text(item, "call_id", where), "execution": "client"}
+    return {"call_id": _read_call_id(item, where), "execution": "client"}
 
 
 def _read_search_output(item: Json, where: str) -> Json:
@@ -293,7 +308,23 @@ def _read_search_output(item: Json, where: str) -> Json:
         "id": _find_id(item, "tso_"),
         **_read_execution(item, where),
         "tools": tools,
-        "status": "completed",
+        "status": _find_status(item),
+    }
+
+
+def _read_described_call(item: Json, where: str) -> Json:
+    """Reads a call of a tool that OpenAI describes."""
+    tool = find_client_tool(item["type"])
+    arguments = item.get(tool.arguments_field)
+    if not isinstance(arguments, Mapping):
+        message = f"{tool.arguments_field} has to be an object"
+        raise HttpError(400, message, "invalid_value", where=f"{where}/{tool.arguments_field}")
+    return {
+        "type": item["type"],
+        "id": _find_id(item, tool.prefix),
+        "call_id": _read_call_id(item, where),
+        tool.arguments_field: dict(arguments),
+        "status": _find_status(item),
     }
 
 
@@ -342,9 +373,9 @@ def _read_output(item: Json, where: str) -> Json:
     return {
         "type": item["type"],
         "id": _find_id(item, "fco_"),
-        "call_id": _read_text(item, "call_id", where),
+        "call_id": _read_call_id(item, where),
         "output": output,
-        "status": "completed",
+        "status": _find_status(item),
     }
 
 

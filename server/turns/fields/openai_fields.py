@@ -147,16 +147,13 @@ class SamplingFields(BaseModel):
 
     def read_sampling(self, default: Sampling) -> Sampling:
         """Returns the sampling; missing fields have the default."""
-        seed = None  # any seed, which is also what llama-server's -1 means
-        if self.seed is not None and self.seed >= 0:
-            seed = self.seed % SEEDS
         return replace_given(
             default,
             temperature=self.temperature,
             top_p=self.top_p,
             top_k=0 if self.top_k == -1 else self.top_k,  # vLLM's -1 means all tokens
             min_p=self.min_p,
-            seed=seed,
+            seed=_read_seed(self.seed),
             presence_penalty=self.presence_penalty,
             frequency_penalty=self.frequency_penalty,
         )
@@ -200,6 +197,8 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
     """llama-server's name of `max_tokens`; -1: as many as fit into the context."""
     n: int | None = Field(None, ge=1)
     """The number of replies."""
+    random_seed: int | None = None
+    """Mistral's name of `seed`."""
     logit_bias: Biases | list[Any] | None = None
     """Biases that are added to logits: an object by token id or text, or a list of pairs; `false`
     in a pair: the token is never drawn."""
@@ -239,6 +238,7 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
         return replace_given(
             self.read_sampling(model.sampling),
             repeat_penalty=self.repeat_penalty or self.repetition_penalty,
+            seed=_read_seed(self.random_seed) if self.seed is None else None,
             logit_bias=_read_biases(self.logit_bias, model.engine.vocabulary),
         )
 
@@ -276,6 +276,20 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
             message = f"response_format and {name} both define the answer"
             raise HttpError(400, message, "invalid_value", where=f"/{name}")
         return read_target(**given).answer
+
+
+def find_token_limit(*given: int | None) -> int | None:
+    """Returns the maximum number of tokens of a reply: that of the first field that is given. None:
+    no field is given, or the first one is -1, llama-server's value for no limit."""
+    for limit in given:
+        if limit is not None:
+            return None if limit == -1 else limit
+    return None
+
+
+def _read_seed(given: int | None) -> int | None:
+    """Returns the seed; None: any, which is also what llama-server's -1 means."""
+    return given % SEEDS if given is not None and given >= 0 else None
 
 
 def _find_given(*values: Any) -> Any:

@@ -241,6 +241,19 @@ def test_white_space_before_a_call_beside_an_answer(format: Format, blank: str) 
     assert held.accepts(blank + call), (held.prefix(blank + call), held.grammar)
 
 
+@pytest.mark.parametrize("tools", [[], [Tool("f", lower({"type": "object"}))]])
+@pytest.mark.parametrize(("format", "most"), [(HERMES, 2), (LLAMA3_JSON, 1)])
+def test_an_answer_in_json_begins_with_little_white_space(
+    format: Format, most: int, tools: list[Tool]
+) -> None:
+    closed = {"type": "object", "additionalProperties": False}
+    policy = Policy(answer=JsonAnswer(lower(closed)))
+    held = Masked(format, tools, policy, State(), single=False)
+    for count in range(6):
+        assert held.accepts("\n" * count + "{}") == (count <= most)
+    assert held.accepts(" {}")
+
+
 @pytest.mark.parametrize("answer", [ChoiceAnswer(("yes", "no")), RegexAnswer("yes|no")])
 @pytest.mark.parametrize("tools", [[], [Tool("f", lower({"type": "object"}))]])
 def test_white_space_is_no_part_of_an_answer(answer: Answer, tools: list[Tool]) -> None:

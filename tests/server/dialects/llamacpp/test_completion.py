@@ -20,6 +20,7 @@ SAID = " a time, a ñu.\n"
 MARKERS = ["<PRE>", "<SUF>", "<MID>", "<REPO>", "<FILE>"]
 FILLING = byte_vocabulary(MARKERS)
 PRE, SUF, MID, REPO, FILE = (FILLING.encode_special(marker)[0] for marker in MARKERS)
+FILLED = replace(FILLING, fill_in=FillInTokens(PRE, SUF, MID, repository=REPO, file=FILE))
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +187,7 @@ def test_what_has_no_effect_is_named(teller: httpx.Client) -> None:
 
 
 def test_code_is_filled_in() -> None:
-    vocabulary = replace(FILLING, fill_in=FillInTokens(PRE, SUF, MID, repository=REPO, file=FILE))
-    model = scripted("return 1", vocabulary=vocabulary, turn=b"<MID>")
+    model = scripted("return 1", vocabulary=FILLED, turn=b"<MID>")
     # The scripted model counts bytes, not tokens: it says nothing in particular here.
     body = {
         "input_prefix": "def f():\n  <PRE>",
@@ -219,8 +219,7 @@ FILLED_IN = (  # each prompt with its three special tokens
 
 @needs_own_engine
 def test_a_suffix_follows_what_is_inserted() -> None:
-    vocabulary = replace(FILLING, fill_in=FillInTokens(PRE, SUF, MID, repository=REPO, file=FILE))
-    model = scripted("1", vocabulary=vocabulary, turn=b"<MID>")
+    model = scripted("1", vocabulary=FILLED, turn=b"<MID>")
     with running(model) as client:
         for body, count in FILLED_IN:
             reply = client.post("/v1/completions", json={**body, "max_tokens": 1}).json()
@@ -234,19 +233,40 @@ def test_a_suffix_follows_what_is_inserted() -> None:
 
 
 def test_the_prompt_of_a_suffix_has_prefix_suffix_and_middle() -> None:
-    vocabulary = replace(FILLING, fill_in=FillInTokens(PRE, SUF, MID, repository=REPO, file=FILE))
-    text, ids = write_fill_in_prompts(["a<PRE>", [1, 2]], "b", vocabulary)
+    text, ids = write_fill_in_prompts(["a<PRE>", [1, 2]], "b", FILLED)
     assert text == [PRE, *b"a<PRE>", SUF, *b"b", MID]
     assert ids == [PRE, 1, 2, SUF, *b"b", MID]
     with pytest.raises(HttpError) as refused:
-        write_fill_in_prompts(["a"], "\ud800", vocabulary)
+        write_fill_in_prompts(["a"], "\ud800", FILLED)
     assert refused.value.where == "/suffix"
 
 
-def test_the_path_of_mistral_says_where_to_ask(teller: httpx.Client) -> None:
+@needs_own_engine
+def test_the_path_of_mistral_answers_as_chat_completions() -> None:
+    model = scripted("12", vocabulary=FILLED, turn=b"<MID>")
+    body = {"prompt": "a<MID>", "suffix": "b", "random_seed": 1, "max_tokens": 1, "stop": "9"}
+    with running(model) as client:
+        whole = client.post("/v1/fim/completions", json=body)
+        streamed = stream(client, "/v1/fim/completions", body)
+        plain = client.post("/v1/fim/completions", json={**body, "suffix": ""}).json()
+    assert "X-Ignored-Fields" not in whole.headers
+    reply = whole.json()
+    assert reply["object"] == "chat.completion"
+    [choice] = reply["choices"]
+    assert choice["message"] == {"role": "assistant", "content": "1"}
+    assert choice["finish_reason"] == "length"
+    assert reply["usage"]["prompt_tokens"] == 10
+    assert plain["usage"]["prompt_tokens"] == 6
+    chunks = [event for _, event in streamed]
+    assert all(chunk["choices"] for chunk in chunks)  # Mistral has no chunk of the usage alone
+    assert chunks[-1]["usage"]["total_tokens"] == reply["usage"]["total_tokens"]
+    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks) == "1"
+
+
+def test_the_path_of_mistral_refuses_a_suffix_without_tokens_for_it(teller: httpx.Client) -> None:
     response = teller.post("/v1/fim/completions", json={"prompt": "a", "suffix": "b"})
-    assert response.status_code == 501
-    assert "/v1/completions" in response.json()["error"]["message"]
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "/suffix"
 
 
 def test_models_that_fill_nothing_in_say_so(teller: httpx.Client) -> None:

@@ -169,6 +169,10 @@ def test_notes_for_one_turn_go_with_the_next() -> None:
     kept = read_conversation(None, [HELLO, never, reply, HELLO])
     assert len(kept.messages) == 4
     assert kept.unread == ("messages/1/output_config",)
+    options = {"role": "system", "output_config": {"effort": "low"}}
+    alone = read_conversation(None, [HELLO, options])
+    assert [message["role"] for message in alone.messages] == ["user"]
+    assert alone.unread == ("messages/1/output_config",)
 
 
 BAD_PAGE = assistant(result("web_fetch", {**FETCHED, "content": {**PAGE, "title": 1}}))

@@ -1,10 +1,11 @@
 """Messages over HTTP: what goes in, what comes out, streamed and not."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
+from anthropic.types import AnthropicBetaParam
 
 from server.dialects.messages.signatures import sign
 from server.settings import Settings
@@ -297,6 +298,7 @@ def test_a_round_trip_with_a_result() -> None:
     assert second["usage"]["cache_read_input_tokens"] > 0
 
 
+WEB: Json = {"type": "web_search_20250305", "name": "web"}
 REFUSED: list[tuple[Json, str, str]] = [
     ({"messages": []}, "/messages", "at least 1"),
     ({"messages": "Hi"}, "/messages", "list"),
@@ -310,6 +312,11 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"tool_choice": {"type": "sometimes"}}, "/tool_choice/type", "any"),
     ({"tool_choice": {"type": "tool"}}, "/tool_choice/name", "names no tool"),
     ({"tool_choice": {"type": "tool", "name": "x"}, "tools": [PAINT]}, "/tool_choice", "unknown"),
+    (
+        {"tool_choice": {"type": "tool", "name": "web"}, "tools": [WEB]},
+        "/tool_choice/name",
+        "web_search_20250305",
+    ),
     ({"tool_choice": {"type": "any"}}, "/tool_choice", "no tool"),
     ({"tools": [{"name": "x"}]}, "/tools/0/input_schema", "input_schema"),
     ({"tools": [{"input_schema": {}}]}, "/tools/0/name", "no name"),
@@ -383,6 +390,24 @@ def test_threads_are_refused_so_that_the_sdk_does_without(
     assert response.status_code == 400
     assert response.json()["error"]["details"] == {"error_code": "thread_unsupported_request"}
     assert "x-ignored-fields" not in plain.post(PATH, json={**BASE, "thread": None}).headers
+
+
+def test_a_request_to_compact_is_refused_and_its_tokens_are_counted(plain: httpx.Client) -> None:
+    compaction = {"compaction": {"type": "summarize"}}
+    assert "/compaction" in refuse(plain, PATH, **compaction)
+    counted = plain.post(COUNT, json={**BASE, **compaction})
+    assert counted.status_code == 200
+    assert counted.headers["x-ignored-fields"] == "compaction"
+
+
+def test_the_names_of_betas_change_nothing(plain: httpx.Client) -> None:
+    names = [name for kind in get_args(AnthropicBetaParam) for name in get_args(kind)]
+    assert "context-1m-2025-08-07" in names
+    headers = {"anthropic-beta": ",".join([*names, "unknown-2099-01-01"])}
+    reply = plain.post(PATH, json=BASE, headers=headers)
+    assert reply.status_code == 200
+    assert reply.json()["content"] == plain.post(PATH, json=BASE).json()["content"]
+    assert "x-ignored-fields" not in reply.headers
 
 
 def test_a_prompt_that_is_too_long_is_told(plain: httpx.Client) -> None:

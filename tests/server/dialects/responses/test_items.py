@@ -192,6 +192,10 @@ UNUSABLE: list[tuple[Json, str, str]] = [
     ({**FOUND, "results": "a"}, "/results", "list of objects"),
     ({**PROGRAM_OUTPUT, "result": None}, "/output", "output"),
     ({"type": "local_shell_call_output", "output": "a"}, "/call_id", "text"),
+    ({**call(1), "call_id": ""}, "/call_id", "empty"),
+    ({**output(1), "call_id": ""}, "/call_id", "empty"),
+    ({**SHELL, "call_id": ""}, "/call_id", "empty"),
+    ({**SHELL, "action": "ls"}, "/action", "object"),
     (
         {
             "type": "computer_call_output",
@@ -215,6 +219,17 @@ def test_items_that_cannot_be_used_say_why(item: Json, where: str, word: str) ->
         read(USER, item)
     assert (caught.value.status, caught.value.where) == (400, f"/input/1{where}")
     assert word in caught.value.message
+
+
+PATCH: Json = {"type": "apply_patch_call", "call_id": "call_1", "operation": {"path": "a"}}
+
+
+@pytest.mark.parametrize("item", [call(1), output(1), said("a"), SHELL, PATCH])
+def test_an_item_that_was_cut_keeps_its_status(item: Json) -> None:
+    for status in ("incomplete", "in_progress"):
+        assert read({**item, "status": status})[0]["status"] == status
+    for unknown in (None, "failed", []):
+        assert read({**item, "status": unknown})[0]["status"] == "completed"
 
 
 def stored(id: str, *items: str, owner: str = "", size: int = 1) -> StoredResponse:
