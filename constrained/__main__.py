@@ -7,7 +7,7 @@ import sys
 
 INTERRUPTED = 130
 TERMINATED = 143
-SAID = b"constrained: interrupted\n"
+MESSAGE = b"constrained: interrupted\n"
 
 
 def main() -> int:
@@ -46,7 +46,7 @@ def main() -> int:
 
 def _end(*_: object) -> None:
     """Ends the process at once."""
-    os.write(2, SAID)
+    os.write(2, MESSAGE)
     os._exit(INTERRUPTED)
 
 

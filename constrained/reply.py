@@ -24,7 +24,7 @@ from grammars.turn import CallOpened, CallRead, Event, JsonAnswer, Tool, ToolCal
 
 FinishReason: TypeAlias = Literal["tool_calls", "stop", "length", "cancelled"]
 
-LONGEST_SHOWN = 500  # characters of a call in an error
+MAX_SHOWN_LENGTH = 500  # characters of a call in an error
 ID_LETTERS = string.ascii_letters + string.digits
 ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
 
@@ -181,7 +181,7 @@ def _show(call: ToolCall) -> dict[str, Json]:
 
 def _shorten(value: object) -> str:
     text = str(value)
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + " ..."
+    return text if len(text) <= MAX_SHOWN_LENGTH else text[:MAX_SHOWN_LENGTH] + " ..."
 
 
 def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:

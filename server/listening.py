@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from constrained.errors import RequestError
-from server.settings import LEAST_RATE
+from server.settings import MIN_RATE
 
 if sys.platform != "win32":
     import resource
@@ -29,7 +29,7 @@ DELIVERY_SECONDS = 5  # for what is said in the end, after the time that request
 MAX_HEAD_BYTES = 64 * 1024  # bytes
 SLICE = 2_048  # bytes of a chunked body that are read at a time
 FREE_CHUNKS = 4_096  # of any size
-LEAST_CHUNK = 64  # bytes in the mean, of a body with more chunks
+MIN_CHUNK = 64  # bytes in the mean, of a body with more chunks
 LOG = logging.getLogger("constrained.server")
 
 
@@ -104,7 +104,7 @@ class ImpatientProtocol(_Base):
 
     Attributes:
         idle_seconds: a connection is closed if no complete head of a request comes within this
-            time, or if its client takes the rest of a reply too slowly (`LEAST_RATE`).
+            time, or if its client takes the rest of a reply too slowly (`MIN_RATE`).
         max_connections: one more is closed at once. With no descriptor left, the event loop could
             not even accept a connection to refuse it, and would try again without end.
     """
@@ -180,7 +180,7 @@ class ImpatientProtocol(_Base):
         reply to its next request may have been written since."""
         rest = self.transport.get_write_buffer_size()
         taken = before + self.conn.written - written - rest
-        if rest and taken < min(before, LEAST_RATE * self.idle_seconds):
+        if rest and taken < min(before, MIN_RATE * self.idle_seconds):
             self._look = None
             self.transport.abort()
         else:
@@ -257,7 +257,7 @@ class _CheckedConnection(h11.Connection):
         elif isinstance(event, h11.Data):
             self._chunks += event.chunk_start
             self._bytes += len(event.data)
-            if self._chunks > FREE_CHUNKS and self._bytes < self._chunks * LEAST_CHUNK:
+            if self._chunks > FREE_CHUNKS and self._bytes < self._chunks * MIN_CHUNK:
                 raise h11.RemoteProtocolError(f"{self._chunks} chunks have {self._bytes} bytes")
         return event
 

@@ -12,7 +12,7 @@ from constrained.errors import RequestError
 from constrained.job import MAX_REPEATED
 
 MIB = 1 << 20
-LEAST_RATE = 1_000
+MIN_RATE = 1_000
 """Bytes a second that a client has to send of a body, and to take of a reply, after the time in
 which it may do nothing at all (`Settings.idle_seconds`)."""
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-LEAST = 1e-3  # seconds; the library refuses a timeout of 0, and reports a tiny one as exceeded
+MIN_SECONDS = (
+    1e-3  # seconds; the library refuses a timeout of 0, and reports a tiny one as exceeded
+)
 
 
 class TimeLeft:
@@ -25,7 +27,7 @@ class TimeLeft:
         """How many there are now; None: any number."""
         if self._end is None:
             return None
-        return max(LEAST, self._end - self._clock())
+        return max(MIN_SECONDS, self._end - self._clock())
 
     @contextmanager
     def pause(self) -> Iterator[None]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.agent.budget import NO_BUDGET, NOTHING, Budget, Spent, check_cost
+from constrained.agent.confidence_policy import explain_unsure_calls
 from constrained.agent.context import Context
-from constrained.agent.doubt import explain_doubt
 from constrained.agent.outcome import CallResult, Outcome, Reason, Run, refuse
 from constrained.agent.repetition import CallHistory, identify_call
 from constrained.agent.run_tools import RunTools, RunToolset
@@ -238,7 +238,7 @@ class AgentLoop:
                 self.reason, self.detail = self._last_turn.reason, self._last_turn.detail
             elif reply.unsure_calls:
                 self.reason = Reason.UNSURE
-                self.detail = explain_doubt(reply.unsure_calls)
+                self.detail = explain_unsure_calls(reply.unsure_calls)
             elif reply.barred_calls:
                 self.reason = Reason.REPEATED
                 self.detail = self._explain_repetition(reply.barred_calls[0])

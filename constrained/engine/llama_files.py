@@ -16,7 +16,7 @@ from constrained.engine.header import Header
 from constrained.engine.host import check_gguf
 from constrained.engine.llama_params import (
     BITS,
-    LEAST_LENGTH,
+    MIN_CONTEXT_LENGTH,
     ContextNeeds,
     ContextSize,
     context_params,
@@ -264,9 +264,9 @@ def create_unasked(
     while True:
         context, made = create_context(model, params, size, sequences=sequences)
         is_short = any(map(MEMORY.search, errors))
-        if context or not is_short or made.length <= LEAST_LENGTH:
+        if context or not is_short or made.length <= MIN_CONTEXT_LENGTH:
             return context, made
-        length = max(LEAST_LENGTH, made.length // 2)
+        length = max(MIN_CONTEXT_LENGTH, made.length // 2)
         size = ContextSize(length, length, is_shared=sequences > 1)
 
 

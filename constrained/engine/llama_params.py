@@ -34,7 +34,7 @@ UNASKED_LENGTH = 65_536
 """Maximum tokens of a sequence if no length is requested: llama.cpp allocates and clears the whole
 context at the start. Agents begin with about 34,000 tokens."""
 MAX_SCORES = 1 << 30  # bytes of the scores of attention, if nobody asks for flash attention or none
-LEAST_LENGTH = 4096  # tokens, if the model was trained on as many; few requests fit into less
+MIN_CONTEXT_LENGTH = 4096  # tokens, if the model was trained on as many; few requests fit into less
 NEED_GPU = {"gpu_layers": "-ngl", "split_mode": "-sm", "main_gpu": "-mg", "tensor_split": "-ts"}
 
 
@@ -102,7 +102,7 @@ def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
 
 def _choose_unasked(needs: ContextNeeds) -> ContextSize:
     length = min(needs.trained, UNASKED_LENGTH)
-    least = min(length, LEAST_LENGTH)
+    least = min(length, MIN_CONTEXT_LENGTH)
     # A single sequence can use all shared cells. If all sequences are in use, each still has
     # `least` cells.
     cells = min(length * needs.sequences, max(UNASKED_LENGTH, least * needs.sequences))

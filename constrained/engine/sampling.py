@@ -15,7 +15,7 @@ MAX_BIAS = 1e6
 MAX_PENALTY = 1e3
 MAX_TEMPERATURE = 1e3
 # Logits divided by less could overflow, too; below this, the most likely token is drawn anyway.
-LEAST_TEMPERATURE = 1e-6
+MIN_TEMPERATURE = 1e-6
 Biases: TypeAlias = tuple[tuple[int, float], ...]
 
 
@@ -84,7 +84,7 @@ class Sampling:
     @property
     def is_greedy(self) -> bool:
         """True if always the most likely token is sampled."""
-        return self.temperature < LEAST_TEMPERATURE
+        return self.temperature < MIN_TEMPERATURE
 
     @property
     def is_argmax(self) -> bool:

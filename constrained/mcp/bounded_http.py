@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import httpx2
 
-LONGEST_MESSAGE = 32 * 1024 * 1024
+MAX_MESSAGE_LENGTH = 32 * 1024 * 1024
 """The maximum number of bytes of a server's message; images and files are single messages, too."""
 EVENTS = "text/event-stream"
 PLAIN = ("", "identity")
@@ -41,7 +41,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._body = body
         self._check = check
         self._encoding = encoding.strip()
-        self._max_bytes = None if is_stream else LONGEST_MESSAGE
+        self._max_bytes = None if is_stream else MAX_MESSAGE_LENGTH
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._encoding.lower() not in PLAIN:

@@ -19,15 +19,15 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from constrained.errors import Error
-from constrained.mcp.bounded_http import LONGEST_MESSAGE
+from constrained.mcp.bounded_http import MAX_MESSAGE_LENGTH
 from constrained.mcp.server import ServerCommand
 
 if sys.platform != "win32":
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
-LONGEST_REASON = 500  # characters, of an answer that cannot be read
-LONGEST_SEARCHED = 1 << 20  # bytes of a line that is no message
-LONGEST_ID = 18  # digits
+MAX_REASON_LENGTH = 500  # characters, of an answer that cannot be read
+MAX_SEARCHED_LENGTH = 1 << 20  # bytes of a line that is no message
+MAX_ID_LENGTH = 18  # digits
 OBJECT = re.compile(rb"\s*\{")  # the beginning of what may be a message
 PIECE = 1 << 18  # bytes that are read at a time
 END_SECONDS = 2.0  # for a server to end when its stdin is closed, and again when it is told to
@@ -151,7 +151,7 @@ async def run_command(
 
 async def _deliver(output: ByteReceiveStream, deliver: Callable[..., Any]) -> None:
     """Reads messages until the output ends."""
-    lines = LineReader(LONGEST_MESSAGE)
+    lines = LineReader(MAX_MESSAGE_LENGTH)
     while True:
         for line in lines.take(await output.receive(PIECE)):
             await deliver(_read_message(line))
@@ -167,14 +167,16 @@ def _read_message(line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        if len(line) > LONGEST_SEARCHED and OBJECT.match(line):  # whoever waits for it has to hear
-            reason = str(error)[:LONGEST_REASON]
+        if len(line) > MAX_SEARCHED_LENGTH and OBJECT.match(
+            line
+        ):  # whoever waits for it has to hear
+            reason = str(error)[:MAX_REASON_LENGTH]
             message = f"a message of {len(line):,} bytes cannot be read: {reason}"
             raise LongLineError(message) from error
         id = find_answered(line)
         if id is None:
             return error
-        message = f"its answer cannot be read: {str(error)[:LONGEST_REASON]}"
+        message = f"its answer cannot be read: {str(error)[:MAX_REASON_LENGTH]}"
         fault = types.ErrorData(code=types.PARSE_ERROR, message=message)
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=fault))
 
@@ -182,7 +184,7 @@ def _read_message(line: bytes) -> SessionMessage | Exception:
 def find_answered(line: bytes) -> int | str | None:
     """The id of the request that a line answers, although it is no valid message: text that is not
     UTF-8, lone surrogates, NaN, or long numbers do not matter; None: it is no answer."""
-    if len(line) > LONGEST_SEARCHED:
+    if len(line) > MAX_SEARCHED_LENGTH:
         return None
     try:
         found = json.loads(line.decode("utf-8", "replace"), parse_int=_read_integer)
@@ -196,7 +198,7 @@ def find_answered(line: bytes) -> int | str | None:
 
 def _read_integer(digits: str) -> int:
     """Reads an id; of other numbers, which may have any length, nothing is needed."""
-    return int(digits[:LONGEST_ID])
+    return int(digits[:MAX_ID_LENGTH])
 
 
 async def _end(process: Process) -> None:

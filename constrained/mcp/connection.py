@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
 from constrained.errors import Error, RequestError
-from constrained.mcp.bounded_http import LONGEST_MESSAGE, make_bounded_client
+from constrained.mcp.bounded_http import MAX_MESSAGE_LENGTH, make_bounded_client
 from constrained.mcp.command_transport import run_command
 from constrained.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.mcp.results import McpResult
@@ -29,10 +29,10 @@ T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 MAX_PAGES = 100  # of a list
 MAX_ENTRIES = 10_000  # of a list
-LONGEST_LIST = LONGEST_MESSAGE  # characters of all entries, as JSON
-LONGEST_NAME = 200  # characters of a server's own name
-LONGEST_ERROR = 4_000  # characters of a server's error, in our message
-LONGEST_LOG = 500  # characters of a server's log, in our message
+MAX_LIST_LENGTH = MAX_MESSAGE_LENGTH  # characters of all entries, as JSON
+MAX_NAME_LENGTH = 200  # characters of a server's own name
+MAX_ERROR_LENGTH = 4_000  # characters of a server's error, in our message
+MAX_LOG_LENGTH = 500  # characters of a server's log, in our message
 LISTEN_AGAIN = (1.0, 60.0)  # seconds before notifications are requested again: first and maximum
 PATIENCE = 5.0  # seconds to wait for the cause of an end, before it is reported without
 LIST_AGAIN = 1.0  # seconds between two lists of the tools
@@ -197,7 +197,7 @@ class McpConnection:
         async with (
             self._make_http(STREAMED, dict(server.headers)) as http,
             streamable_http_client(
-                server.url, http_client=http, max_sse_event_size=LONGEST_MESSAGE
+                server.url, http_client=http, max_sse_event_size=MAX_MESSAGE_LENGTH
             ) as streams,
         ):
             yield streams
@@ -248,7 +248,7 @@ class McpConnection:
         async with AsyncExitStack() as attempt:
             await attempt.enter_async_context(client)
             if self._name is None and client.server_info is not None:
-                self._name = client.server_info.name[:LONGEST_NAME]
+                self._name = client.server_info.name[:MAX_NAME_LENGTH]
             await self._list_tools(client)
             stack.push_async_exit(attempt.pop_all())
         state.is_ready = True
@@ -484,8 +484,8 @@ async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> lis
         if len(entries) > MAX_ENTRIES:
             raise McpError(f"the list of {name} has more than {MAX_ENTRIES:,} entries")
         length += len(page.model_dump_json())
-        if length > LONGEST_LIST:
-            raise McpError(f"the list of {name} has more than {LONGEST_LIST:,} characters")
+        if length > MAX_LIST_LENGTH:
+            raise McpError(f"the list of {name} has more than {MAX_LIST_LENGTH:,} characters")
         cursor = page.next_cursor
         if cursor is None:
             return entries
@@ -494,12 +494,12 @@ async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> lis
 
 def _shorten(text: str) -> str:
     """Shortens a server's text for a message."""
-    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} [...]"
+    return text if len(text) <= MAX_ERROR_LENGTH else f"{text[:MAX_ERROR_LENGTH]} [...]"
 
 
 def _read_end(log: IO[str]) -> str:
     """Returns the end of a command's output."""
     with suppress(OSError, ValueError):
         log.seek(0)
-        return log.read().strip()[-LONGEST_LOG:]
+        return log.read().strip()[-MAX_LOG_LENGTH:]
     return ""

@@ -10,8 +10,8 @@ from urllib.parse import urljoin, urlsplit
 
 from constrained.mcp.bounded_http import ForeignEndpointError
 
-LONGEST_BEGIN = 65_536  # bytes that are looked through for the event
-LONGEST_SHOWN = 200  # characters of an address in a message
+MAX_BEGIN_LENGTH = 65_536  # bytes that are looked through for the event
+MAX_SHOWN_LENGTH = 200  # characters of an address in a message
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -24,7 +24,7 @@ class EndpointCheck:
 
     def __init__(self, url: str):
         self._url = url
-        self._room = LONGEST_BEGIN
+        self._room = MAX_BEGIN_LENGTH
         self._line = bytearray()
         self._ends_in_cr = False
         self._is_first = True
@@ -80,7 +80,7 @@ class EndpointCheck:
         ours, theirs = urlsplit(self._url), urlsplit(endpoint)
         if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
             message = (
-                f"it names an address on another host, {endpoint[:LONGEST_SHOWN]}, to which "
+                f"it names an address on another host, {endpoint[:MAX_SHOWN_LENGTH]}, to which "
                 "nothing is sent"
             )
             raise ForeignEndpointError(message)

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 from constrained.agent.actions import Approve
 from constrained.agent.budget import Budget
-from constrained.agent.doubt import Doubt, Unsure, check_confidence
+from constrained.agent.confidence_policy import ConfidencePolicy, Unsure, check_confidence
 from constrained.agent.run import OnInterrupted
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
@@ -61,8 +61,9 @@ class CompiledTurnOptions(TurnOptions, total=False):
         best_of: see `Options`.
         min_confidence: from 0 to 1: measure how sure the model is of its calls, and find those
             whose `confidence.lowest` is below. Default: None, nothing is measured.
-        instead: the turn that is generated in place of one with such a call, whose events are then
-            never sent: that of `Doubt.change_job`. Default: None: the calls are delivered.
+        instead: the turn that is generated in place of one with such a call, made with
+            `ConfidencePolicy.change_job`. The events of the first turn are then never sent.
+            Default: None, the calls are delivered.
         note_failed_trace: a function that takes the trace of a turn that fails, as far as it came,
             before its error is raised. It is called in the thread that decodes. Needs `trace`.
     """
@@ -278,9 +279,9 @@ class CallOptions:
     note_failed_trace: Callable[[TurnTrace], None] | None = None
 
     @property
-    def doubt(self) -> Doubt:
+    def confidence_policy(self) -> ConfidencePolicy:
         """Tells which calls the model is not sure of, for which the turn is taken back."""
-        return Doubt(self.min_confidence, Unsure.DECLINE)
+        return ConfidencePolicy(self.min_confidence, Unsure.DECLINE)
 
 
 def read_call_options(

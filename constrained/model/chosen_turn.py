@@ -7,7 +7,7 @@ The events of such turns wait until the reply is known: what was sent is never t
 from concurrent.futures import Future
 from dataclasses import replace
 
-from constrained.agent.doubt import take_back
+from constrained.agent.confidence_policy import take_back
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import RequestError
 from constrained.model.best_of import Launch, generate_best
@@ -77,7 +77,7 @@ def _generate_sure(
     outer.set_running_or_notify_cancel()
 
     def check(first: Reply) -> None:
-        unsure = options.doubt.find_unsure(first)
+        unsure = options.confidence_policy.find_unsure(first)
         if not unsure:
             held.release()
             outer.set_result(first)

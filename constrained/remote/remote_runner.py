@@ -27,7 +27,7 @@ from grammars.ir.grammar import Grammar
 
 POLL = 0.02  # seconds between two checks whether requests are still wanted
 WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds before each retry at a busy engine
-LONGEST_WAIT = 10.0
+MAX_WAIT_SECONDS = 10.0
 """Seconds. If an engine asks for a longer wait, the client gets the error."""
 
 
@@ -209,7 +209,7 @@ class RemoteRunner:
             try:
                 return await self._draw(turn, request)
             except RemoteError as error:
-                if error.retry_after is None or error.retry_after > LONGEST_WAIT:
+                if error.retry_after is None or error.retry_after > MAX_WAIT_SECONDS:
                     raise
                 if self._identity is not None:
                     self._identity.note_failure(error)

@@ -32,7 +32,7 @@ from constrained.template.work_limits import (
 )
 
 _NUMBER = re.compile(r"\d+")
-_LONGEST_NUMBER = 8  # digits of a width
+_MAX_NUMBER_LENGTH = 8  # digits of a width
 # A conversion of printf: the name, the flags, the width and the precision, each a number or a *.
 _CONVERSION = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\d+|\*)?(?:\.(\d+|\*))?")
 # Methods that take no longer for a long text or list than for a short one.
@@ -308,8 +308,8 @@ def sum_numbers(text: str) -> int:
     """Adds up all numbers in a text, as widths that may add up."""
     total = 0
     for number in _NUMBER.findall(text):
-        if len(number) > _LONGEST_NUMBER:
-            return 10**_LONGEST_NUMBER
+        if len(number) > _MAX_NUMBER_LENGTH:
+            return 10**_MAX_NUMBER_LENGTH
         total += int(number)
     return total
 

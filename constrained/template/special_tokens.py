@@ -43,7 +43,7 @@ Path = tuple[str | int, ...]
 CODES = range(0xE000, 0xF900)  # of the private-use characters
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 _ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
-_LONGEST = 6  # characters of an escape
+_MAX_ESCAPE_LENGTH = 6  # characters of an escape
 SEARCHES = 4 * MIB  # results of searches in tools and messages
 LARGEST = 500_000  # bytes of each
 _EMPTY = nodes.Const("")
@@ -174,7 +174,7 @@ def _find_used(data: Any) -> frozenset[int]:
     before = ""
     for written in write_pieces(data):
         piece = before + written
-        before = piece[-_LONGEST:]
+        before = piece[-_MAX_ESCAPE_LENGTH:]
         if not piece.isascii():
             codes.update(map(ord, _PRIVATE.findall(piece)))
         for escaped in _ESCAPED.findall(piece):

@@ -90,7 +90,7 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
     head, opener, close = _read_tags(write_call, suffix)
     end, rest = _cut_end(suffix[len(close) :])
     before = head.removesuffix(opener)
-    close, found, behind_key = close.partition(KEYS[0])
+    close, found, close_key = close.partition(KEYS[0])
     values = _Values(write_call, head + KEYS[0], suffix)
     after_key, kinds, after_kind = _name_kinds(values.read_kinds())
     hole = TaggedArguments(
@@ -104,7 +104,7 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
         style=values.read_style(),
         kinds=kinds,
         after_kind=after_kind,
-        close_key=behind_key if found else None,
+        close_key=close_key if found else None,
         sorted_keys=are_sorted(write_call),
     )
     empty = _read_empty(write_call({}), before=before, rest=rest)

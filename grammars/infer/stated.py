@@ -30,7 +30,7 @@ from grammars.wire.format import (
 
 NAME_KEYS = ("name", "function", "function_name", "tool", "tool_name")
 ARGUMENTS_KEYS = ("arguments", "parameters", "args", "params", "input")
-LONGEST_SHOWN = 120  # characters of the example, for the user
+MAX_SHOWN_LENGTH = 120  # characters of the example, for the user
 
 _STAND_IN = r"""<[^<>\n]{1,60}>|\\?"[^"\n]{0,60}"|'[^'\n]{0,60}'|\$?\{?[\w .-]{1,60}\}?|\.{3}"""
 """What an example has in place of a name: `<function-name>`, `"func_name1"`, `$NAME`."""
@@ -97,7 +97,7 @@ def find_stated(render_chat: Render) -> ShownFormat:
     chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
     for _ in try_after_prompt(chat, adapted):
         pass  # it raises where a turn cannot be read back
-    return ShownFormat(adapted, " ".join(example.split())[:LONGEST_SHOWN], is_example=True)
+    return ShownFormat(adapted, " ".join(example.split())[:MAX_SHOWN_LENGTH], is_example=True)
 
 
 def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:

@@ -4,7 +4,7 @@ message."""
 from collections.abc import Sequence
 
 from grammars.parse.buffer import Buffer, CutError, Steps
-from grammars.wire.format import LONGEST_NAME
+from grammars.wire.format import MAX_NAME_LENGTH
 from grammars.wire.variants import MessageHeader, MessageHeaders
 
 
@@ -34,7 +34,7 @@ class HeaderReader:
         self._buffer.mark()
         headers, text = self.headers, stop
         try:
-            while not text.endswith(headers.body) and len(text) <= LONGEST_NAME:
+            while not text.endswith(headers.body) and len(text) <= MAX_NAME_LENGTH:
                 yield from self._buffer.need()
                 text += self._buffer.take(1)
             header = headers.read(text.removesuffix(headers.body))

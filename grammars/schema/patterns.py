@@ -25,7 +25,7 @@ since they cannot be checked."""
 MAX_NATIVE = 10_000
 """The largest pattern that jsonschema-rs compiles itself, in ranges of characters; it takes 10
 ms."""
-LEAST_GROWTH = 10
+MIN_GROWTH = 10
 """A pattern is replaced if it expands to this many ranges per character; below this, its own text
 is what makes it large."""
 
@@ -53,7 +53,7 @@ def _replace(schema: Json, formats: Formats) -> Json:
     if not isinstance(pattern, str) or not is_list(parts):
         return replaced
     ranges = estimate_ranges(pattern)
-    if ranges <= MAX_NATIVE or ranges < LEAST_GROWTH * len(pattern):
+    if ranges <= MAX_NATIVE or ranges < MIN_GROWTH * len(pattern):
         return replaced
     regex = translate(pattern)
     automaton = None if regex is None else compile_regexes((regex,))

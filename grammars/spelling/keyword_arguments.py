@@ -12,10 +12,10 @@ from functools import cached_property
 from grammars.regex.texts import ANY, SPACES, Texts, match_words
 from grammars.regex.writing import escape_regex
 from grammars.schema.nodes import Schema
-from grammars.wire.format import LONGEST_NAME, Fixed, Format, KeywordArguments, Name, Node
+from grammars.wire.format import MAX_NAME_LENGTH, Fixed, Format, KeywordArguments, Name, Node
 
 _CHARACTER = rf"""[^\x00-\x20{SPACES}=,()\[\]{{}}'"<>]"""
-WORD = f"{_CHARACTER}{{1,{LONGEST_NAME}}}"
+WORD = f"{_CHARACTER}{{1,{MAX_NAME_LENGTH}}}"
 """A regular expression for a key or name."""
 
 

@@ -25,9 +25,9 @@ from grammars.schema.numbers import Reading, are_equal, find_whole
 from grammars.spelling.coerce import read_words
 from grammars.spelling.lexemes import fits_number, fits_string
 from grammars.spelling.styles import spell_scalar
-from grammars.wire.format import LONGEST_NAME, JsonStyle, NestedArguments, is_taggable
+from grammars.wire.format import MAX_NAME_LENGTH, JsonStyle, NestedArguments, is_taggable
 
-KEY = rf"[^<>\/\x00-\x20{SPACES}][^<>\x00-\x20{SPACES}]{{0,{LONGEST_NAME - 1}}}"
+KEY = rf"[^<>\/\x00-\x20{SPACES}][^<>\x00-\x20{SPACES}]{{0,{MAX_NAME_LENGTH - 1}}}"
 """A regular expression for an undeclared key."""
 
 ANY: tuple[Flat, ...] = (Null(), Boolean(), Number(), Array(), Object(), String())

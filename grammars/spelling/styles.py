@@ -19,7 +19,7 @@ EXACT_LEVELS = 6
 any white space is allowed, since a context-free grammar cannot count levels."""
 _EXACT = 2**53
 """Up to this number, each integer has a double of its own."""
-_LONGEST_PLAIN = 24
+_MAX_PLAIN_LENGTH = 24
 _EXPONENT = re.compile("e([-+])0")
 """The exponent of a double as Python writes it (`1e-07`); JavaScript writes no leading zero."""
 _NUMBERED = re.compile(r"\\\\|\\u[0-9a-f]{4}")
@@ -159,11 +159,11 @@ def spell_number(value: float) -> tuple[str, ...]:
     own, plain = json.dumps(value), format(Decimal(json.dumps(value)), "f")
     plain = plain.removesuffix(".0")
     words = [own, _EXPONENT.sub(r"e\1", own), own.replace("e+", "e")]
-    if abs(value) > _EXACT and len(plain) <= _LONGEST_PLAIN and value == int(float(value)):
+    if abs(value) > _EXACT and len(plain) <= _MAX_PLAIN_LENGTH and value == int(float(value)):
         words.append(json.dumps(float(value)))
     if value == 0:
         plain = "0"
-    if len(plain) > _LONGEST_PLAIN:
+    if len(plain) > _MAX_PLAIN_LENGTH:
         return tuple(dict.fromkeys(words))
     if "." in plain or int(plain) == value:
         words.append(plain)

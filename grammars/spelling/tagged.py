@@ -17,7 +17,7 @@ from grammars.schema.nodes import (
     String,
 )
 from grammars.spelling.styles import spell_number
-from grammars.wire.format import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
+from grammars.wire.format import MAX_NAME_LENGTH, TaggedArguments, find_kind, is_taggable
 
 CONTAINER = r"[\[{]"
 """A regular expression for the beginning of an object or list."""
@@ -25,7 +25,7 @@ CONTAINER = r"[\[{]"
 
 def express_key(tags: TaggedArguments) -> str:
     """A regular expression for an undeclared key."""
-    return rf"[^<>{SPACES}\x00-\x20{read_stops(tags)}]{{1,{LONGEST_NAME}}}"
+    return rf"[^<>{SPACES}\x00-\x20{read_stops(tags)}]{{1,{MAX_NAME_LENGTH}}}"
 
 
 def find_extra_keys(tags: TaggedArguments, declared: Sequence[str], keys: Texts) -> Texts:

@@ -28,7 +28,7 @@ ENDPOINTS = (
 MAX_LINES = 50_000  # as OpenAI has it
 MAX_FAULTS = 100  # that are told
 MAX_FAULT_LENGTH = 500  # characters of what is told of each
-LONGEST_ID = 512  # characters of a custom_id
+MAX_ID_LENGTH = 512  # characters of a custom_id
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,8 @@ def _read_object(text: bytes, max_values: int) -> Json:
 
 def _read_line(value: Json, number: int, endpoint: str | None) -> BatchLine:
     custom_id = _read_text(value, "custom_id")
-    if not 0 < len(custom_id) <= LONGEST_ID:
-        message = f"custom_id has to have 1 to {LONGEST_ID} characters"
+    if not 0 < len(custom_id) <= MAX_ID_LENGTH:
+        message = f"custom_id has to have 1 to {MAX_ID_LENGTH} characters"
         raise _BadLineError("invalid_custom_id", message, "custom_id")
     if _read_text(value, "method") != "POST":
         raise _BadLineError("invalid_method", "method has to be POST", "method")

@@ -14,7 +14,7 @@ from server.errors import HttpError, as_http_error, encode_openai_error
 from server.ids import make_id
 
 LOG = logging.getLogger("constrained.server")
-LEAST_ERROR = 400  # of the statuses of HTTP
+MIN_ERROR_STATUS = 400  # of the statuses of HTTP
 UNAVAILABLE = 503
 OWNER = "batches"
 """All batches are one caller: together they get the share of one client, live requests the rest."""
@@ -41,7 +41,7 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
     except Exception as error:
         if exchange.status is None:
             raise
-        if exchange.status < LEAST_ERROR:  # it broke off in the middle of its reply
+        if exchange.status < MIN_ERROR_STATUS:  # it broke off in the middle of its reply
             fault = as_http_error(_find_cause(error))
             body = encode_openai_error(fault)
             return LineResult(line.custom_id, fault.status, body, request_id=request_id)

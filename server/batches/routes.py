@@ -25,8 +25,8 @@ KEPT = describe_errors(400, 401, 404)
 MADE = describe_errors(400, 401, 404, 413, 503)
 BEGUN = MADE | describe_errors(415, 501, 504)
 MAX_FIELDS = 10  # of the form with a file
-LONGEST_FIELD = 4096  # bytes
-LONGEST_NAME = 255  # characters
+MAX_FIELD_LENGTH = 4096  # bytes
+MAX_NAME_LENGTH = 255  # characters
 PIECE = 1 << 18  # bytes of a file that are copied at a time; others are answered in between
 FORM: Json = {
     "requestBody": {
@@ -85,7 +85,7 @@ async def create_file(request: Request) -> DescribedFile:
     """Takes a file: the requests of a batch, one JSON object a line."""
     settings = request.app.state.settings
     async with request.form(
-        max_files=1, max_fields=MAX_FIELDS, max_part_size=LONGEST_FIELD
+        max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_LENGTH
     ) as form:
         purpose = form.get("purpose")
         if purpose != "batch":
@@ -99,7 +99,7 @@ async def create_file(request: Request) -> DescribedFile:
             raise make_too_large(settings.max_file)
         stored = StoredFile(
             find_key_owner(request),
-            (file.filename or "file")[:LONGEST_NAME],
+            (file.filename or "file")[:MAX_NAME_LENGTH],
             "batch",
             lifetime=_read_lifetime(form),
             content=await _read_content(file),

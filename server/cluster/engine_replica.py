@@ -21,7 +21,7 @@ from server.cluster.turn_order import Accepted, Answer, Failed, TurnOrder
 
 ALIVE_SECONDS = 2.0
 """A replica that has nothing to say of a turn for so long says that it is alive."""
-TOLD = 32
+MAX_REPORTED = 32
 """Prompts that a report names, the latest ones."""
 
 
@@ -88,7 +88,7 @@ class EngineReplica:
         if chain:
             self._computed[chain[-1]] = chain
             self._computed.move_to_end(chain[-1])
-            if len(self._computed) > TOLD:
+            if len(self._computed) > MAX_REPORTED:
                 self._computed.popitem(last=False)
 
     def report(self) -> ReplicaReport:

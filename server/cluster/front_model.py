@@ -164,7 +164,7 @@ class FollowedTurn:
     resumed: list[int] = field(default_factory=list[int], init=False)
     busy: BusyError | None = field(default=None, init=False)
     replica: str | None = field(default=None, init=False)
-    sought_since: float = field(default=0.0, init=False)
+    searching_since: float = field(default=0.0, init=False)
     """When the last replica took the turn, or the turn began, on the clock of the event loop."""
 
     def __post_init__(self) -> None:
@@ -180,7 +180,7 @@ class FollowedTurn:
             AbandonedError: nobody waits for it.
         """
         order, reason = self.order, "there is none"
-        taken, self.sought_since = 0, self._clock()
+        taken, self.searching_since = 0, self._clock()
         while taken < MAX_REPLICAS:
             self.replica = None
             try:
@@ -195,7 +195,7 @@ class FollowedTurn:
             if is_further:
                 taken = 0
             if self.replica is not None or self.busy is not None:
-                taken, self.sought_since = taken + 1, self._clock()
+                taken, self.searching_since = taken + 1, self._clock()
             elif self._is_out_of_reach():
                 break
             else:
@@ -268,7 +268,7 @@ class FollowedTurn:
         if seconds is not None and seconds <= LOOK_SECONDS:
             hint = "Allow more time (timeout), or try again when a replica is available"
             raise DeadlineError("no replica was available within the time limit", hint=hint)
-        return self._clock() - self.sought_since > REACH_SECONDS
+        return self._clock() - self.searching_since > REACH_SECONDS
 
     def _check_wanted(self) -> None:
         if not self.is_wanted():

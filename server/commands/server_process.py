@@ -26,7 +26,7 @@ from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
 from server.app import make_app
-from server.collector import ShortCollections, collect_all
+from server.garbage_collector import ShortCollections, collect_all
 from server.listening import (
     DELIVERY_SECONDS,
     DrainingServer,

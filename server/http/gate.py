@@ -16,7 +16,7 @@ from server.dialect import Dialect, find_dialect
 from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_error
 from server.ids import make_id
 from server.metrics import Counters
-from server.settings import LEAST_RATE, Settings
+from server.settings import MIN_RATE, Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trace"})
 """Paths that need no API key."""
@@ -240,7 +240,7 @@ class _Limited:
         receive: the ASGI callable.
         max_bytes: the limit in bytes.
         seconds: the limit for the time until the next part arrives. For all parts together, it is
-            this plus the time that their bytes may take at `LEAST_RATE`.
+            this plus the time that their bytes may take at `MIN_RATE`.
     """
 
     def __init__(self, receive: Receive, max_bytes: int, seconds: float):
@@ -254,7 +254,7 @@ class _Limited:
         """Seconds until the next part must arrive; None: the body is complete."""
         if self._seconds is None:
             return None
-        end = self._began + self._seconds + self._size / LEAST_RATE
+        end = self._began + self._seconds + self._size / MIN_RATE
         return min(self._seconds, max(0.0, end - time.monotonic()))
 
     async def __call__(self) -> Message:
@@ -262,7 +262,7 @@ class _Limited:
             async with asyncio.timeout(self._find_patience()):
                 message = await self._receive()
         except TimeoutError:
-            slow = f"{self._seconds:g} seconds, or less than {LEAST_RATE:,} bytes a second"
+            slow = f"{self._seconds:g} seconds, or less than {MIN_RATE:,} bytes a second"
             fault = f"no data of the body arrived for {slow}"
             raise HTTPException(408, fault, {"Connection": "close"}) from None
         if not message.get("more_body"):

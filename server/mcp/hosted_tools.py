@@ -100,7 +100,7 @@ def _never(tool: HostedTool) -> bool:
 
 
 @dataclass(frozen=True)
-class ServerWish:
+class RequestedServer:
     """How a request uses an MCP server.
 
     Args:
@@ -175,12 +175,14 @@ NO_HOSTED = HostedOffer()
 
 
 def offer_tools(
-    wishes: Iterable[ServerWish], servers: Mapping[str, ListedServer], max_output: int
+    requested_servers: Iterable[RequestedServer],
+    servers: Mapping[str, ListedServer],
+    max_output: int,
 ) -> HostedOffer:
     """The MCP tools of a request.
 
     Args:
-        wishes: how the request uses the servers.
+        requested_servers: how the request uses the servers.
         servers: the servers, by label.
         max_output: how many characters of a result the model reads, at most.
 
@@ -192,23 +194,23 @@ def offer_tools(
     pointers: dict[str, str] = {}
     deferred: set[str] = set()
     listed: list[ListedServer] = []
-    for wish in wishes:
-        server = servers[wish.label]
-        allowed = tuple(tool for tool in server.tools if wish.allows(tool))
+    for requested in requested_servers:
+        server = servers[requested.label]
+        allowed = tuple(tool for tool in server.tools if requested.allows(tool))
         listed.append(replace(server, tools=allowed))
         for tool in allowed:
-            if tool.needs_approval and not wish.can_ask:
+            if tool.needs_approval and not requested.can_ask:
                 message = (
                     f"calls of {tool.name!r} must be approved here, for which this API has no "
                     "form: leave the tool out, or ask /v1/responses"
                 )
-                raise HttpError(400, message, "approval_needed", where=wish.pointer)
-            waits = tool.needs_approval or wish.asks(tool)
+                raise HttpError(400, message, "approval_needed", where=requested.pointer)
+            waits = tool.needs_approval or requested.asks(tool)
             name = tool.function.name
             functions[name] = bound_output(tool.function, max_output)
-            forms[name] = ToolForm(tool.name, server=wish.label, runs_here=not waits)
-            pointers[name] = wish.pointer
-            if wish.defers(tool):
+            forms[name] = ToolForm(tool.name, server=requested.label, runs_here=not waits)
+            pointers[name] = requested.pointer
+            if requested.defers(tool):
                 deferred.add(name)
     return HostedOffer(
         functions=functions,
@@ -281,15 +283,15 @@ def check_names(names: Any, pointer: str) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def check_wishes(wishes: Sequence[ServerWish]) -> None:
+def check_requested_servers(requested_servers: Sequence[RequestedServer]) -> None:
     """Refuses a request that uses a server twice.
 
     Raises:
         HttpError: points to the second use.
     """
     seen: set[str] = set()
-    for wish in wishes:
-        if wish.label in seen:
-            message = f"the MCP server {wish.label!r} is named twice"
-            raise HttpError(400, message, "invalid_value", where=wish.pointer)
-        seen.add(wish.label)
+    for requested in requested_servers:
+        if requested.label in seen:
+            message = f"the MCP server {requested.label!r} is named twice"
+            raise HttpError(400, message, "invalid_value", where=requested.pointer)
+        seen.add(requested.label)

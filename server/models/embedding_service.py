@@ -29,7 +29,7 @@ Text = str | Sequence[int]
 
 
 @dataclass(frozen=True)
-class EmbeddingWish:
+class EmbeddingInput:
     """What is asked of an embedding model.
 
     Args:
@@ -124,7 +124,7 @@ class EmbeddingService:
             raise HttpError(503, message, "loading_model", retry_after=RETRY_AFTER)
         return self._loading.result()
 
-    async def read(self, wish: EmbeddingWish) -> "ReadTexts":
+    async def read(self, given: EmbeddingInput) -> "ReadTexts":
         """Reads the texts of a request.
 
         Raises:
@@ -132,18 +132,18 @@ class EmbeddingService:
                 too much waits, or the time of the request is over.
         """
         model = self.find_model()
-        if len(wish.texts) > MAX_TEXTS:
+        if len(given.texts) > MAX_TEXTS:
             message = (
-                f"there are {len(wish.texts):,} texts, a request may have at most {MAX_TEXTS:,}"
+                f"there are {len(given.texts):,} texts, a request may have at most {MAX_TEXTS:,}"
             )
-            raise RequestError(message, where=f"{wish.where}/{MAX_TEXTS}", hint="Send several")
-        model.check_dimensions(wish.dimensions)
+            raise RequestError(message, where=f"{given.where}/{MAX_TEXTS}", hint="Send several")
+        model.check_dimensions(given.dimensions)
         deadline = set_deadline(find_time_left(self._settings.timeout).measure(), time.monotonic)
         queue = _PieceQueue(self._workers, deadline)
         tokens: list[Sequence[int]] = []
-        for start in range(0, len(wish.texts), MAX_BATCH_TEXTS):
-            tokens += await queue.do(partial(_read, model, wish, start))
-        return ReadTexts(model, wish, tokens, queue)
+        for start in range(0, len(given.texts), MAX_BATCH_TEXTS):
+            tokens += await queue.do(partial(_read, model, given, start))
+        return ReadTexts(model, given, tokens, queue)
 
     def close(self) -> None:
         """Waits for what is under way, and frees the model."""
@@ -179,7 +179,7 @@ class ReadTexts:
     """Texts that are read, and become vectors one after the other."""
 
     model: EmbeddingModel
-    wish: EmbeddingWish
+    given: EmbeddingInput
     tokens: Sequence[Sequence[int]]
     queue: _PieceQueue
 
@@ -202,19 +202,19 @@ class ReadTexts:
     ) -> list[str]:
         made = self.model.finish(
             [self.model.compute(batch)],
-            dimensions=self.wish.dimensions,
-            normalize=self.wish.normalize,
+            dimensions=self.given.dimensions,
+            normalize=self.given.normalize,
         )
         return [write(vector) for vector in made]
 
 
-def _read(model: EmbeddingModel, wish: EmbeddingWish, start: int) -> Sequence[Sequence[int]]:
+def _read(model: EmbeddingModel, given: EmbeddingInput, start: int) -> Sequence[Sequence[int]]:
     """The tokens of some of the texts; errors have the place in the request."""
-    some = wish.texts[start : start + MAX_BATCH_TEXTS]
+    some = given.texts[start : start + MAX_BATCH_TEXTS]
     try:
-        return model.read(some, truncate=wish.truncate)
+        return model.read(some, truncate=given.truncate)
     except Error as error:
         if error.where is not None:
             number = start + int(error.where.removeprefix("/"))
-            error.where = f"{wish.where}/{number}" if wish.is_list else wish.where
+            error.where = f"{given.where}/{number}" if given.is_list else given.where
         raise

@@ -13,7 +13,7 @@ from server.observe.prompt_parts import PromptParts, count_same
 
 MAX_CHANGED = 4
 """Two parts are nearly the same if fewer than one in this many characters differ."""
-LEAST_SAME = 100
+MIN_SAME = 100
 """The fewest characters of system message and tools that must be equal: short ones may be equal by
 chance."""
 
@@ -148,10 +148,10 @@ def are_alike(earlier: PromptParts, later: PromptParts) -> bool:
     longest = max(len(earlier.system), len(later.system))
     if (longest - same_system) * MAX_CHANGED > longest:
         return False
-    if earlier.system != later.system and same_system < LEAST_SAME:
+    if earlier.system != later.system and same_system < MIN_SAME:
         return False
     same = same_system + _count_kept_tools(earlier, later)
-    return same >= LEAST_SAME and (total - same) * MAX_CHANGED <= total
+    return same >= MIN_SAME and (total - same) * MAX_CHANGED <= total
 
 
 def _count_kept_tools(earlier: PromptParts, later: PromptParts) -> int:

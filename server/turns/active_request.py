@@ -307,7 +307,7 @@ def launch(
                     ignore_eos=options.ignore_eos,
                     trace=is_traced,
                     best_of=options.choice.best_of,
-                    min_confidence=options.choice.doubt.min_confidence,
+                    min_confidence=options.choice.confidence_policy.min_confidence,
                     instead=instead,
                     note_failed_trace=failed_traces.append,
                     timeout=timeout,

@@ -64,7 +64,7 @@ class CompiledRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Response headers: the tool format, hashes of prompt and grammar, and which wishes of the
+        """Response headers: the tool format, hashes of prompt and grammar, and which fields of the
         request are not fulfilled."""
         turn = self.turn
         headers = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
@@ -211,7 +211,7 @@ async def compile_instead(
     request, service = compiled.request, compiled.service
     if not request.generation.choice.takes_back:
         return None
-    job = request.generation.choice.doubt.change_job(request.job)
+    job = request.generation.choice.confidence_policy.change_job(request.job)
     with request.tools.locating_errors():
         return await service.model.acompile(job, timeout, client=find_owner())
 

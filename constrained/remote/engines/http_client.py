@@ -25,7 +25,7 @@ open."""
 MAX_LINE = 4 << 20  # bytes of an event
 MAX_BODY = 64 << 20  # bytes of a reply that is not a stream
 MAX_FAULT = 64 << 10  # bytes that are read of an error reply
-LONGEST_SHOWN = 300  # characters of an engine's error message
+MAX_SHOWN_LENGTH = 300  # characters of an engine's error message
 DONE = b"[DONE]"
 HINTS = {
     401: "Give the engine's API key (api_key, --backend-key)",
@@ -285,4 +285,4 @@ def _describe_fault(fault: Any) -> str:
 
 def _shorten(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + " ..."
+    return text if len(text) <= MAX_SHOWN_LENGTH else text[:MAX_SHOWN_LENGTH] + " ..."

@@ -9,7 +9,7 @@ import jsonschema_rs
 
 from grammars.errors import SchemaError
 from grammars.lowering.document.dialects import read_dialect
-from grammars.lowering.document.misplaced import mend_references
+from grammars.lowering.document.misplaced import repair_references
 from grammars.lowering.document.references import find_draft, localize
 from grammars.lowering.document.repairs import repair
 from grammars.lowering.document.unused import drop_unused
@@ -62,7 +62,7 @@ def read_document(source: Json) -> DocumentReading:
         hint = "Split the tool, or allow any value in parts of it"
         raise SchemaError(message, where="", hint=hint)
     meant, repaired = repair(source)
-    document, found = mend_references(localize(meant))
+    document, found = repair_references(localize(meant))
     repaired = (*repaired, *found)
     problem = find_problem(document)
     if problem is not None and is_object(document) and "$schema" not in document:

@@ -16,13 +16,13 @@ from grammars.lowering.document.spellings import (
     drop_wrong_annotations,
     list_first_items,
     list_names,
-    mend_pattern,
     name_parts,
     name_types,
     part_types,
     quote_reference,
     read_scalars,
     read_spelling,
+    repair_pattern,
 )
 from grammars.lowering.keywords import as_list
 from grammars.schema.nodes import Finding, Json
@@ -37,7 +37,7 @@ _SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
     name_types,
     name_parts,
     drop_empty_lists,
-    mend_pattern,
+    repair_pattern,
     quote_reference,
 )
 _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
@@ -76,7 +76,7 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         _lift_required(flat, note, may_be_empty=not has_flags)
         if not has_flags:
             _apply_flags(flat, note)
-        _mend_enum(flat, note)
+        _repair_enum(flat, note)
         flat = map_parts(flat, lambda part, step: visit(part, pointer + step))
         return _add_null(flat, note)
 
@@ -169,7 +169,7 @@ def _apply_flags(flat: dict[str, Json], note: Note) -> None:
         note(keyword, f"true or false, read as in draft 4: about {bound}")
 
 
-def _mend_enum(flat: dict[str, Json], note: Note) -> None:
+def _repair_enum(flat: dict[str, Json], note: Note) -> None:
     """Repairs strings in an enum of another type, and single items in an enum of lists."""
     values, kind = flat.get("enum"), flat.get("type")
     if not is_list(values) or not values:

@@ -197,7 +197,7 @@ def list_first_items(flat: dict[str, Json], note: Note) -> None:
     note("items", "a list, read as prefixItems")
 
 
-def mend_pattern(flat: dict[str, Json], note: Note) -> None:
+def repair_pattern(flat: dict[str, Json], note: Note) -> None:
     r"""Replaces Python's and Perl's anchors `\A` and `\Z` in a pattern, and removes JavaScript's
     slashes around it, which would match nothing."""
     pattern = flat.get("pattern")

@@ -67,7 +67,7 @@ _WITHOUT_EXPONENT = 1e-4
 _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
-_LONGEST_PATTERN = 10_000  # characters
+_MAX_PATTERN_LENGTH = 10_000  # characters
 _MAX_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
@@ -326,7 +326,7 @@ class FlatLowering:
             if pattern is None:
                 reason = "uses what a mask cannot enforce (look-around, \\b, \\1)"
                 self._findings.check(pointer, "pattern", reason)
-            elif len(pattern) > _LONGEST_PATTERN:
+            elif len(pattern) > _MAX_PATTERN_LENGTH:
                 self._findings.check(pointer, "pattern", "too long for a mask")
                 pattern = None
             elif not is_fully_spelled(pattern):

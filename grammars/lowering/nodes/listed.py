@@ -32,7 +32,7 @@ MAX_VALUES = 60
 MAX_WORDS = 1_000  # excluded strings that the mask enforces
 _EVERY_TYPE = Union((Object(), Array(), String(), Number(), Boolean(), Null()))
 _MAX_NUMBERS = 8
-_LONGEST = 60  # characters; regular expressions for longer words are nested too deeply
+_MAX_WORD_LENGTH = 60  # characters; regular expressions for longer words are nested too deeply
 
 
 def list_choices(node: Array) -> Node | None:
@@ -122,7 +122,7 @@ def _exclude_words(node: String, words: list[str]) -> Node | None:
     if len(words) > MAX_WORDS:
         return None
     if node.pattern is None:
-        if max(map(len, words)) > _LONGEST:
+        if max(map(len, words)) > _MAX_WORD_LENGTH:
             return None
         return replace(node, pattern=spell_others(words))
     automaton = compile_regexes((node.pattern,))

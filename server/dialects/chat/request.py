@@ -143,7 +143,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             choices=self.n or 1,
-            progress=self.progress_wishes,
+            progress=self.progress_options,
             ignore_eos=self.ignore_eos is True,
             trace=self.trace is True,
             choice=self.read_reply_choice(service.settings, choices=self.n or 1),

@@ -70,7 +70,7 @@ class CompletionRequest(GenerationFields):
             stop=self.read_stop(),
             logprobs=self.logprobs,
             choices=self.n or 1,
-            progress=self.progress_wishes,
+            progress=self.progress_options,
             ignore_eos=self.ignore_eos is True,
         )
         turn_request = read_text_request(self, generation, service)

@@ -9,11 +9,11 @@ from server.errors import HttpError
 from server.mcp.hosted_tools import (
     HostedTool,
     McpServerPool,
-    ServerWish,
+    RequestedServer,
     check_address,
     check_label,
     check_names,
-    check_wishes,
+    check_requested_servers,
 )
 
 TOOLSET = "mcp_toolset"
@@ -38,11 +38,11 @@ class _Toolset:
         return default if given is None else given
 
 
-def read_wishes(
+def read_requested_servers(
     servers: Sequence[Mapping[str, Any]],
     tools: Sequence[Mapping[str, Any]],
     pool: McpServerPool | None,
-) -> tuple[ServerWish, ...]:
+) -> tuple[RequestedServer, ...]:
     """Reads what a request wants of MCP servers.
 
     Args:
@@ -64,19 +64,21 @@ def read_wishes(
             message = "it has to name one of mcp_servers, and no other toolset may name it"
             raise HttpError(400, message, "invalid_value", where=f"{where}/mcp_server_name")
         toolsets[name] = _read_toolset(tool, where)
-    wishes: list[ServerWish] = []
+    requested_servers: list[RequestedServer] = []
     for number, server in enumerate(servers):
-        wishes.append(_read_wish(server, f"/mcp_servers/{number}", toolsets, pool))
-    check_wishes(wishes)
-    return tuple(wishes)
+        requested_servers.append(
+            _read_requested_server(server, f"/mcp_servers/{number}", toolsets, pool)
+        )
+    check_requested_servers(requested_servers)
+    return tuple(requested_servers)
 
 
-def _read_wish(
+def _read_requested_server(
     server: Mapping[str, Any],
     where: str,
     toolsets: Mapping[str, _Toolset],
     pool: McpServerPool | None,
-) -> ServerWish:
+) -> RequestedServer:
     if server.get("type", "url") != "url":
         raise HttpError(400, 'it has to be "url"', "invalid_value", where=f"{where}/type")
     label = check_label(server.get("name"), pool, f"{where}/name")
@@ -98,7 +100,7 @@ def _read_wish(
             return False
         return toolset.find(tool, "enabled", default=True)
 
-    return ServerWish(
+    return RequestedServer(
         label,
         where,
         allows=allows,

@@ -19,9 +19,9 @@ from server.dialects.messages.client_tools import describe_client_tools
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.dialects.messages.deferred_tools import SEARCHES, DeferredTools, read_deferred
 from server.dialects.messages.documents import has_citations
-from server.dialects.messages.mcp_servers import TOOLSET, read_wishes
+from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
 from server.errors import HttpError
-from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, ServerWish
+from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, RequestedServer
 from server.settings import Settings
 from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.fields.openai_fields import (
@@ -137,7 +137,9 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
     stream: bool | None = None
     """The reply comes in parts, as server-sent events."""
 
-    def read_wishes(self, pool: McpServerPool | None) -> Sequence[ServerWish] | None:
+    def read_requested_servers(
+        self, pool: McpServerPool | None
+    ) -> Sequence[RequestedServer] | None:
         """What is wanted of MCP servers; None: nothing.
 
         Raises:
@@ -147,7 +149,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         has_toolset = any(tool.get("type") == TOOLSET for tool in tools)
         if not self.mcp_servers and not has_toolset:
             return None
-        return read_wishes(self.mcp_servers or (), tools, pool)
+        return read_requested_servers(self.mcp_servers or (), tools, pool)
 
     def read(self, service: Service, hosted: HostedOffer = NO_HOSTED) -> "DecodedRequest":
         """Reads what is asked for.

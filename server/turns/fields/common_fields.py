@@ -3,7 +3,7 @@ repetition, and the choice of the reply."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from constrained.agent.doubt import Doubt, Unsure
+from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
 from constrained.model.call_options import MAX_BRANCHES
 from server.errors import HttpError
 from server.settings import Settings
@@ -94,4 +94,4 @@ class ReplyChoiceFields(BaseModel):
             if is_given and choices > 1:
                 message = f"{name} is about one reply: leave n out"
                 raise HttpError(400, message, "invalid_value", where=f"{parent}/{name}")
-        return ReplyChoice(best_of, Doubt(least, unsure))
+        return ReplyChoice(best_of, ConfidencePolicy(least, unsure))

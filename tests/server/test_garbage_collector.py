@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from server import collector
-from server.collector import MANY, OLDEST, TOO_MANY, ShortCollections, collect_all
+from server import garbage_collector
+from server.garbage_collector import MANY, OLDEST, TOO_MANY, ShortCollections, collect_all
 
 
 class Circle:
@@ -91,7 +91,7 @@ def test_a_look_at_all_objects_does_not_put_off_the_next_full_collection(
 
 
 def test_nobody_looks_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "SECONDS", 0.001)
+    monkeypatch.setattr(garbage_collector, "SECONDS", 0.001)
     asked = threading.Event()
 
     def is_idle() -> bool:
