@@ -167,9 +167,8 @@ def _read_message(line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        if len(line) > MAX_SEARCHED_LENGTH and OBJECT.match(
-            line
-        ):  # whoever waits for it has to hear
+        if len(line) > MAX_SEARCHED_LENGTH and OBJECT.match(line):
+            # A request may wait for this answer. It has to fail, not to wait for ever.
             reason = str(error)[:MAX_REASON_LENGTH]
             message = f"a message of {len(line):,} bytes cannot be read: {reason}"
             raise LongLineError(message) from error

@@ -5,7 +5,7 @@ the order of their names; but those first that state a `RANK`: the ones that mos
 the chat templates of llama.cpp none is written by two of them, so that the order would decide.
 
 Some models come with a template that shows the tools, but writes no calls of the history. What they
-write is known all the same, by what stands around the tools: a module states such texts as `SIGNS`.
+write is known all the same, by the text around the tools: a module states such texts as `SIGNS`.
 """
 
 from collections.abc import Mapping

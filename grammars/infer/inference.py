@@ -1,4 +1,4 @@
-"""The wire format of a chat template that nobody has described: read off what it renders.
+"""Infers the wire format of a chat template that nobody has described, from what it renders.
 
 The template is rendered on conversations that differ in one thing, and what differs in the text
 tells where that thing goes. Nothing here knows a model. What was inferred must then write a corpus
@@ -79,8 +79,8 @@ _LIST_MEMBER = re.compile(r"""\{\s*"[^"\\]+"\s*:\s*\[""")
 
 
 class SlipError(DetectError):
-    """A template writes calls with a slip, so no model was trained to write such; `format` is what
-    it writes."""
+    """A template writes malformed calls. No model was trained to write them. `format` describes
+    them."""
 
     def __init__(self, slip: str, format: Format):
         message = f"the chat template writes malformed calls: {slip}"
@@ -90,7 +90,7 @@ class SlipError(DetectError):
 
 @dataclass(frozen=True)
 class Inference:
-    """A format, and why it is that.
+    """An inferred format, and the evidence for it.
 
     Args:
         drops_thoughts: the template writes thoughts in no known way: the format has none, and
@@ -103,7 +103,7 @@ class Inference:
 
 
 def infer(render_chat: Render) -> Inference:
-    """The format that a template writes.
+    """Infers the format that a template writes.
 
     Raises:
         SlipError: the calls that the template writes are malformed.
@@ -126,7 +126,7 @@ def infer(render_chat: Render) -> Inference:
 
 
 def _read(chat: ProbedTemplate, text: str) -> Inference:
-    """What the template writes.
+    """Infers the format from what the template writes.
 
     Args:
         chat: the template.
@@ -148,7 +148,7 @@ def _read(chat: ProbedTemplate, text: str) -> Inference:
 
 @dataclass(frozen=True)
 class _ProbedCalls:
-    """A turn of one call and one of two calls.
+    """A turn with one call and a turn with two calls.
 
     Args:
         one, two: what the template writes.
@@ -164,7 +164,7 @@ class _ProbedCalls:
 
 @dataclass(frozen=True)
 class _TemplateReader:
-    """Reads the format off a template.
+    """Infers the format of a template.
 
     Args:
         chat: the template.
@@ -238,8 +238,9 @@ class _TemplateReader:
         return Inference(format, tuple(evidence), drops_thoughts=bool(unread))
 
     def _find_gap(self, layout: CallLayout) -> str | None:
-        """The white space with which calls go on, where each has the header of a message and the
-        prompt has written all of it that any message of the role has; None where it has not."""
+        """Returns the white space in front of calls if each call has the header of a message, and
+        the prompt has already written all of the header that every message of the role has. Else
+        None."""
         header, prompt = layout.lead.rstrip(), self.chat.ask(opening=True) or ""
         names_role = header == self.chat.prompted and header[-1:].isalnum()
         is_own = bool(layout.prefix.removeprefix(layout.lead))
@@ -247,8 +248,8 @@ class _TemplateReader:
         return layout.lead[len(header) :] if is_gap else None
 
     def _find_header(self, layout: CallLayout) -> str:
-        """The rest of the turn's header, where calls have one of their own: content begins on the
-        next line, and calls go on with the line; "" where they do not."""
+        """Returns the rest of the turn's header if calls have a header of their own: content begins
+        on the next line, and calls continue the line. Else ""."""
         body = self.chat.body(Turn(TEXT)) or ""
         line, found, _ = (layout.opening + layout.prefix).partition("\n")
         is_header = found and _HEADER.fullmatch(line) and not find_tag(line)
@@ -329,7 +330,7 @@ def _assemble(
 
 
 def _read_several(sample: CallSample, head: str) -> Several | None:
-    """How two calls are written; None where one is written likewise.
+    """Returns how two calls are written; None if one call is written in the same way.
 
     Raises:
         DetectError: the turn ends in another way after two calls than after one.
@@ -348,8 +349,8 @@ def _read_several(sample: CallSample, head: str) -> Several | None:
 
 
 def _prepend(gap: str, format: Format) -> Format:
-    """The format with that white space in front of calls and content: it stands between a header
-    that the prompt has written and what a model goes on with."""
+    """Returns the format with this white space in front of calls and content. It stands between the
+    header in the prompt and the model's text."""
     opener, *rest = format.call
     if not isinstance(opener, Marker):
         return format
@@ -367,8 +368,8 @@ def _prepend(gap: str, format: Format) -> Format:
 
 
 def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[Fixed, ...]:
-    """The nodes of what opens all calls: a marker, the header of calls, the bracket of a list of
-    bare calls, or the object that holds such a list as its only member."""
+    """Returns the nodes of the text that opens all calls: a marker, the header of calls, the
+    bracket of a list of bare calls, or an object with such a list as its only member."""
     if header and layout.opening.startswith(header):
         return (Marker(header), *make_nodes(layout.opening.removeprefix(header)))
     is_bracket = layout.opening.strip() in ("[", "(")
@@ -381,11 +382,11 @@ def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[
 
 
 def name_format(format: Format, *, measured: bool) -> Format:
-    """The format under the name of the known one that it equals, where there is one.
+    """Returns the format under the name of the equal known format, if there is one.
 
     Args:
         format: what was inferred.
-        measured: what stands between content and calls was seen; if not, and where nothing stands
+        measured: the text between content and calls was seen; if not, and where nothing stands
             in front of calls alone, it is as in the known one.
     """
     for known in NATIVE:
@@ -405,7 +406,7 @@ def name_format(format: Format, *, measured: bool) -> Format:
 
 
 def _normalise(format: Format) -> Format:
-    """The format without what templates of one family do differently."""
+    """Returns the format without the differences within a family of templates."""
     nodes: list[Node] = []
     for node in format.call:
         if isinstance(node, JsonCall | JsonArguments | TaggedArguments):

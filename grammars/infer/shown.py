@@ -1,4 +1,4 @@
-"""The format of a model whose chat template shows the tools, but writes no calls.
+"""Finds the format of a model whose chat template shows the tools, but writes no calls.
 
 What such a model was trained to write is known from what its prompt has around the tools, and from
 its special tokens: `SIGNS` of the registry says which texts tell of which format.
@@ -24,7 +24,7 @@ _TOOL = make_tool(PROBED_TOOL, "Probe", {"probe_key": {"type": "string"}})
 
 @dataclass(frozen=True)
 class ShownFormat:
-    """A format, and the text of the prompt that tells of it.
+    """A format, and the text of the prompt from which it was recognised.
 
     Args:
         is_example: the text is an example of a call, from which the format was read.
@@ -36,7 +36,7 @@ class ShownFormat:
 
     @property
     def reason(self) -> str:
-        """Why it is this format, for the user."""
+        """The reason for this format, for the user."""
         if self.is_example:
             return f"its prompt shows calls in the form {self.sign!r}"
         return f"{self.sign!r} in its prompt indicates the tool format {self.format.name}"
@@ -49,7 +49,8 @@ def find_shown(
     formats: Sequence[Format] = NATIVE,
     signs: Mapping[str, tuple[Fixed, ...]] = SIGNS,
 ) -> ShownFormat:
-    """The known format that a prompt with tools tells of, though the template writes no calls.
+    """Returns the known format that a prompt with tools shows, although the template writes no
+    calls.
 
     Args:
         render_chat: renders a conversation.
@@ -84,12 +85,13 @@ def find_shown(
 
 
 def render_tools(render_chat: Render) -> tuple[str, str]:
-    """The prompt for a question with a tool, and the one without."""
+    """Returns the prompts for a question with a tool and without."""
     return _render(render_chat, [_QUESTION], [_TOOL]), _render(render_chat, [_QUESTION])
 
 
 def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) -> str:
-    """Why the sign is not enough to tell that the model was trained on the format; "" if it is."""
+    """Returns why the sign does not prove that the model was trained on the format; "" if it
+    does."""
     told = f"{sign.text!r} in the prompt indicates the tool format {format.name}"
     if special_tokens is None:
         if isinstance(sign, Marker):
@@ -104,7 +106,7 @@ def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) 
 
 
 def adapt(known: Format, render_chat: Render) -> Format:
-    """The format with the reasoning block and the end of turn that the template writes."""
+    """Returns the format with the reasoning block and the end of turn that the template writes."""
     block, own = find_reasoning(render_chat), known.reasoning
     if block and own and (block.opener, block.closer) == (own.opener, own.closer):
         block = own  # a template that only drops the block does not tell its white space
@@ -118,7 +120,7 @@ def _render(
     messages: Sequence[Mapping[str, Json]],
     tools: Sequence[Mapping[str, Json]] | None = None,
 ) -> str:
-    """The prompt for these messages, "" where the template refuses them."""
+    """Returns the prompt for these messages; "" if the template refuses them."""
     is_asked = messages[-1]["role"] != "assistant"
     try:
         return render_chat(messages, tools, add_generation_prompt=is_asked)

@@ -209,7 +209,7 @@ def repair_pattern(flat: dict[str, Json], note: Note) -> None:
     between = _BETWEEN_SLASHES.fullmatch(mended)
     if between is not None:
         mended = f"(?i){between[1]}" if "i" in between[2] else between[1]
-        note("pattern", "what stands between the slashes is read as the pattern")
+        note("pattern", "the text between the slashes is read as the pattern")
     flat["pattern"] = mended
 
 

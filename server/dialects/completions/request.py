@@ -44,7 +44,7 @@ class CompletionRequest(GenerationFields):
     best_of: int | None = None
     """Must be equal to `n`: replies are not compared here."""
     suffix: str | None = None
-    """The text after the insertion: the reply is what stands between prompt and suffix. The model
+    """The text after the insertion: the reply is the text between prompt and suffix. The model
     needs tokens for such prompts."""
     echo: bool | None = None
     """The reply begins with the prompt."""

@@ -130,7 +130,7 @@ def read_conversation(
     """A conversation in OpenAI's form.
 
     Args:
-        system: what stands in front of it.
+        system: the text in front of it.
         messages: in Anthropic's form.
         tools: of the request, which this server may have called.
 

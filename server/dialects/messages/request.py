@@ -109,7 +109,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
     max_tokens: int | None = Field(None, ge=1)
     """Tokens of the reply, at most."""
     system: str | Objects | None = None
-    """What stands in front of the conversation: a text, or blocks of text."""
+    """The text in front of the conversation: a text, or blocks of text."""
     tools: Objects | None = None
     """What the model may call, with a JSON schema of the input; one with `defer_loading` once a
     `tool_reference` in a result names it, or a `tool_search_tool_...` has found it."""

@@ -241,7 +241,7 @@ class OllamaGenerateRequest(OllamaRequest):
     """The model gets the prompt without a chat template."""
     suffix: str | None = None
     """The text after the insertion: the model gets prompt and suffix without a chat template, and
-    writes what stands between them. It needs tokens for such prompts."""
+    writes the text between them. It needs tokens for such prompts."""
     template: str | None = None
     """Refused: the template is that of the model."""
     context: list[Any] | None = None
