@@ -1,10 +1,10 @@
-"""Python's garbage collector, held to short pauses.
+"""Keeps the pauses of Python's garbage collector short.
 
-A full collection looks at all objects of the process while it holds the interpreter lock: 170 ms
-for the two million objects that large schemas leave in the caches. So what has survived one is put
-aside (`gc.freeze`), and the next one looks at newer objects alone. Almost all objects are freed by
-their reference counts, put aside or not. Only those in circles are not, so that all are looked at
-again when nobody waits, or when very much has been put aside.
+A full collection examines all objects of the process while it holds the interpreter lock: 170 ms
+    for the two million objects that large schemas leave in the caches. So objects that survive one
+    are frozen (`gc.freeze`), and the next one examines only newer objects. Almost all objects,
+    frozen or not, are freed by their reference counts. Those in reference cycles are not; for them,
+    all objects are examined again when no request is running, or after very many collections.
 """
 
 import gc
@@ -13,41 +13,41 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 COLLECTED = (2_000, 10, 4)
-"""Objects, then collections of the generation below, until Python's collector looks at one: a full
-collection looks at 80,000 objects, which takes 10 to 40 ms."""
+"""The thresholds of `gc.set_threshold`: new objects, then collections of the younger generation. A
+full collection examines 80,000 objects, which takes 10 to 40 ms."""
 MANY = 16
-"""Full collections after which all objects are looked at, if nobody waits."""
+"""Full collections after which all objects are examined, if no request is running."""
 TOO_MANY = 150
-"""Full collections after which they are in any case; 12 million objects."""
-SECONDS = 30.0  # between two looks at whether somebody waits
+"""Full collections after which all objects are examined in any case; 12 million objects."""
+SECONDS = 30.0  # between two checks whether a request is running
 OLDEST = 2
 
 
 class ShortCollections:
-    """Makes full collections short in this process, until it is stopped."""
+    """Keeps full collections short in this process, until `stop`."""
 
     def __init__(self):
-        self._collections = 0  # since all objects were looked at
+        self._collections = 0  # full collections since all objects were examined
         self._before = gc.get_threshold()
         self._is_over = threading.Event()
 
     def start(self) -> None:
-        """Begins with what is there now."""
+        """Sets the thresholds, and freezes survivors from now on."""
         gc.set_threshold(*COLLECTED)
         gc.callbacks.append(self._put_aside)
 
     def stop(self) -> None:
-        """Leaves the collector as it was, and ends the thread of `keep_looking`."""
+        """Restores the collector, and ends the thread of `keep_looking`."""
         self._is_over.set()
         gc.callbacks.remove(self._put_aside)
         gc.set_threshold(*self._before)
         gc.unfreeze()
 
     def keep_looking(self, is_idle: Callable[[], bool]) -> None:
-        """Looks at all objects now and then, in a thread of its own.
+        """Examines all objects from time to time, in a separate thread.
 
         Args:
-            is_idle: says whether nobody waits for the process.
+            is_idle: returns whether no request is running.
         """
 
         def watch() -> None:
@@ -57,18 +57,18 @@ class ShortCollections:
         threading.Thread(target=watch, name="collector", daemon=True).start()
 
     def look_at_all(self, *, is_idle: bool) -> bool:
-        """Collects among all objects, also those that were put aside, if it is time.
+        """Collects garbage among all objects, including frozen ones, if it is time.
 
         Args:
-            is_idle: nobody waits for the process.
+            is_idle: no request is running.
 
         Returns:
-            Whether it was time.
+            True if it was time.
         """
         is_time = self._collections >= (MANY if is_idle else TOO_MANY)
         if is_time:
             gc.unfreeze()
-            collect_all()  # which puts aside what is left
+            collect_all()  # which freezes the survivors
             self._collections = 0
         return is_time
 
@@ -79,13 +79,13 @@ class ShortCollections:
 
 
 def collect_all() -> None:
-    """Collects among all objects that are not put aside, and lets the next full collection come as
-    early as usual.
+    """Collects garbage among all objects that are not frozen, without delaying the next full
+    collection.
 
-    CPython up to 3.13 puts a full collection off until the new objects are a quarter of those that
-    the last one has left. Those were put aside since, and the next one would see very many. After
-    one that sees nearly none, few are a quarter. Python 3.14 has no such rule; there, the second
-    one has nothing to do.
+    CPython up to 3.13 delays a full collection until the new objects are a quarter of those that
+    survived the last one. These are frozen by now, so the next one would examine very many objects.
+    After a second collection that examines nearly none, a quarter are few. Python 3.14 has no such
+    rule; there, the second collection has nothing to do.
     """
     gc.collect()
     gc.collect()

@@ -1,8 +1,8 @@
-"""The transport to a server that runs as a command: a message a line, on its stdin and stdout.
+"""The transport to a server that runs as a command: one message per line, on its stdin and stdout.
 
-That of the package `mcp` reads a line of any length, and copies what it has of it for each piece
-that comes: a line of 30 MB takes seconds, in which nothing else is read. Here a line is bounded,
-and each of its bytes is looked at once.
+The transport of the package `mcp` reads lines of any length, and copies the line so far for each
+    piece that arrives: a line of 30 MB takes seconds, in which nothing else is read. Here the
+    length of a line is limited, and each byte is read once.
 """
 
 import json
@@ -25,27 +25,27 @@ from constrained.mcp.server import ServerCommand
 if sys.platform != "win32":
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
-MAX_REASON_LENGTH = 500  # characters, of an answer that cannot be read
-MAX_SEARCHED_LENGTH = 1 << 20  # bytes of a line that is no message
+MAX_REASON_LENGTH = 500  # characters of the error about an unreadable answer
+MAX_SEARCHED_LENGTH = 1 << 20  # bytes of a line that is not a message
 MAX_ID_LENGTH = 18  # digits
-OBJECT = re.compile(rb"\s*\{")  # the beginning of what may be a message
+OBJECT = re.compile(rb"\s*\{")  # the beginning of a possible message
 PIECE = 1 << 18  # bytes that are read at a time
-END_SECONDS = 2.0  # for a server to end when its stdin is closed, and again when it is told to
-FLUSH_SECONDS = 0.5  # for what is written already
-LOOK_SECONDS = 0.01  # between two looks at whether it has ended
+END_SECONDS = 2.0  # for a server to end after its stdin is closed, and again after SIGTERM
+FLUSH_SECONDS = 0.5  # for messages that are being written
+LOOK_SECONDS = 0.01  # between two checks whether it has ended
 GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, OSError)
 
 
 class LongLineError(Error):
-    """A server has written a line that is longer than a message may be, or so long an answer that
-    cannot be read that nobody can say whose it is."""
+    """A server has written a line that is too long for a message, or an unreadable answer that is
+    too long to find its request."""
 
 
 class LineReader:
-    """Cuts what a server writes into lines.
+    """Splits the output of a server into lines.
 
     Args:
-        max_bytes: the longest line.
+        max_bytes: the maximum length of a line.
     """
 
     def __init__(self, max_bytes: int):
@@ -53,7 +53,7 @@ class LineReader:
         self._line = bytearray()
 
     def take(self, piece: bytes) -> Iterator[bytes]:
-        """The lines that end in this piece.
+        """Yields the lines that end in this piece.
 
         Raises:
             LongLineError: a line is too long.
@@ -75,20 +75,20 @@ class LineReader:
 async def run_command(
     server: ServerCommand, log: IO[str], on_failure: Callable[[Exception], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Starts a server, and ends it and all that it has started.
+    """Starts a server. On exit, ends it and all processes that it has started.
 
     Args:
         server: the command.
-        log: takes what it writes on stderr.
-        on_failure: called with the reason if the connection ends because of what it has written.
+        log: takes the text that it writes to stderr.
+        on_failure: called with the reason if the connection ends because of its output.
 
     Yields:
-        Streams to read from and to write to, as the package `mcp` has them.
+        A stream to read from and one to write to, in the form of the package `mcp`.
 
     Raises:
         OSError, ValueError: it cannot be started.
     """
-    if sys.platform == "win32":  # where a job has to end what the server has started
+    if sys.platform == "win32":  # a job object ends the processes that the server has started
         parameters = StdioServerParameters(
             command=server.command, args=[*server.args], env=dict(server.env), cwd=server.cwd
         )
@@ -102,8 +102,8 @@ async def run_command(
         cwd=server.cwd,
         start_new_session=True,
     )
-    # Nothing is awaited between the start and the `try`: if it was cancelled, the process would be
-    # left.
+    # Nothing is awaited between the start and the `try`: a cancellation there would leave the
+    # process running.
     read_in, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, write_out = anyio.create_memory_object_stream[SessionMessage](0)
     has_written = anyio.Event()
@@ -117,7 +117,8 @@ async def run_command(
             on_failure(error)
         except GONE:
             pass
-        with suppress(*GONE):  # a server that cannot write would not read that it has to end
+        # Read on: a server that is blocked in a write would not notice that its stdin is closed.
+        with suppress(*GONE):
             while True:
                 await process.stdout.receive(PIECE)
 
@@ -128,7 +129,7 @@ async def run_command(
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(text.encode() + b"\n")
         except GONE:
-            read_in.close()  # nothing that is asked from now on would be answered
+            read_in.close()  # no later request would get an answer
         finally:
             has_written.set()
 
@@ -158,11 +159,11 @@ async def _deliver(output: ByteReceiveStream, deliver: Callable[..., Any]) -> No
 
 
 def _read_message(line: bytes) -> SessionMessage | Exception:
-    """A message. Of an answer that cannot be read, an error for whoever waits for it; of any other
-    line, its error, which the session passes over.
+    """Reads a message. An unreadable answer becomes an error for the request that waits for it. For
+    any other unreadable line, returns the exception, which the session ignores.
 
     Raises:
-        LongLineError: an answer cannot be read, and is too long to look for whose it is.
+        LongLineError: an unreadable answer is too long to find its request.
     """
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
@@ -181,8 +182,8 @@ def _read_message(line: bytes) -> SessionMessage | Exception:
 
 
 def find_answered(line: bytes) -> int | str | None:
-    """The id of the request that a line answers, although it is no valid message: text that is not
-    UTF-8, lone surrogates, NaN, or long numbers do not matter; None: it is no answer."""
+    """Returns the id of the request that an invalid line answers: text that is not UTF-8, lone
+    surrogates, NaN and long numbers are tolerated. None: it is not an answer."""
     if len(line) > MAX_SEARCHED_LENGTH:
         return None
     try:
@@ -196,23 +197,24 @@ def find_answered(line: bytes) -> int | str | None:
 
 
 def _read_integer(digits: str) -> int:
-    """Reads an id; of other numbers, which may have any length, nothing is needed."""
+    """Reads an id. Other numbers may have any length, but are not needed, so they are cut."""
     return int(digits[:MAX_ID_LENGTH])
 
 
 async def _end(process: Process) -> None:
-    """Ends a server, and all that it has started: in order, or else by force."""
+    """Ends a server and all processes that it has started: gracefully, then by force."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(*GONE):
         await process.stdin.aclose()
     await _has_ended(process)
-    # Also if it has ended by itself: what it has started is in its process group, and may go on.
+    # Also if it has ended by itself: processes that it has started are in its process group, and
+    # may still run.
     await terminate_posix_process_tree(process, END_SECONDS)
     await _has_ended(process)
     with suppress(*GONE):
         await process.stdout.aclose()
-    # What the server has started may hold the pipes open, and asyncio its transport with them.
+    # Processes that the server has started may hold the pipes open, and so asyncio's transport.
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with suppress(PermissionError):
@@ -221,7 +223,7 @@ async def _end(process: Process) -> None:
 
 async def _has_ended(process: Process) -> bool:
     """Waits until the process has ended, at most `END_SECONDS`. `Process.wait` would also wait for
-    its pipes, which others may hold."""
+    its pipes, which other processes may hold open."""
     with anyio.move_on_after(END_SECONDS):
         while process.returncode is None:
             await anyio.sleep(LOOK_SECONDS)

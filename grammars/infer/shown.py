@@ -1,7 +1,7 @@
 """Finds the format of a model whose chat template shows the tools, but writes no calls.
 
-What such a model was trained to write is known from what its prompt has around the tools, and from
-its special tokens: `SIGNS` of the registry says which texts tell of which format.
+The format on which such a model was trained is recognised by the texts around the tools in its
+prompt, and by its special tokens. `SIGNS` of the registry has these texts for each format.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -54,13 +54,13 @@ def find_shown(
 
     Args:
         render_chat: renders a conversation.
-        special_tokens: the texts of the model's special tokens; None: not known, as where there is
-            a template alone.
-        formats: those to look for.
-        signs: what tells of them, by their names.
+        special_tokens: the texts of the model's special tokens; None: not known, because there is
+            only a template.
+        formats: the formats to look for.
+        signs: the texts by which they are recognised, by their names.
 
     Raises:
-        DetectError: nothing tells of a format, or not enough, or more than one is told of.
+        DetectError: no format is recognised, the signs do not suffice, or they fit several formats.
     """
     shown, plain = render_tools(render_chat)
     found: list[ShownFormat] = []
@@ -109,7 +109,7 @@ def adapt(known: Format, render_chat: Render) -> Format:
     """Returns the format with the reasoning block and the end of turn that the template writes."""
     block, own = find_reasoning(render_chat), known.reasoning
     if block and own and (block.opener, block.closer) == (own.opener, own.closer):
-        block = own  # a template that only drops the block does not tell its white space
+        block = own  # a template that only drops the block does not show its white space
     after = _render(render_chat, [_QUESTION, _ANSWER]).partition(TEXT)[2]
     ends = tuple(dict.fromkeys([*find_ends(after), *known.ends]))
     return replace(known, reasoning=block, ends=ends)
