@@ -65,7 +65,7 @@ class Settings:
     max_schema: int = MIB
     """Bytes of the schema of one tool, or of an answer."""
     max_tokens: int | None = None
-    """Of a reply, where the request does not say; None: as many as the context has room for."""
+    """Default maximum of tokens in a reply; None: as many as the context has room for."""
     stop: tuple[str, ...] = ()
     """Texts that end the content of every reply."""
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])

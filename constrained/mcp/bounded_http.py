@@ -15,19 +15,20 @@ class RefusedBodyError(httpx2.StreamError):
 
 
 class ForeignEndpointError(httpx2.SSEError):
-    """A server names an address on another host. Of all errors of a stream, the package lets go of
-    those of this kind alone."""
+    """A server names an address on another host. It is the only kind of stream error that the
+    package passes on."""
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """A body that fails when it is longer than a message may be, or at once if it is compressed: we
-    do not ask for compression, and a few compressed bytes may be gigabytes of text.
+    """A body that fails if it is longer than a message may be, or at once if it is compressed: we
+    do not request compression, and a few compressed bytes may become gigabytes of text.
 
     Args:
         body: the arriving bytes.
         encoding: its `Content-Encoding`.
-        is_stream: it may have any length: it is read event by event, and each event has a limit.
-        check: sees each piece first; None: nobody does.
+        is_stream: the body may have any length, because it is read event by event and each event
+            has a limit.
+        check: called with each piece first; None: there is none.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ def make_bounded_client(
         auth: from the package `mcp`.
         streamed: the methods whose replies the package reads event by event, if the server says
             that they are events. It reads replies to all other methods whole, whatever they say.
-        check_stream: makes what sees the pieces of a stream first; None: nobody does.
+        check_stream: makes the function that is called with each piece of a stream first; None:
+            there is none.
     """
 
     async def bound(response: httpx2.Response) -> None:

@@ -121,7 +121,7 @@ class RequestBatch:
     """A batch and how far it is.
 
     Args:
-        owner: nobody else finds it.
+        owner: the hash of its owner's API key; no other client finds the batch.
         key: the API key of the owner, for its lines.
         request: what was asked for.
         window: seconds within which it has to be done.
