@@ -1,10 +1,10 @@
 """Keeps the pauses of Python's garbage collector short.
 
 A full collection examines all objects of the process while it holds the interpreter lock: 170 ms
-    for the two million objects that large schemas leave in the caches. So objects that survive one
-    are frozen (`gc.freeze`), and the next one examines only newer objects. Almost all objects,
-    frozen or not, are freed by their reference counts. Those in reference cycles are not; for them,
-    all objects are examined again when no request is running, or after very many collections.
+for the two million objects that large schemas leave in the caches. So objects that survive one are
+frozen (`gc.freeze`), and the next one examines only newer objects. Almost all objects, frozen or
+not, are freed by their reference counts. Those in reference cycles are not; for them, all objects
+are examined again when no request is running, or after very many collections.
 """
 
 import gc

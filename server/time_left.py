@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-MIN_SECONDS = (
-    1e-3  # seconds; the library refuses a timeout of 0, and reports a tiny one as exceeded
-)
+MIN_SECONDS = 1e-3
+"""The library refuses a timeout of 0, and reports a tiny one as exceeded."""
 
 
 class TimeLeft:
@@ -16,6 +15,7 @@ class TimeLeft:
 
     Args:
         seconds: the time limit of the whole request; None: no limit.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic):

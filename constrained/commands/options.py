@@ -525,7 +525,7 @@ def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the variables for the template."""
     kwargs = read_json(options.chat_template_kwargs, "--chat-template-kwargs")
     if not isinstance(kwargs, dict):
-        raise RequestError("--chat-template-kwargs has to be a JSON object")
+        raise RequestError("--chat-template-kwargs must be a JSON object")
     from constrained.template.chat_template import check_kwargs
 
     check_kwargs(kwargs)

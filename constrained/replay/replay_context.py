@@ -99,7 +99,7 @@ def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
     if value is None:
         return default
     if not isinstance(value, type(default)):
-        message = f"{name} has to be {_TYPE_NAMES[type(default)]}"
+        message = f"{name} must be {_TYPE_NAMES[type(default)]}"
         raise RequestError(message, where=f"/{name}")
     return value
 
@@ -114,7 +114,7 @@ def read_option(row: Mapping[str, Any], name: str, options: Sequence[str]) -> st
     if value is None:
         return options[0]
     if value not in options:
-        raise RequestError(f"{name} has to be {' or '.join(options)}", where=f"/{name}")
+        raise RequestError(f"{name} must be {' or '.join(options)}", where=f"/{name}")
     return value
 
 

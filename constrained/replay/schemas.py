@@ -84,7 +84,7 @@ def _read_instances(row: Mapping[str, Any]) -> list[Any]:
     if tests is None:
         return []
     if not isinstance(tests, list):
-        raise RequestError("tests have to be a list", where="/tests")
+        raise RequestError("tests must be a list", where="/tests")
     for i, test in enumerate(tests):
         if not isinstance(test, Mapping) or "data" not in test:
             raise RequestError("the test has no data", where=f"/tests/{i}/data")

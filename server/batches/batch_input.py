@@ -165,15 +165,15 @@ def _read_object(text: bytes, max_values: int) -> Json:
 def _read_line(value: Json, number: int, endpoint: str | None) -> BatchLine:
     custom_id = _read_text(value, "custom_id")
     if not 0 < len(custom_id) <= MAX_ID_LENGTH:
-        message = f"custom_id has to have 1 to {MAX_ID_LENGTH} characters"
+        message = f"custom_id must have 1 to {MAX_ID_LENGTH} characters"
         raise _BadLineError("invalid_custom_id", message, "custom_id")
     if _read_text(value, "method") != "POST":
-        raise _BadLineError("invalid_method", "method has to be POST", "method")
+        raise _BadLineError("invalid_method", "method must be POST", "method")
     url = _read_text(value, "url")
     _check_url(url, endpoint)
     body = value.get("body")
     if not isinstance(body, dict):
-        raise _BadLineError("missing_required_parameter", "body has to be an object", "body")
+        raise _BadLineError("missing_required_parameter", "body must be an object", "body")
     data = json.dumps(_prepare(body, url)).encode()
     return BatchLine(number, custom_id, url, data, is_streamed=bool(body.get("stream")))
 
@@ -181,14 +181,14 @@ def _read_line(value: Json, number: int, endpoint: str | None) -> BatchLine:
 def _read_text(value: Mapping[str, Any], name: str) -> str:
     text = value.get(name)
     if not isinstance(text, str):
-        message = f"{name} is missing" if text is None else f"{name} has to be a text"
+        message = f"{name} is missing" if text is None else f"{name} must be a text"
         raise _BadLineError("missing_required_parameter", message, name)
     return text
 
 
 def _check_url(url: str, endpoint: str | None) -> None:
     if url not in ENDPOINTS:
-        message = f"url is {url!r}, has to be one of {', '.join(ENDPOINTS)}"
+        message = f"url is {url!r}, must be one of {', '.join(ENDPOINTS)}"
         raise _BadLineError("invalid_url", message, "url")
     if endpoint is not None and url != endpoint:
         message = f"url is {url!r}, the endpoint of the batch is {endpoint!r}"

@@ -83,7 +83,7 @@ class BatchRunner:
             HttpError: there is no such file or endpoint, or too many batches are unfinished.
         """
         if request.endpoint not in ENDPOINTS:
-            message = f"endpoint is {request.endpoint!r}, has to be one of {', '.join(ENDPOINTS)}"
+            message = f"endpoint is {request.endpoint!r}, must be one of {', '.join(ENDPOINTS)}"
             raise HttpError(400, message, "invalid_value", where="/endpoint")
         check_echoed({"metadata": request.metadata}, self._settings)
         file = self.files.get(owner, request.input_file_id)

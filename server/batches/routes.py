@@ -124,7 +124,7 @@ def _read_lifetime(form: FormData) -> int | None:
     if isinstance(given, str) and given.isascii() and given.isdigit():
         seconds = int(given[:20])
     if not 1 <= seconds <= YEAR:
-        message = f"seconds have to be a number from 1 to {YEAR}"
+        message = f"seconds must be a number from 1 to {YEAR}"
         raise HttpError(400, message, "invalid_value", where="/expires_after/seconds")
     return seconds
 

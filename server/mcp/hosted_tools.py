@@ -278,7 +278,7 @@ def check_names(names: Any, pointer: str) -> frozenset[str] | None:
     if names is None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        message = "it has to be a list of names of tools"
+        message = "it must be a list of names of tools"
         raise HttpError(400, message, "invalid_value", where=pointer)
     return frozenset(names)
 

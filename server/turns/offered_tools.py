@@ -448,7 +448,7 @@ def _read_format(given: Any, where: str) -> tuple[Json, str]:
                 raise HttpError(400, message, "invalid_grammar", where=where) from error
         case _:
             message = (
-                'the format has to be {"type": "text"}, or of type "grammar" with a syntax '
+                'the format must be {"type": "text"}, or of type "grammar" with a syntax '
                 '("lark" or "regex") and a definition'
             )
             raise HttpError(400, message, "invalid_value", where=where)

@@ -92,7 +92,7 @@ class CompletionRequest(GenerationFields):
             raise _refuse("/best_of", "not supported: leave it out, or use n")
         check_choices(len(self.prompts), self.n or 1, service.settings)
         if self._read_max_tokens() == 0:
-            raise _refuse("/max_tokens", "it has to be 1 or more")
+            raise _refuse("/max_tokens", "it must be 1 or more")
         if self.echo and self.logprobs is not None:
             message = "log probabilities of prompts are not supported: leave echo or logprobs out"
             raise _refuse("/echo", message)

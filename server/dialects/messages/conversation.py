@@ -200,7 +200,7 @@ def _read_content(content: Any, where: str, *, role: str, source: int | None) ->
         yield make_block({"type": "text", "text": content}, where)
         return
     if not isinstance(content, list):
-        raise _refuse("content has to be a text or a list of blocks", where)
+        raise _refuse("content must be a text or a list of blocks", where)
     if role == "user":
         content = read_documents(content, where)
     for number, body in enumerate(content):
@@ -226,7 +226,7 @@ def _check_block(body: Any, where: str, role: str) -> None:
     for name, type_ in fields.items():
         if not isinstance(body.get(name), type_):
             wanted = "an object" if type_ is dict else "a text"
-            raise _refuse(f"{name} of a {kind} block has to be {wanted}", f"{where}/{name}")
+            raise _refuse(f"{name} of a {kind} block must be {wanted}", f"{where}/{name}")
 
 
 def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMessage]:

@@ -49,9 +49,7 @@ def read_document(block: Mapping[str, Any], where: str) -> Json:
         if said is None:
             continue
         if not isinstance(said, str):
-            raise HttpError(
-                400, f"{name} has to be a text", "invalid_value", where=f"{where}/{name}"
-            )
+            raise HttpError(400, f"{name} must be a text", "invalid_value", where=f"{where}/{name}")
         lines.append(f"{name.capitalize()}: {said}")
     lines += _read_texts(block, where)
     written: Json = {"type": "text", "text": "\n".join(lines) + "\n\n"}

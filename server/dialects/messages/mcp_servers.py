@@ -80,7 +80,7 @@ def _read_requested_server(
     pool: McpServerPool | None,
 ) -> RequestedServer:
     if server.get("type", "url") != "url":
-        raise HttpError(400, 'it has to be "url"', "invalid_value", where=f"{where}/type")
+        raise HttpError(400, 'it must be "url"', "invalid_value", where=f"{where}/type")
     label = check_label(server.get("name"), pool, f"{where}/name")
     check_address(server.get("url"), label, pool, f"{where}/url")
     if server.get("authorization_token"):
@@ -116,7 +116,7 @@ def _read_toolset(tool: Mapping[str, Any], where: str) -> _Toolset:
     default = _read_fields(tool.get("default_config") or {}, fields, f"{where}/default_config")
     given = tool.get("configs") or {}
     if not isinstance(given, Mapping):
-        message = "it has to be an object, by the names of tools"
+        message = "it must be an object, by the names of tools"
         raise HttpError(400, message, "invalid_value", where=f"{where}/configs")
     configs: dict[str, Mapping[str, Any]] = {}
     for name, config in given.items():
@@ -127,9 +127,9 @@ def _read_toolset(tool: Mapping[str, Any], where: str) -> _Toolset:
 def _read_fields(given: Any, booleans: Sequence[str], where: str) -> Mapping[str, Any]:
     """An object, some of whose fields are booleans."""
     if not isinstance(given, Mapping):
-        raise HttpError(400, "it has to be an object", "invalid_value", where=where)
+        raise HttpError(400, "it must be an object", "invalid_value", where=where)
     for name in booleans:
         if given.get(name) is not None and not isinstance(given[name], bool):
-            message = "it has to be a boolean"
+            message = "it must be a boolean"
             raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
     return given

@@ -314,7 +314,7 @@ def read_messages(messages: Sequence[Json]) -> list[Json]:
             waiting = []
             calls = kept.pop("tool_calls", None) or []
             if not isinstance(calls, list):
-                text = "tool_calls has to be an array"
+                text = "tool_calls must be an array"
                 raise HttpError(400, text, "invalid_value", where=f"{where}/tool_calls")
             kept.setdefault("content", "")
             kept["tool_calls"] = []

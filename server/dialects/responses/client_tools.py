@@ -188,10 +188,10 @@ def read_client_call(item: Json, where: str) -> Json:
     tool = CLIENT_TOOLS[_find_name(item["type"])]
     given = item.get(tool.arguments_field)
     if not isinstance(given, Mapping):
-        message = f"{tool.arguments_field} has to be an object"
+        message = f"{tool.arguments_field} must be an object"
         raise HttpError(400, message, "invalid_value", where=f"{where}/{tool.arguments_field}")
     if not isinstance(item.get("call_id"), str):
-        message = "call_id has to be a text"
+        message = "call_id must be a text"
         raise HttpError(400, message, "invalid_value", where=f"{where}/call_id")
     id = item.get("id")
     return {

@@ -43,7 +43,7 @@ def check_shown(item: Mapping[str, Any], where: str) -> None:
     name = SHOWN[item["type"]][1]
     results = item[name]
     if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
-        message = f"{name} have to be a list of objects"
+        message = f"{name} must be a list of objects"
         raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
 
 

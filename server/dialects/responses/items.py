@@ -153,7 +153,7 @@ def _read_reference(item: Json, where: str) -> str:
 
 def _read_text(item: Json, key: str, where: str) -> str:
     if not isinstance(text := item.get(key), str):
-        raise HttpError(400, f"{key} has to be a text", "invalid_value", where=f"{where}/{key}")
+        raise HttpError(400, f"{key} must be a text", "invalid_value", where=f"{where}/{key}")
     return text
 
 
@@ -214,7 +214,7 @@ def _join(parts: Any, where: str) -> str:
     if parts is None:
         return ""
     if not isinstance(parts, list):
-        raise HttpError(400, "it has to be a list of parts", "invalid_value", where=where)
+        raise HttpError(400, "it must be a list of parts", "invalid_value", where=where)
     texts = list[str]()
     for number, part in enumerate(parts):
         text = part.get("text") if isinstance(part, Mapping) else None
@@ -231,7 +231,7 @@ def _read_call(item: Json, where: str) -> Json:
     if isinstance(arguments, Mapping):
         arguments = json.dumps(arguments, ensure_ascii=False)
     if not isinstance(arguments, str):
-        message = "arguments have to be the JSON text of an object"
+        message = "arguments must be the JSON text of an object"
         raise HttpError(400, message, "invalid_value", where=f"{where}/arguments")
     return {
         "type": "function_call",
@@ -264,7 +264,7 @@ def _read_custom_call(item: Json, where: str) -> Json:
 def _read_search_call(item: Json, where: str) -> Json:
     arguments = item.get("arguments")
     if not isinstance(arguments, Mapping):
-        message = "arguments have to be an object"
+        message = "arguments must be an object"
         raise HttpError(400, message, "invalid_value", where=f"{where}/arguments")
     return {
         "type": "tool_search_call",
@@ -285,7 +285,7 @@ def _read_execution(item: Json, where: str) -> Json:
 def _read_search_output(item: Json, where: str) -> Json:
     tools = item.get("tools")
     if not isinstance(tools, list):
-        message = "tools have to be a list: the tools that were found"
+        message = "tools must be a list: the tools that were found"
         raise HttpError(400, message, "invalid_value", where=f"{where}/tools")
     check_tools(tools, f"{where}/tools")
     return {

@@ -78,12 +78,12 @@ def _read_filter(given: Any, where: str) -> Matches:
     if isinstance(given, list):
         given = {"tool_names": given}
     if not isinstance(given, Mapping):
-        message = "it has to be a list of names, or an object with tool_names or read_only"
+        message = "it must be a list of names, or an object with tool_names or read_only"
         raise HttpError(400, message, "invalid_value", where=where)
     names = check_names(given.get("tool_names"), f"{where}/tool_names")
     read_only = given.get("read_only")
     if read_only is not None and not isinstance(read_only, bool):
-        message = "it has to be a boolean"
+        message = "it must be a boolean"
         raise HttpError(400, message, "invalid_value", where=f"{where}/read_only")
 
     def matches(tool: HostedTool) -> bool:
@@ -106,7 +106,7 @@ def _read_approval(given: Any, where: str) -> Matches:
             always, never = (_read_given_filter(given, key, where) for key in ("always", "never"))
             return lambda tool: always(tool) or not never(tool)
         case _:
-            message = 'it has to be "always", "never", or an object with filters of these names'
+            message = 'it must be "always", "never", or an object with filters of these names'
             raise HttpError(400, message, "invalid_value", where=where)
 
 

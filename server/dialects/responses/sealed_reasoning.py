@@ -26,7 +26,7 @@ def unseal(sealed: Any, where: str) -> str | None:
         HttpError: this server has, but it was damaged; has `where`.
     """
     if not isinstance(sealed, str):
-        raise HttpError(400, "it has to be a text", "invalid_value", where=where)
+        raise HttpError(400, "it must be a text", "invalid_value", where=where)
     if not is_sealed_here(sealed):
         return None
     try:
