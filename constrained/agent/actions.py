@@ -85,7 +85,7 @@ class Actions(Protocol):
         ...
 
     async def finish(self, execution: Execution) -> CallResult:
-        """Waits for the result of a call that was begun."""
+        """Waits for the result of a call that has started."""
         ...
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
@@ -115,11 +115,11 @@ async def gather_in_turn(works: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]
         return [await work for work in works]
     finally:
         for work in works:
-            work.close()  # if one was interrupted, those after it have not begun
+            work.close()  # if one was interrupted, those after it have not started
 
 
 class Blocking:
-    """The actions of a sync run: calls run one after the other, except those begun in threads.
+    """The actions of a sync run: calls run one after the other, except those started in threads.
 
     Args:
         model: generates the turns.

@@ -32,7 +32,7 @@ class CallPlace:
 
 
 class Journal(Protocol):
-    """Records what happens in a run. Whatever it already has is not done again."""
+    """Records what happens in a run. Recorded actions are not repeated."""
 
     @property
     def id(self) -> str | None:
@@ -73,7 +73,7 @@ class Journal(Protocol):
         ...
 
     def is_begun(self, place: CallPlace) -> bool:
-        """True if a call was begun before but has no result: its outcome is unknown."""
+        """True if a call has started before but has no result: its outcome is unknown."""
         ...
 
     def begin_call(self, place: CallPlace) -> None:

@@ -81,7 +81,7 @@ class AgentLoop:
             them.
         options: of each turn.
         limits: of the run.
-        spent: what was already spent of the budget before.
+        spent: the part of the budget that was spent before.
         search: a search of further tools, which can be called after it has found them.
         clock: in seconds.
         partial: execute the calls that have a function even if the caller has to execute others of
@@ -184,7 +184,7 @@ class AgentLoop:
         """Prepares the options of the next turn.
 
         Args:
-            seconds: the time from the beginning of the run to that of the turn.
+            seconds: the time from the beginning of the run to the beginning of the turn.
         """
         self.toolset.begin_turn()
         self._started = self._clock() - seconds

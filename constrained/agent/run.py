@@ -95,7 +95,7 @@ def run(
         model: the model, or anything with its `call`.
         messages: as for `Model.run`.
         tools: as for `Model.run`.
-        journal: records the run; what it already has is not done again. Default: no record.
+        journal: records the run; recorded actions are not repeated. Default: no record.
         options: see `RunOptions`; all others are passed to `model.call`.
 
     Raises:
@@ -119,7 +119,7 @@ async def arun(
 ) -> Run:
     """Like `run`, for asyncio; the calls of one turn run concurrently.
 
-    `approve` may be async. It is asked about one call after the other.
+    `approve` may be async. It is called for one call after the other.
     """
     settings, turn_options = split_options(options, journal or NoJournal())
     loop = settings.make_loop(messages, tools, turn_options)
@@ -127,7 +127,7 @@ async def arun(
 
 
 async def drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run:
-    """Carries out what the loop decides, until the run is over."""
+    """Executes what the loop decides, until the run is over."""
     journal = settings.journal
     while loop.reason is None:
         turn = _Turn(loop, actions, settings)

@@ -26,7 +26,7 @@ class RunToolset:
         source: the given tools, or a function that lists them.
         hidden: tools that may be called but are not in the prompt.
         search: a search of further tools; None: there is none.
-        isolate: the default limits of functions that run in a process of their own.
+        isolate: the default limits of functions that run in separate processes.
         drop: leave out tools whose schemas cannot be enforced; False: they are an error.
 
     Attributes:
@@ -53,12 +53,12 @@ class RunToolset:
         self._drop = drop
         self._hidden = _isolate_all(hidden, isolate)
         self._found: list[Any] = []
-        self._former: list[FunctionTool] = []  # tools of a recorded turn that have gone since
+        self._former: list[FunctionTool] = []  # tools of a recorded turn that no longer exist
         self._given: list[Any] = []
         self.shown: list[Any] = []
         self.prompt: list[Any] = []
         if search is not None:
-            _isolate_all(search.tools, isolate)  # refuses what cannot be isolated
+            _isolate_all(search.tools, isolate)  # raises an error for tools that cannot be isolated
         self._read()
 
     @property
@@ -116,7 +116,7 @@ class RunToolset:
         is_list = isinstance(given, list | tuple)
         if is_list and self._given and list(given) == self._given:
             return
-        # Refuses what cannot be offered, and says where.
+        # Raises an error, with a JSON pointer, for tools that cannot be offered.
         offer = read_offer(given, hidden=self._given_hidden, drop=self._drop)
         self._given = list(given)
         self.shown = _isolate_all(given, self._isolate)  # signatures of functions are read once

@@ -74,7 +74,7 @@ class SequenceState:
     scope: CacheScope = None
 
     def cut(self, length: int) -> None:
-        """Forgets all but the first `length` tokens."""
+        """Keeps only the first `length` tokens."""
         del self.tokens[length:]
         self.in_blocks = min(self.in_blocks, length)
         self.checkpoints = {at: data for at, data in self.checkpoints.items() if at <= length}
@@ -181,7 +181,7 @@ class PrefixCache:
 
         Args:
             wanted: the tokens of the prompt.
-            known: how many of them the sequences have already.
+            known: how many of these the sequences have already.
 
         Returns:
             The length of the prefix and the snapshot; 0 and None if none spares enough tokens.
@@ -319,7 +319,7 @@ class Sequences:
     Args:
         engine: is used by this object alone.
         block: reused prefixes consist of whole blocks of this many tokens, each computed in a
-            decode of its own. So the logits do not depend on what was cached. 1: prefixes of any
+            separate decode. So the logits do not depend on what was cached. 1: prefixes of any
             length are reused.
         cache: the room for snapshots of sequences that are overwritten.
 
@@ -457,8 +457,8 @@ class Sequences:
     ) -> PrefixMatch:
         """Prepares an idle sequence for a prompt: it holds the longest known prefix, and no more.
 
-        The sequence that has the prefix is cut, or the prefix is copied or restored into the least
-        recently used one: whatever loses the least.
+        Either the sequence with the prefix is cut, or the prefix is copied or restored into the
+        least recently used sequence, depending on which loses less.
 
         Args:
             tokens: of the prompt.
@@ -524,7 +524,7 @@ class Sequences:
     def _compare(self, wanted: ScopedTokens) -> list[int]:
         """Returns for each sequence how many of the first wanted tokens it can be cut to.
 
-        The last wanted token is left out: it has to be decoded, for its logits.
+        The last token of the prompt is left out, because it must be decoded for its logits.
         """
         max_tokens = max(0, len(wanted.tokens) - 1)
         return [

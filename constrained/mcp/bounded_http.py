@@ -75,7 +75,7 @@ def make_bounded_client(
         timeout: of connections and reads.
         auth: from the package `mcp`.
         streamed: the methods whose replies the package reads event by event, if the server says
-            that they are events. It reads replies to all other methods whole, whatever they say.
+            that they are events. It always reads replies to all other methods whole.
         check_stream: makes the function that is called with each piece of a stream first; None:
             there is none.
     """

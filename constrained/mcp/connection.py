@@ -165,9 +165,9 @@ class McpConnection:
         self._broken = error
 
     def _find_last_moment(self) -> float | None:
-        """When a connection has to be closed, on the clock of the loop. A server is told of the end
-        over HTTP, and may never answer; the package bounds the end of a command, and would leave
-        its process if that was cancelled."""
+        """When a connection has to be closed, on the clock of the loop. Over HTTP, the server gets
+        a request about the end and may never answer. The package limits the time for the end of a
+        command, and would leave its process running if this was cancelled."""
         if isinstance(self._server, ServerCommand):
             return None
         return asyncio.get_running_loop().time() + self._settings.connect_timeout
@@ -186,7 +186,7 @@ class McpConnection:
             return await self._open_client(stack, self._make_streamable(server), end)
         except Exception as failure:
             if not isinstance(_find_cause(failure), MCPError | httpx2.HTTPStatusError):
-                raise  # nobody listens, or the server does not answer
+                raise  # the connection is refused, or the server does not answer
             try:  # as in MCP's specification: a server of 2024 refuses the request
                 return await self._open_client(stack, self._make_sse(server), end)
             except Exception as other:
@@ -313,7 +313,7 @@ class McpConnection:
                 pass
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
-            self._note_change()  # changes may have been missed meanwhile
+            self._note_change()  # changes may have been missed until now
 
     async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
         with self._stop_clocks():
@@ -393,8 +393,9 @@ class McpConnection:
         return answered
 
     def _has_closed(self, error: MCPError, end: asyncio.Event) -> bool:
-        """True if an error says that the connection has ended, which the package gives a code that
-        a server may give to any error of its own. Over HTTP it also stands for a lost request."""
+        """True if an error says that the connection has ended. Its code is not enough, because a
+        server may use the same code for other errors. Over HTTP, it may also mean a lost
+        request."""
         is_command = isinstance(self._server, ServerCommand)
         return error.code == types.CONNECTION_CLOSED and (end.is_set() or not is_command)
 
@@ -421,7 +422,8 @@ class McpConnection:
     async def _find_failure(
         self, keeper: asyncio.Task[Exception | None] | None
     ) -> Exception | None:
-        """What a connection has failed of; over HTTP the package tells it as it is closed."""
+        """Returns why a connection has failed. Over HTTP, the package raises the cause only when
+        the connection is closed."""
         if isinstance(self._server, ServerCommand):
             return self._broken
         if keeper is None:

@@ -32,7 +32,7 @@ class Elicitation:
 
 Elicit: TypeAlias = Callable[[Elicitation], Mapping[str, Any] | bool | None]
 """Answers a question of a server: with the requested values, or True if the page was visited; None
-and False decline. Called in a thread of its own."""
+and False decline. Called in a separate thread."""
 
 
 def read_elicitation(server: str, params: Any) -> Elicitation:

@@ -28,7 +28,7 @@ class McpOptions(TypedDict, total=False):
             servers. Default: False.
         elicit: a function that answers questions of servers in the middle of a call: takes an
             `Elicitation`, returns the values that it asks for, or None to decline. Called in a
-            thread of its own. Default: they are declined.
+            separate thread. Default: they are declined.
         timeout: seconds until a call is given up and cancelled; None: no limit. Default: 60.
         connect_timeout: seconds until a server has to be ready. Default: 60.
     """
@@ -70,8 +70,8 @@ class McpResource:
 
 @dataclass(frozen=True)
 class McpPrompt:
-    """A prompt of a server; `get_prompt` fills it in. `arguments` says for each argument whether it
-    is required."""
+    """A prompt of a server; `get_prompt` fills it in. `arguments` has True for each required
+    argument, False for others."""
 
     server: str
     name: str
@@ -296,7 +296,7 @@ class McpServers:
                 that has resources.
 
         Raises:
-            McpError: the server does not have it, or it is not clear which server is meant.
+            McpError: the server does not have it, or several servers have it.
         """
         return self._run(lambda: self._read_resource(uri, server))
 
@@ -336,7 +336,7 @@ class McpServers:
 
         Args:
             name: of the prompt.
-            arguments: of it, as texts.
+            arguments: its arguments, as texts.
             server: whose; None: the one that lists it.
 
         Returns:

@@ -1,7 +1,8 @@
-"""The address that a server over SSE names in its first event `endpoint`, for what is posted to it.
+"""Checks the address that an SSE server sends in its first event, `endpoint`, for the client's
+messages.
 
-The package `mcp` refuses one on another host, and then waits for another one without end; here the
-connection ends, and says why.
+The package `mcp` refuses an address on another host, but then waits for another one endlessly. Here
+the connection ends with the reason.
 """
 
 import re
@@ -64,7 +65,7 @@ class EndpointCheck:
                 self._data.append(value)
             case "" if not line:
                 self._end_event()
-            case _:  # a comment, or a field that says nothing of the address
+            case _:  # a comment, or a field other than the address
                 pass
 
     def _end_event(self) -> None:

@@ -261,7 +261,7 @@ class CountingEnvironment(SandboxedEnvironment):
         **kwargs: Any,
     ) -> Any:
         if isinstance(__obj, Macro):
-            spend(MACRO)  # its body counts what it does
+            spend(MACRO)  # its body counts its own work
         else:
             args = _list_joined(getattr(__obj, "__name__", ""), args)
             _count_call(__obj, args, kwargs)
@@ -501,7 +501,7 @@ def _list_texts(further: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _count_parts(value: Any, further: tuple[Any, ...]) -> int:
-    """Returns the maximum number of parts that a text is split into: each is a text of its own."""
+    """Returns the maximum number of parts into which a text is split; each is a separate text."""
     if not isinstance(value, (str, bytes)):
         return 1
     match value, further:

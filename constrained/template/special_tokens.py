@@ -5,11 +5,10 @@ same as one from the data. So markers in the data are cut before rendering: a pr
 is put after the first character of each. The rendered prompt is split at these characters, and each
 piece is tokenised on its own.
 
-Markers that begin in data and that the template would complete are cut, too: at the end of a
-string, whatever follows it, and around text that the template deletes. These markers are not cut:
-those that begin in the template's own text and end in data (a template writes `<`, a key, `>`),
-those that begin with a word at the end of a string, and those that the template makes by changing
-letters (`|lower`).
+Markers that begin in data and that the template would complete are cut, too: at the end of any
+string, and around text that the template deletes. These markers are not cut: those that begin in
+the template's own text and end in data (a template writes `<`, a key, `>`), those that begin with a
+word at the end of a string, and those that the template makes by changing letters (`|lower`).
 """
 
 import itertools
@@ -184,7 +183,7 @@ def _find_used(data: Any) -> frozenset[int]:
 
 @_remember
 def _cut_tools(tools: Any, guard: "_Guard") -> Any:
-    """The tools with cuts. The result is shared, so each template gets a copy of its own."""
+    """The tools with cuts. The result is shared, so each template gets its own copy."""
     return guard.cut_data(tools, ("tools",))
 
 

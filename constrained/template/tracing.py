@@ -1,7 +1,7 @@
 """Traced chat templates: they record how a prompt was rendered.
 
-A traced template renders the same text as the plain one. It records which branch of each condition
-was taken, what each variable was set to, and which place of the template wrote each piece of the
+A traced template renders the same text as the plain one. It records the branch taken at each
+condition, the value of each variable, and the place in the template that wrote each piece of the
 text. Two such records show why two prompts differ.
 """
 
@@ -63,7 +63,7 @@ class Event:
     Args:
         site: its number.
         passes: of the loops around it.
-        begun, done: the numbers of events before its beginning and its end.
+        begun, done: the number of events before its beginning and before its end.
     """
 
     site: int
@@ -100,7 +100,7 @@ class Trace:
 
     Args:
         text: the prompt.
-        sites: those of the template.
+        sites: the sites of the template.
         pieces: of the text, in order.
         choices: the branches that were taken, in order.
         assignments: by the name of the variable, in order.

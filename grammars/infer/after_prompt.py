@@ -29,7 +29,7 @@ def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]
 
     Args:
         chat: the template.
-        format: what it teaches.
+        format: the format that was inferred from it.
 
     Raises:
         DetectError: the grammar refuses such a turn, or takes one that is read as something else.
@@ -58,8 +58,8 @@ def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str
     Args:
         chat: the template.
         opened: the conversation with the generation prompt.
-        turn: what is written.
-        text: the turn as it is generated.
+        turn: the turn.
+        text: the turn as the model generates it.
     """
     history = chat.answer(turn) or ""
     if not history.startswith(opened) or text.strip() not in history:

@@ -128,7 +128,7 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
     while len(opener) < len(shared) and not suffix.startswith(close):
         opener = shared[-len(opener) - 1 :]  # arguments are indented, and their end is not
         close = middle.removesuffix(opener)
-    # Without a closer of its own, a value ends at the next tag, which has to be one.
+    # A value without a closing tag ends at the next tag, so a tag has to follow.
     is_closed = bool(close) or bool(find_tag(opener) and re.match(TAG, suffix))
     if not opener.strip() or not is_closed or not suffix.startswith(close):
         raise DetectError(f"an argument has no text of its own around it: {one!r}")
@@ -203,8 +203,8 @@ class _Values:
         """Returns the text between the key and a list or an object.
 
         Args:
-            shortest: the length of the shortest text between the key and a value; a bracket that
-                stands earlier belongs to that text.
+            shortest: the length of the shortest text between the key and a value; an earlier
+                bracket belongs to that text.
         """
         text = self.write(value) or ""
         start = text.find(bracket, min(shortest, len(text)) - 1)

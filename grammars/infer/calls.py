@@ -101,8 +101,8 @@ def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = Fa
         text: what the template writes.
         call: a call with one argument, a text.
         start: an offset.
-        one_by_one: the braces of an object that is not JSON stand around arguments that are read
-            one by one.
+        one_by_one: the arguments are in the braces of an object that is not JSON, and are read one
+            by one.
     """
     arguments = _find_arguments(text, call, start, one_by_one=one_by_one)
     if arguments is None:
@@ -164,7 +164,7 @@ class CallPair:
         in the second call; "" if there is none.
 
         Args:
-            after: the same of a call by itself, and what follows it.
+            after: the text after the last hole of a single call.
         """
         counted = ""
         last = split_numbers(self.text[self.second.end :])
@@ -226,7 +226,7 @@ def _find_arguments(text: str, call: ToolCall, start: int, *, one_by_one: bool) 
     for written, begin, end in find_objects(text, start):
         around = text[start:begin] + text[end:]
         if _writes_id(around, call):
-            pass  # the object is a part of the call: its id stands beside it
+            pass  # the object is a part of the call: the call's id is outside the object
         elif _is_json_call(written, text[begin:end], call):
             return _Hole("call", begin, end)
         if written == call.arguments:
@@ -258,7 +258,7 @@ def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> boo
 
 
 def _writes_id(text: str, call: ToolCall) -> bool:
-    # Of an id that holds the name, the name is what is looked for.
+    # If an id contains the name, the name is searched.
     return bool(call.id) and call.name not in str(call.id) and str(call.id) in text
 
 
@@ -385,7 +385,7 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
     """Returns the nodes of a call.
 
     Raises:
-        DetectError: a part of it that no node describes.
+        DetectError: no node describes a part of the call.
     """
     prefix, suffix = sample.layout.prefix, sample.suffix
     pieces = list(sample.only.pieces)

@@ -53,7 +53,7 @@ def detect(render_chat: Render) -> Detection:
         return _find_registered(render_chat, refusal)
     if not found.drops_thoughts:
         return Detection(found.format, Origin.INFERRED, found.evidence)
-    try:  # a known format may say how thoughts are written
+    try:  # a known format may know how thoughts are written
         return _find_registered(render_chat, DetectError("reasoning is written in no known way"))
     except DetectError:
         return Detection(found.format, Origin.INFERRED, found.evidence, drops_thoughts=True)
@@ -92,8 +92,8 @@ def _find_registered(render_chat: Render, refusal: DetectError) -> Detection:
         refusal: why no format is inferred.
 
     Raises:
-        DetectError: none is known, or it does not hold after the generation prompt; tells the
-            refusal as well.
+        DetectError: the template writes no known format, or the format fails after the generation
+            prompt. The message includes the refusal.
     """
     try:
         format = find_registered(render_chat)

@@ -74,7 +74,7 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
         return None
     is_raw = spell_argument(_HARD) == quote + _HARD + quote
     if is_raw and not is_usual:
-        return None  # such a quote is but a part of the text around raw text
+        return None  # such a quote is only a part of the text around raw text
     empty = write_call({})
     after = common_suffix(rest, empty)
     opener = common_prefix(before, empty.removesuffix(after))

@@ -45,7 +45,7 @@ class Evidence:
     Args:
         probe: what is special about the conversation.
         text: the assistant's turn, as the template writes it.
-        conclusion: what follows from that.
+        conclusion: the inferred fact.
     """
 
     probe: str
@@ -159,7 +159,7 @@ class ProbedTemplate:
         if turns and all(turn.startswith(prompt) for turn in turns):
             header = prompt  # its last word may run into the text of a turn
         elif turns and all(turn.startswith(prompt.rstrip()) for turn in turns):
-            # Some lack the line break of the prompt: what is generated after that is the turn.
+            # Some lack the line break of the prompt; the turn begins after it.
             header = max(header, prompt.rstrip(), key=len)
         # Some write instructions in front of the prompt, and not in the history.
         if header not in (written, prompt):

@@ -1,8 +1,9 @@
 """Finds the reasoning block of a chat template, and the state in which its generation prompt leaves
 the model.
 
-Found by probing, whatever format the calls are in: the text around the thought of an assistant
-message is the block. Where a template never writes a thought, its prompts tell.
+They are found by probing, independently of the format of calls: the text around the thought of an
+assistant message is the block. If a template never writes a thought, the block is found in its
+prompts.
 """
 
 import itertools
@@ -34,7 +35,7 @@ _QUESTION: dict[str, Json] = {"role": "user", "content": USER}
 _CALL = show_call(ToolCall("get_weather", {"city": "Rome"}, id="abcdefgh1"))
 _CITY: Json = {"type": "string", "description": "City"}
 _TOOL = make_tool("get_weather", "Weather", {"city": _CITY})
-# What templates call the switch. Only to see both prompts: a request sets what it likes.
+# What templates call the switch. Only to see both prompts; a request may set any of these.
 _ON: dict[str, Json] = {
     "enable_thinking": True,
     "thinking": True,
@@ -85,14 +86,14 @@ _WORD_OPENER = re.compile(
 def find_reasoning(render_chat: Render) -> Reasoning | None:
     """Returns the reasoning block that a template writes or prefills; None if it has none.
 
-    Markers carry no white space at their ends; the white space goes to the pads. Where a thought is
-    a message of its own, its closer ends with what the header of the next one has in common.
+    Markers carry no white space at their ends; the white space goes to the pads. If a thought is a
+    separate message, its closer includes the common beginning of the next message's header.
     """
     template = _Template(render_chat)
     for kwargs, messages in itertools.product((_ON, {}), _messages()):
         blocks = list(filter(None, map(_read_block, template.find_places(messages, kwargs))))
         if len({block.closer for block in blocks}) > 1:
-            return None  # nothing closes it but what comes next, which no format can say
+            return None  # only the next text closes it, which no format can describe
         if blocks:
             return blocks[0]
     return (
@@ -283,8 +284,8 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
     """Returns the block that a word opens around a thought in turns of several kinds; None if there
     is none.
 
-    A closer without a word of its own is but the line break: it means nothing elsewhere, and a
-    thought ends with the first one.
+    A closer without a word is only the line break: it means nothing elsewhere, and a thought ends
+    with the first one.
     """
     opening = _find_word_opener(places, prompt)
     following = common_prefix(*(place.tail for place in places))
@@ -292,7 +293,7 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
     if not _WORD.search(sign):
         sign = ""
     space = leading_space(following)
-    # Words in the middle of a line may stand in a thought as well.
+    # Words in the middle of a line may also occur in a thought.
     is_apart = "\n" in space or (bool(sign) and not sign[0].isalnum())
     if opening is None or not is_apart:
         return None
@@ -325,7 +326,7 @@ def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
     between the same tags and one tag closes both: `<|channel|>think<|msg|>` and
     `<|channel|>say<|msg|>`.
 
-    None where it is a message of its own, after which the header of the turn comes again.
+    None if it is a separate message, after which the header of the turn follows again.
     """
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
@@ -350,8 +351,8 @@ def _find_tags(text: str) -> list[str]:
 def _read_opened(prompt: str) -> Reasoning | None:
     """Returns the block whose opener the prompt ends with; None if it ends with something else.
 
-    No template that never writes a thought shows the text in front of the closer and after it:
-    as in the known blocks, that is white space where such stands after the opener.
+    Such a template does not show the text before and after the closer. As in the known blocks, it
+    is white space if white space follows the opener.
     """
     head = prompt.rstrip()
     pad = prompt[len(head) :]

@@ -102,7 +102,7 @@ def _find(candidate: Format, probes: _Probes) -> Format | None:
     if not found:
         return None
     if candidate.bare is not None and head != probes.opening:
-        return None  # any object could stand elsewhere
+        return None  # any object could occur elsewhere
     if single and str(_CALLS[1].arguments["city"]) in probes.calls:
         return None  # it writes a second call, in another way
     return _complete(replace(candidate, single=single), probes, first=one, rest=rest)
@@ -153,7 +153,7 @@ def _respace(known: Format, written: str) -> Format | None:
         if not isinstance(node, Fixed):
             continue
         start = one.find(node.text, position)
-        # What opens the call is where it is: white space in front of it is the turn's.
+        # White space before the text that opens the call belongs to the turn.
         before = rf"({_SPACE})" if pieces else f"({re.escape(_leading(node.text))})"
         pieces.append(re.escape(one[position:start]) if pieces else "")
         pieces.append(f"{before}{re.escape(node.text.strip())}({_SPACE})")
@@ -207,7 +207,7 @@ def _complete(format: Format, probes: _Probes, *, first: str, rest: str) -> Form
 
     Args:
         first: the first call, as it is written.
-        rest: what follows the only call of a turn.
+        rest: the text after the only call of a turn.
     """
     end = probes.content.partition(TEXT)[2].strip()
     for content in format.contents:

@@ -1,10 +1,10 @@
 """The format that the prompt itself states: an example of a call, or a sentence about calls, in the
 instructions of a template that describes the tools but writes no calls.
 
-Read are JSON calls, one object or a list of them, between tags or bare; lists of calls in Python,
-`[name(key=value)]`; and where there is no example, a sentence such as "`<|call|>` followed by a
-JSON list of calls". What stands in the messages or in the tools is no instruction, so only text
-that comes with any tool counts.
+It reads JSON calls, one object or a list, between tags or bare; lists of calls in Python,
+`[name(key=value)]`; and if there is no example, a sentence such as "`<|call|>` followed by a JSON
+list of calls". Text in messages or tools is not an instruction, so only text that appears with
+every tool counts.
 """
 
 import re
@@ -64,7 +64,7 @@ _STATEMENT = re.compile(
     rf"(?P<tag>{TAG})[`'\"]?,? (?:directly |immediately )?followed by (?:an? |the )?"
     r"(?:valid |single )?JSON (?P<shape>list|array|object|dictionary)(?P<rest>[^.\n]{0,200})"
 )
-"""The sentence that tells a marker and the text after it."""
+"""A sentence that names a marker and describes the text after it."""
 _QUOTED_WORD = re.compile(r"""["'`](\w+)["'`]""")
 _WORD = r"[A-Za-z_]\w*"
 _PYTHON_VALUE = r"""(?:"[^"\n]{0,60}"|'[^'\n]{0,60}'|<[^<>\n]{1,60}>|[\w.-]{1,60})"""
@@ -87,7 +87,7 @@ def find_stated(render_chat: Render) -> ShownFormat:
     """
     shown, plain = render_tools(render_chat)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}
-    if not found:  # an example tells more than a sentence
+    if not found:  # an example is more exact than a sentence
         found = {format: text for format, text in _read_statements(shown) if text not in plain}
     if not found:
         raise DetectError("the prompt shows no example of a call")
@@ -146,7 +146,7 @@ def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
         if call is None or not is_about_calls or is_about_results:
             continue
         if len(closers) > 1 or any(not closer.startswith(("</", "[/")) for closer in closers):
-            continue  # what the other tags are for is not told
+            continue  # the purpose of the other tags is not known
         head = make_nodes(statement["tag"], opens=True)
         tail = make_nodes("".join(closers))
         if statement["shape"] in ("list", "array"):

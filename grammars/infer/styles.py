@@ -31,7 +31,7 @@ def _styles() -> Iterator[JsonStyle]:
         for ascii in (False, True):  # words as in Python, which a macro writes, and strings of JSON
             quotes = JsonStyle().quotes
             yield replace(PYTHON, quotes=quotes, ascii=ascii, sorted_keys=is_sorted)
-    # Command R+ writes every member of a call on a line of its own.
+    # Command R+ writes every member of a call on a separate line.
     for ascii in (False, True):
         for indent in (4, 2, 1, 3, 8):
             for level in range(4):
@@ -92,7 +92,7 @@ def decode_string(string: str) -> str:
     """Returns the text of a JSON string that is spelled as most encoders do.
 
     Raises:
-        DetectError: it is none, or spelled in another way.
+        DetectError: it is not a string, or is spelled in another way.
     """
     try:
         text = json.loads(string)

@@ -24,8 +24,8 @@ class CallLayout:
     """The fixed texts around calls: `opening prefix CALL suffix between ... rest`.
 
     Args:
-        rest: the text after the last call: what closes the calls, and the end of the turn.
-        lead: what the generation prompt has written of the first call.
+        rest: the text after the last call: the text that closes the calls, and the end of the turn.
+        lead: the beginning of the first call, which the generation prompt has written.
         several: the texts around two calls, if they are others than those around one.
     """
 
@@ -54,8 +54,8 @@ def find_layout(
         head: the text in front of the first call's first hole.
         after: the text after the only call's last hole.
         amid: the text between two calls' holes; None if there is one call in a turn.
-        end: what ends a turn of content; "" if that is not known. It is no part of a call, for a
-            model that ends its turn there writes nothing after it.
+        end: what ends a turn of content; "" if that is not known. It is not a part of a call,
+            because a model that ends its turn there writes nothing after it.
     """
     if amid is None:  # Llama 3's templates refuse a second call
         return CallLayout(after, prefix=head)
@@ -138,10 +138,10 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
     """Separates the end of turn from the texts that close content and calls.
 
     Args:
-        chat: for the end that only stands in front of a next message.
+        chat: the template, for an end that it only writes before a next message.
         opener: what opens content.
         tail: what the template writes after content.
-        rest: what it writes after the last call.
+        rest: the text that it writes after the last call.
     """
     shared = common_suffix(tail, rest)
     if shared.strip():
@@ -180,14 +180,14 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
 def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
     """Returns the text that ends a turn; "" if there is none.
 
-    Of several tags that stand in front of a next message it is the last that also ends the user's
-    messages, or else the last. (Some templates write one more at the end of a conversation, as Phi
-    does.)
+    If there are several tags before a next message, it is the last one that also ends the user's
+    messages, or else the last one. (Some templates, such as Phi's, write another tag at the end of
+    a conversation.)
 
     Args:
         chat: the template.
         tail: the text after content.
-        closer: what of that closes the content.
+        closer: the part of it that closes the content.
     """
     ending = tail.removeprefix(closer)
     tags = find_tags(common_prefix(_follow(chat).removeprefix(closer), ending))
@@ -247,10 +247,10 @@ class Mixed:
     Args:
         text: the turn.
         content: how content is written, and whether calls may follow.
-        conclusion: what follows from the turn.
-        before: the text between content and calls, or in front of calls where no content may;
-            None: not known.
-        place: where content stands.
+        conclusion: the inferred fact.
+        before: the text between content and calls, or in front of calls if content may not precede
+            them; None: not known.
+        place: where content is.
         opener: the text in front of content that is inside of what opens the calls.
     """
 
@@ -282,7 +282,7 @@ def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str)
     text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "")
     before, _, after = text.partition(TEXT)
     is_once = before == opener and head not in after and first.removeprefix(head) in after
-    # What is closed in front of calls as it is without them opens content, not the turn.
+    # A text that is closed in front of calls as it is without calls opens content, not the turn.
     is_closed = head == opener and find_tags(after)[:1] == find_tags(plain.tail)[:1]
     return head if is_once and not is_closed else ""
 
@@ -291,7 +291,7 @@ def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
     """Returns the texts that a template writes around every answer: the one after the generation
     prompt, and the one in front of the end of turn. "" if there is none.
 
-    Both are "" where the text of an answer is not written as it is.
+    Both are "" if the template changes the text of an answer.
     """
     frames = {_read_frame(chat, text) for text in (TEXT, _HARD_TEXT)}
     return frames.pop() if len(frames) == 1 else ("", "")
@@ -317,7 +317,7 @@ def infer_mixed(
 
     Args:
         chat: the template.
-        content: how content is written where no call follows.
+        content: how content is written if no call follows.
         call: a call.
         first: what the first call begins with.
         turn: the turn with that call alone.
@@ -332,7 +332,7 @@ def infer_mixed(
     text = chat.strip(body).removeprefix(turn_head)
     head, found, after = text.partition(TEXT)
     if not found and TEXT in body and chat.reasoning and chat.reasoning.next_opener:
-        # Each part of a turn is a message, and what models write here is not told by the template.
+        # Each part of a turn is a message, and the template does not show what models write here.
         raise DetectError(f"beside a call, content is written as a thought: {body[:80]!r}")
     if not found:
         return Mixed(text, alone, "content next to a call is rejected or dropped")

@@ -48,10 +48,10 @@ VALUES: dict[str, Json] = {
     "an empty object": {},
     "an object": {"z": 'x"y\n', "a": {"b": [False, "ü", {}]}, "B": None},
 }
-"""Arguments of all kinds, each by what is special about it."""
+"""Arguments of all kinds, each with a description."""
 
 _CALL = ToolCall("probe", {"key": "value"}, id="abcdefgh0")
-# A tag that another one closes, with what it opens (`<function=probe>`); others stand alone.
+# A tag that another one closes, with its argument (`<function=probe>`); others need no closing tag.
 _PAIRED = re.compile(r"<(?P<slash>/?)(?P<name>\w[\w:.-]*)(?:[=\s][^<>]*)?>")
 _CUT_TAG = re.compile(r"</?\w[\w:.-]*(?=<|\s*$)")
 _ANY_TAG = re.compile(r"<[^<>]+>|\[/?[A-Z][A-Z_]+\]")
@@ -166,7 +166,7 @@ def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
     if not turn.calls:
         return text + tails.content
     if turn.content and format.content_places[0] is ContentPlace.AFTER:
-        return text + tails.calls.removeprefix(format.after)  # which stands in front of the content
+        return text + tails.calls.removeprefix(format.after)  # which is in front of the content
     return text + tails.calls
 
 
@@ -206,7 +206,7 @@ def find_slip(format: Format, told: str) -> str:
 
     Args:
         format: what a template writes.
-        told: the prompt with tools, which may show how calls are closed.
+        told: the prompt with tools, which may show closing tags.
     """
     if isinstance(format.hole, NestedArguments):
         return ""  # its marks are brackets that open nothing
@@ -222,7 +222,7 @@ def find_slip(format: Format, told: str) -> str:
 def _write_call(format: Format) -> str:
     """Returns a turn with one call; "" if the format cannot write it."""
     try:
-        whole = replace(format, head="")  # what closes it stands after all calls
+        whole = replace(format, head="")  # its closing tag is after all calls
         return render(Turn(calls=(_CALL,)), whole, state=State(calls=0)).strip()
     except (RenderError, ToolError):
         return ""
