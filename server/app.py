@@ -124,9 +124,7 @@ def make_app(
     if embedding is not None:
         _check_names(sources, embedding.name)
     telemetry = Telemetry(find_tracer()) if settings.otel else None
-    traces = None
-    if settings.trace is not None:
-        traces = TraceFile(settings.trace, settings.max_trace_bytes)
+    traces = _open_traces(settings)
     models = ServedModels(
         sources,
         settings,
@@ -162,6 +160,19 @@ def make_app(
         app.include_router(router)
     _add_errors(app)
     complete_document(app, settings, OPEN)
+    _add_middleware(app, settings, counters)
+    return app
+
+
+def _open_traces(settings: Settings) -> TraceFile | None:
+    """Returns the file of traces, if the settings have one."""
+    if settings.trace is None:
+        return None
+    return TraceFile(settings.trace, settings.max_trace_bytes)
+
+
+def _add_middleware(app: FastAPI, settings: Settings, counters: Counters) -> None:
+    """Adds the middleware, the innermost first."""
     app.add_middleware(Leases)
     app.add_middleware(Gate, dialects=DIALECTS, settings=settings, counters=counters)
     if settings.cors_origins:
@@ -171,7 +182,6 @@ def make_app(
             allow_methods=["*"],
             allow_headers=["*"],
         )
-    return app
 
 
 def _check_names(sources: Sequence[ModelSource], embedding: str) -> None:

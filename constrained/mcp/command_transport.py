@@ -1,8 +1,8 @@
 """The transport to a server that runs as a command: one message per line, on its stdin and stdout.
 
 The transport of the package `mcp` reads lines of any length, and copies the line so far for each
-    piece that arrives: a line of 30 MB takes seconds, in which nothing else is read. Here the
-    length of a line is limited, and each byte is read once.
+piece that arrives: a line of 30 MB takes seconds, in which nothing else is read. Here the length of
+a line is limited, and each byte is read once.
 """
 
 import json
@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import IO, Any
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import StdioServerParameters, stdio_client, types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
@@ -88,11 +89,8 @@ async def run_command(
     Raises:
         OSError, ValueError: it cannot be started.
     """
-    if sys.platform == "win32":  # a job object ends the processes that the server has started
-        parameters = StdioServerParameters(
-            command=server.command, args=[*server.args], env=dict(server.env), cwd=server.cwd
-        )
-        async with stdio_client(parameters, errlog=log) as streams:  # type: ignore[arg-type]
+    if sys.platform == "win32":
+        async with _run_on_windows(server, log) as streams:
             yield streams
         return
     process = await anyio.open_process(
@@ -108,34 +106,9 @@ async def run_command(
     write, write_out = anyio.create_memory_object_stream[SessionMessage](0)
     has_written = anyio.Event()
 
-    async def read_messages() -> None:
-        assert process.stdout is not None
-        try:
-            async with read_in:
-                await _deliver(process.stdout, read_in.send)
-        except LongLineError as error:
-            on_failure(error)
-        except GONE:
-            pass
-        # Read on: a server that is blocked in a write would not notice that its stdin is closed.
-        with suppress(*GONE):
-            while True:
-                await process.stdout.receive(PIECE)
-
-    async def write_messages() -> None:
-        assert process.stdin is not None
-        try:
-            async for message in write_out:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await process.stdin.send(text.encode() + b"\n")
-        except GONE:
-            read_in.close()  # no later request would get an answer
-        finally:
-            has_written.set()
-
     async with anyio.create_task_group() as group:
-        group.start_soon(read_messages)
-        group.start_soon(write_messages)
+        group.start_soon(_read_messages, process.stdout, read_in, on_failure)
+        group.start_soon(_write_messages, process.stdin, write_out, read_in, has_written)
         try:
             yield read, write
         finally:
@@ -148,6 +121,55 @@ async def run_command(
             group.cancel_scope.cancel()
             for stream in (read_in, write_out):
                 stream.close()
+
+
+@asynccontextmanager
+async def _run_on_windows(server: ServerCommand, log: IO[str]) -> AsyncIterator[tuple[Any, Any]]:
+    """Does the same with the transport of the package `mcp`: on Windows, it has a job object, which
+    ends the processes that the server has started."""
+    parameters = StdioServerParameters(
+        command=server.command, args=[*server.args], env=dict(server.env), cwd=server.cwd
+    )
+    async with stdio_client(parameters, errlog=log) as streams:  # type: ignore[arg-type]
+        yield streams
+
+
+async def _read_messages(
+    output: ByteReceiveStream | None,
+    read_in: MemoryObjectSendStream[SessionMessage | Exception],
+    on_failure: Callable[[Exception], None],
+) -> None:
+    """Passes on the messages of a server until its output ends."""
+    assert output is not None
+    try:
+        async with read_in:
+            await _deliver(output, read_in.send)
+    except LongLineError as error:
+        on_failure(error)
+    except GONE:
+        pass
+    # Read on: a server that is blocked in a write would not notice that its stdin is closed.
+    with suppress(*GONE):
+        while True:
+            await output.receive(PIECE)
+
+
+async def _write_messages(
+    input: ByteSendStream | None,
+    write_out: MemoryObjectReceiveStream[SessionMessage],
+    read_in: MemoryObjectSendStream[SessionMessage | Exception],
+    has_written: anyio.Event,
+) -> None:
+    """Writes messages to a server until there are no more, then sets `has_written`."""
+    assert input is not None
+    try:
+        async for message in write_out:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await input.send(text.encode() + b"\n")
+    except GONE:
+        read_in.close()  # no later request would get an answer
+    finally:
+        has_written.set()
 
 
 async def _deliver(output: ByteReceiveStream, deliver: Callable[..., Any]) -> None:

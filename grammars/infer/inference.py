@@ -1,12 +1,12 @@
 """Infers the wire format of a chat template that nobody has described, from what it renders.
 
-The template is rendered on conversations that differ in one thing, and what differs in the text
-tells where that thing goes. Nothing here knows a model. What was inferred must then write a corpus
-of turns as the template does, byte for byte; if it does not, there is no answer.
+The template is rendered on conversations that differ in one thing; the difference between the texts
+shows where that thing is written. Nothing here knows a model. The inferred format must then write a
+corpus of turns exactly as the template does, byte for byte; otherwise inference fails.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -38,6 +38,7 @@ from grammars.infer.text import find_tag, leading_space, make_nodes
 from grammars.infer.turn import (
     CallLayout,
     Mixed,
+    Plain,
     TurnEnding,
     find_closer,
     find_end,
@@ -168,7 +169,7 @@ class _TemplateReader:
 
     Args:
         chat: the template.
-        one_by_one: arguments are read one by one, though braces stand around them.
+        one_by_one: arguments are read one by one, although they are in braces.
     """
 
     chat: ProbedTemplate
@@ -186,8 +187,7 @@ class _TemplateReader:
         call, _ = self._calls
         first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
         head = find_head(chat, plain, call=call, first=first)
-        if plain.opener.removeprefix(head) and first.startswith(plain.opener):
-            raise DetectError(f"calls start like content, with {plain.opener!r}")
+        _refuse_content_opener(plain.opener, head, first)
         ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)
         sample = CallSample(
             chat,
@@ -212,26 +212,20 @@ class _TemplateReader:
         if gap:
             written = _prepend(gap, written)
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
-        if slip := find_slip(written, chat.instruct()):
-            raise SlipError(slip, written)
-        format = name_format(written, measured=is_mixed)
-        if format.name == written.name:  # of known formats it is known how calls are counted
-            format = find_counting(chat, format)
+        format = _finish_format(chat, written, measured=is_mixed)
         tails = Tails(
             content=plain.tail.removeprefix(ending.closer),
             calls=layout.rest[len(sample.closing) :],
         )
         evidence = [
-            Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format)),
-            Evidence("one call", calls.one, f"a call is {_describe_call(format)}"),
-            Evidence("two calls", calls.two, _describe_calls(format)),
-            Evidence("content and a call", mixed.text, mixed.conclusion),
+            *_describe_parts(calls, plain, mixed, format),
             *verify(chat, format, tails, mixed=is_mixed or is_placed),
+            *try_after_prompt(chat, format),
         ]
-        evidence += try_after_prompt(chat, format)
         if chat.reasoning:
             evidence += compare_reasoning(chat, format, tails, mixed=is_mixed)
-        unread = "" if chat.reasoning else find_unread_thought(chat)
+            return Inference(format, tuple(evidence))
+        unread = find_unread_thought(chat)
         if unread:
             conclusion = "reasoning is written in no known way"
             evidence.append(Evidence("reasoning", unread, conclusion))
@@ -298,6 +292,47 @@ class _TemplateReader:
         return find_layout(header=header, head=head, after=following, amid=pair.amid, end=end)
 
 
+def _refuse_content_opener(opener: str, head: str, first: str) -> None:
+    """Raises an error if the first call begins with the text that opens content.
+
+    Args:
+        opener: the text that opens content.
+        head: the text that opens every turn, which may be a part of it.
+        first: the first call, with the text in front of it.
+    """
+    if opener.removeprefix(head) and first.startswith(opener):
+        raise DetectError(f"calls start like content, with {opener!r}")
+
+
+def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> Format:
+    """Returns the format under the name of an equal known one, or with the way to count calls.
+
+    Args:
+        chat: the template.
+        written: the inferred format.
+        measured: see `name_format`.
+
+    Raises:
+        SlipError: the calls are malformed.
+        DetectError: the calls are counted in an unknown way.
+    """
+    if slip := find_slip(written, chat.instruct()):
+        raise SlipError(slip, written)
+    format = name_format(written, measured=measured)
+    is_known = format.name != written.name
+    return format if is_known else find_counting(chat, format)  # known formats include counting
+
+
+def _describe_parts(
+    calls: _ProbedCalls, plain: Plain, mixed: Mixed, format: Format
+) -> Iterator[Evidence]:
+    """Yields what was inferred from turns of content, of calls, and of both."""
+    yield Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format))
+    yield Evidence("one call", calls.one, f"a call is {_describe_call(format)}")
+    yield Evidence("two calls", calls.two, _describe_calls(format))
+    yield Evidence("content and a call", mixed.text, mixed.conclusion)
+
+
 def _assemble(
     sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str, head: str
 ) -> Format:
@@ -306,7 +341,7 @@ def _assemble(
     opening = _open_calls(layout, call, header)
     place = mixed.place
     if place is ContentPlace.INSIDE and (len(opening) < 2 or opening[0].text != mixed.opener):
-        place = ContentPlace.BEFORE  # it stands in the middle of a text, which no format can say
+        place = ContentPlace.BEFORE  # it is in the middle of a text, which no format can describe
     try:
         return Format(
             name="inferred",
@@ -386,8 +421,8 @@ def name_format(format: Format, *, measured: bool) -> Format:
 
     Args:
         format: what was inferred.
-        measured: the text between content and calls was seen; if not, and where nothing stands
-            in front of calls alone, it is as in the known one.
+        measured: the text between content and calls is known. If it is not, and calls without
+            content have no text before them, it is as in the known format.
     """
     for known in NATIVE:
         if _normalise(format) == _normalise(known):
