@@ -1,4 +1,4 @@
-"""A batch: what was asked for, how far it is, and how OpenAI's clients read that."""
+"""A batch: its request, its progress, and its form in OpenAI's API."""
 
 import re
 import time
@@ -42,7 +42,7 @@ class BatchRequest(BaseModel):
     completion_window: str
     """The time within which it has to be done, in hours: `24h`."""
     metadata: dict[str, str] | None = Field(default=None, max_length=16)
-    """Comes back as it is."""
+    """Is repeated in the batch."""
     output_expires_after: Expiry | None = None
     """How long the files that it writes are kept."""
 
@@ -83,7 +83,7 @@ class BatchStatus(StrEnum):
     CANCELLING = "cancelling"
     COMPLETED = "completed"
     FAILED = "failed"
-    """Nothing was begun, since a line is wrong; or it had to be given up."""
+    """The batch did not start because a line is invalid, or it could not be finished."""
     EXPIRED = "expired"
     CANCELLED = "cancelled"
 
@@ -123,7 +123,7 @@ class RequestBatch:
     Args:
         owner: the hash of its owner's API key; no other client finds the batch.
         key: the API key of the owner, for its lines.
-        request: what was asked for.
+        request: the client's request.
         window: seconds within which it has to be done.
     """
 
@@ -149,7 +149,7 @@ class RequestBatch:
 
     @property
     def is_finished(self) -> bool:
-        """True if nothing of it changes any more."""
+        """True if it is in a final state."""
         return self.status not in UNFINISHED
 
     def reach(self, status: BatchStatus) -> None:

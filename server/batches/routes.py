@@ -161,7 +161,7 @@ async def show_file(id: str, request: Request) -> DescribedFile:
 )
 @router.get("/files/{id}/content", include_in_schema=False)
 async def show_content(id: str, request: Request) -> Response:
-    """The content of a file; that of an output as far as its batch is."""
+    """Returns the content of a file; for a running batch's output, the content so far."""
     content = find_batches(request).files.get(find_key_owner(request), id).content
     size = len(content)  # of now: the output of a batch grows
 
@@ -214,7 +214,7 @@ async def show_batch(id: str, request: Request) -> DescribedBatch:
 @router.post("/v1/batches/{id}/cancel", responses=KEPT)
 @router.post("/batches/{id}/cancel", responses=KEPT, include_in_schema=False)
 async def cancel_batch(id: str, request: Request) -> DescribedBatch:
-    """Ends a batch; what it has written stays."""
+    """Ends a batch; its results so far stay."""
     batches = find_batches(request)
     batch = batches.get(find_key_owner(request), id)
     batches.cancel(batch)

@@ -47,7 +47,7 @@ def choose_replicas(context: Any, target: float = 0.8) -> tuple[int, dict[str, A
     """The policy for Ray Serve: the number of replicas, within the bounds of the deployment.
 
     Args:
-        context: what Ray Serve tells of the deployment.
+        context: Ray Serve's figures of the deployment.
         target: as of `count_wanted`.
     """
     figures: Mapping[str, Mapping[Any, float]] = context.aggregated_metrics or {}

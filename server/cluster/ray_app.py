@@ -49,7 +49,7 @@ from server.models.source import ModelSource
 
 LOST = (RayActorError, WorkerCrashedError, NodeDiedError, OwnerDiedError, ObjectLostError)
 STATS_SECONDS = 2.0
-"""How often replicas tell what they have computed, and how busy they are."""
+"""The interval of the replicas' reports on their load and their computed prompts."""
 HEALTH_SECONDS = 5.0
 ROUTER = "server.cluster.ray_router:PrefixRequestRouter"
 ENGINE, FRONT = "Engine", "Front"
@@ -144,7 +144,7 @@ class FrontDeployment:
     async def __init__(self, given: ClusterOptions, engines: list[DeploymentHandle]):
         options = given.options
         start_log(options)
-        tune_process(options).keep_looking(lambda: False)  # Ray knows who waits
+        tune_process(options).keep_looking(lambda: False)  # only Ray knows who waits
         settings = read_settings(options)
         sources = [
             await _make_source(model, handle)

@@ -56,8 +56,8 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     """Serves until a signal comes, or a model cannot be loaded that the server starts with.
 
     Args:
-        options: those of the command.
-        settings: made of them.
+        options: the options of the command.
+        settings: the settings made of them.
 
     Returns:
         The exit code.
@@ -98,7 +98,7 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
 
     def drain() -> None:
         app.state.batches.drain()
-        # Nobody has asked anything while the server starts.
+        # There are no requests while the server starts.
         app.state.models.drain(settings.drain_seconds if server.started else 0)
 
     config = uvicorn.Config(
@@ -125,8 +125,8 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
 
 
 def end_by_signal() -> None:
-    """Lets the process end by a signal to terminate, unless whoever started it has that ignored.
-    Only the main thread can."""
+    """Makes the process end at SIGTERM, unless it was started with that signal ignored. Only the
+    main thread can."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -190,15 +190,15 @@ def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
 
 
 def find_models(options: argparse.Namespace) -> list[ModelSource]:
-    """The models that the options name: that of -m or -hf first, with which the server starts; the
-    demo model, if they name none."""
+    """Returns the models of the options. The first is that of -m or -hf, with which the server
+    starts; the demo model if there is none."""
     others = [offer.make_source() for offer in find_offers(options)]
     if others and not options.model and not options.hf_repo:
         return others
 
     def load() -> Model:
         model = load_model(options)
-        collect_all()  # what was imported and loaded stays, and is put aside
+        collect_all()  # imported modules and loaded data stay, so they are frozen
         return model
 
     path = shared.find_model(options)
@@ -210,7 +210,7 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
     named = name_first(options, path)
     path = path or str(embedded.PATH)
     if not is_address(path):
-        find_file(path)  # what is not there shows before anybody can ask
+        find_file(path)  # a missing package shows before the first request
     if (drafts := shared.read_drafts(options)) is not None:
         find_file(drafts.path)
     first = ModelSource(

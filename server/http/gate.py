@@ -23,7 +23,7 @@ OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trac
 FILES = frozenset({"/v1/files", "/files"})
 """Paths whose bodies are files, which have a higher limit."""
 FORM_BYTES = 64 << 10
-"""The bytes of a form beside its file, at most."""
+"""The maximum bytes of a form without its file."""
 GIVEN_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 """The form of an `X-Request-Id` that is accepted from a client."""
 
@@ -136,8 +136,7 @@ class Gate:
         return None
 
     def _is_own(self, origin: str, allowed: Sequence[str]) -> bool:
-        """True if pages of this origin may send requests. Desktop programs have schemes of their
-        own."""
+        """True if pages of this origin may send requests. Desktop programs use special schemes."""
         if origin in self._origins or "*" in self._origins:
             return True
         scheme, _, rest = origin.partition("://")

@@ -92,9 +92,9 @@ def answer_json(value: Json) -> Response:
 
 
 def answer_list(name: str, items: Iterator[Any]) -> Response:
-    """A whole reply with one list, which may be long. Its items are made while they are written, so
-    that a million of them need no memory at once, and do not block other threads when they are
-    freed.
+    """A whole reply with one list, which may be long. Its items are made while they are written. So
+    a million items do not need memory at the same time, and do not block other threads when they
+    are freed.
 
     Args:
         name: the name of the list; only letters.

@@ -1,4 +1,4 @@
-"""The embedding model of a server, in a thread of its own."""
+"""The embedding model of a server, in a separate thread."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,15 +30,15 @@ Text = str | Sequence[int]
 
 @dataclass(frozen=True)
 class EmbeddingInput:
-    """What is asked of an embedding model.
+    """The input of an embedding model, and how to embed it.
 
     Args:
         texts: the texts, or their token ids.
         where: the field of the request that has them, as a JSON pointer.
         is_list: each text is an item of that field; else the field is the text.
-        dimensions: of the vectors; None: all that there are.
-        normalize: each vector is 1 long.
-        truncate: texts that are too long are cut.
+        dimensions: the number of dimensions of the vectors; None: all.
+        normalize: scale each vector to length 1.
+        truncate: cut texts that are too long.
     """
 
     texts: Sequence[Text]
@@ -50,11 +50,11 @@ class EmbeddingInput:
 
 
 class EmbeddingService:
-    """An embedding model that is served: loaded when the server starts, asked by one thread.
+    """Serves an embedding model: loads it when the server starts, and uses it in one thread.
 
     Args:
-        name: what clients know it as.
-        load: gives the model, in a thread; this closes it.
+        name: its name for clients.
+        load: loads the model, in a thread; this object closes it.
         settings: how the server behaves.
     """
 
@@ -99,7 +99,7 @@ class EmbeddingService:
         self._loading.add_done_callback(report)
 
     def wait(self) -> None:
-        """Waits until the model is loaded, which has begun.
+        """Waits until the model is loaded.
 
         Raises:
             Error: why it could not be loaded.
@@ -146,7 +146,7 @@ class EmbeddingService:
         return ReadTexts(model, given, tokens, queue)
 
     def close(self) -> None:
-        """Waits for what is under way, and frees the model."""
+        """Waits for running requests, and frees the model."""
         self._workers.close()
         if (model := self.model) is not None:
             model.close()
@@ -166,7 +166,7 @@ class _PieceQueue:
 
         def start(is_wanted: Wanted) -> Future[T]:
             check = partial(check_demand, is_wanted, self._deadline, time.monotonic)
-            # What has begun is not refused because many others came meanwhile.
+            # Requests that have begun are not refused because of later ones.
             order = Order(self._owner, check=check, is_bounded=not self._is_begun)
             self._is_begun = True
             return self._workers.submit(work, order)

@@ -19,8 +19,8 @@ class StoreError(Error):
 
 
 def explain_failure(name: str, error: Exception, *, is_opening: bool = False) -> StoreError:
-    """The error of a store that cannot be used. Who starts a server is told why; clients are not,
-    for it may name files and machines: the log says it.
+    """The error of a store that cannot be used. The operator sees the reason at the start or in the
+    log. Clients do not, because it may name files and machines.
 
     Args:
         name: of the store.

@@ -323,7 +323,7 @@ def launch(
 
 
 def _vary_seed(sampling: Sampling, number: int) -> Sampling:
-    """Gives each choice a seed of its own; with the same seed, all would be equal."""
+    """Gives each choice a different seed; with the same seed, all would be equal."""
     if sampling.seed is None or number == 0:
         return sampling
     return replace(sampling, seed=(sampling.seed + number) % SEEDS)

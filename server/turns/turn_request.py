@@ -45,7 +45,7 @@ class GenerationOptions:
         stop: stop texts: the content ends before the first of them.
         logprobs: how many alternatives the reply has for each token; None: no log probabilities.
         choices: the number of replies (OpenAI's `n`).
-        progress: what the chunks of a stream say about the progress of the turns.
+        progress: the progress that the chunks of a stream report.
         ignore_eos: the model cannot end a turn by itself.
         trace: note what decided each token.
         choice: which turn becomes the reply.

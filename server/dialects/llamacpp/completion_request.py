@@ -27,7 +27,7 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 REPOSITORY = "myproject\n"
 FILE = "filename\n"
 SNIPPET = "\n\n--- snippet ---\n\n"
-"""llama-server's names of what its requests do not name."""
+"""llama-server's names for a repository and files that a request does not name."""
 
 
 class NativeFields(GenerationFields):

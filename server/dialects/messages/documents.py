@@ -19,7 +19,7 @@ def read_documents(content: Any, where: str) -> Any:
         where: the JSON pointer to it.
 
     Raises:
-        HttpError: a document is a file, or not as the API has it; says where.
+        HttpError: a document is a file, or is invalid; with its JSON pointer.
     """
     if not isinstance(content, list):
         return content
@@ -39,7 +39,7 @@ def read_document(block: Mapping[str, Any], where: str) -> Json:
         where: the JSON pointer to it.
 
     Raises:
-        HttpError: it is a file, or not as the API has it; says where.
+        HttpError: it is a file, or is invalid; with its JSON pointer.
     """
     lines: list[str] = []
     # In the order of the API's reference: title, source, context.

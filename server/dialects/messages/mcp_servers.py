@@ -22,10 +22,10 @@ TOOLSET = "mcp_toolset"
 
 @dataclass(frozen=True)
 class _Toolset:
-    """What a request says of the tools of a server.
+    """The options of a request for the tools of a server.
 
     Args:
-        default: of all of them.
+        default: the options of all other tools.
         configs: of single ones, by name.
     """
 
@@ -51,7 +51,7 @@ def read_requested_servers(
         pool: the servers that the operator has configured; None: none.
 
     Raises:
-        HttpError: there is no such server, or a field cannot be; says where.
+        HttpError: there is no such server, or a field is invalid; with its JSON pointer.
     """
     names = [server.get("name") for server in servers]
     toolsets: dict[str, _Toolset] = {}
@@ -125,7 +125,7 @@ def _read_toolset(tool: Mapping[str, Any], where: str) -> _Toolset:
 
 
 def _read_fields(given: Any, booleans: Sequence[str], where: str) -> Mapping[str, Any]:
-    """An object, some of whose fields are booleans."""
+    """Checks an object with some boolean fields."""
     if not isinstance(given, Mapping):
         raise HttpError(400, "it must be an object", "invalid_value", where=where)
     for name in booleans:

@@ -48,7 +48,7 @@ class _MessageWriter:
     """Writes messages, item after item.
 
     Args:
-        items: all of them.
+        items: all items.
         instructions: see `write_messages`.
         forms: see `write_messages`.
 

@@ -82,7 +82,7 @@ def _is_unread(item: Json) -> bool:
 
 
 def _has_annotations(item: Json) -> bool:
-    """True of a message whose text cites something."""
+    """True for a message whose text has citations."""
     content = item.get("content")
     parts = content if isinstance(content, list) else ()
     return any(isinstance(part, Mapping) and part.get("annotations") for part in parts)
@@ -276,7 +276,7 @@ def _read_search_call(item: Json, where: str) -> Json:
 
 
 def _read_execution(item: Json, where: str) -> Json:
-    """Reads who has searched: a server, whose searches have no `call_id`, or the client."""
+    """Reads whether a server has searched (without `call_id`) or the client."""
     if item.get("call_id") is None:
         return {"call_id": None, "execution": "server"}
     return {"call_id": _read_text(item, "call_id", where), "execution": "client"}
@@ -312,7 +312,7 @@ def _read_client_output(item: Json, where: str) -> Json:
     output = item.get("output")
     check_output(output, f"{where}/output")
     if output is None:
-        output = item.get("status")  # an apply_patch_call_output need not say more
+        output = item.get("status")  # the output of an apply_patch_call_output is optional
     elif not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False)
     elif item.get("status") == "failed":

@@ -1,8 +1,8 @@
 """Responses: the items of tools of MCP servers, in a conversation and as events of a stream.
 
-A call is an item of its own, with its result. If it needs approval, the item is a request for
-approval; the client answers with `mcp_approval_response`, and the call is executed at the beginning
-of the next response.
+A call and its result are one item. If it needs approval, the item is a request for approval; the
+client answers with `mcp_approval_response`, and the call is executed at the beginning of the next
+response.
 """
 
 import json

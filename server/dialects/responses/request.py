@@ -102,7 +102,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     metadata: Annotated[dict[str, str], BeforeValidator(stop_at_first(str))] | None = None
     """Returned unchanged."""
     prompt_cache_options: PromptCacheOptions | None = None
-    """Has no effect: what can be reused of the prompt always is."""
+    """Has no effect: the cached part of the prompt is always reused."""
     truncation: Literal["auto", "disabled"] | None = None
     """Has no effect: conversations are never truncated."""
     chat_template_kwargs: Json | None = None

@@ -91,8 +91,8 @@ def _offer(tools: Sequence[Json], settings: Settings, hosted: HostedOffer) -> Of
 
 
 def _drop_parameters(tool: Json) -> Json:
-    """Removes the parameters from a search that nobody executes here, so that it does not become a
-    function."""
+    """Removes the parameters from a search that this server does not support, so that it does not
+    become a function."""
     return {"type": SEARCH} if tool.get("type") == SEARCH else tool
 
 
@@ -168,7 +168,7 @@ def check_tools(tools: Sequence[Any], where: str) -> None:
     """Refuses values that are not tools which a search can find.
 
     Raises:
-        HttpError: says which.
+        HttpError: a value is not such a tool; with its JSON pointer.
     """
     for number, tool in enumerate(tools):
         place = f"{where}/{number}"

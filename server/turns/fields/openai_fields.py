@@ -60,7 +60,8 @@ class StructuredOutputs(BaseModel):
 
 
 class PromptCacheOptions(BaseModel):
-    """OpenAI's options of its cache. They have no effect: what can be reused always is."""
+    """OpenAI's options of its cache. They have no effect: the cached part of a prompt is always
+    reused."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
@@ -131,7 +132,7 @@ class SamplingFields(BaseModel):
     temperature: float | None = Field(None, ge=0)
     """The randomness of drawing; 0: always the likeliest token. Default: that of the model."""
     top_p: float | None = Field(None, ge=0, le=1)
-    """Draw from the likeliest tokens whose probabilities add up to this."""
+    """Sample from the likeliest tokens with this total probability."""
     top_k: int | None = Field(None, ge=-1)
     """Draw from this number of the likeliest tokens; 0 or -1: from all."""
     min_p: float | None = Field(None, ge=0, le=1)
