@@ -51,7 +51,7 @@ def _end(*_: object) -> None:
 
 
 def _terminate(*_: object) -> None:
-    """Ends the command as Ctrl-C does: whatever it has started, such as MCP servers, ends, too. A
+    """Ends the command as Ctrl-C does, with everything that it has started, such as MCP servers. A
     second signal ends the process at once."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     raise SystemExit(TERMINATED)

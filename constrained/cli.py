@@ -172,7 +172,7 @@ def _report(error: Exception, options: argparse.Namespace) -> int:
 
 
 def _find_commands() -> list[AnyCommand]:
-    # One of each name: a checkout that was installed under two names has each of them twice.
+    # Each name once: a checkout that was installed under two names has each command twice.
     further = {entry.name: entry for entry in entry_points(group=GROUP)}
     return [*COMMANDS, *map(_load_command, further.values())]
 

@@ -323,7 +323,7 @@ def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
     Args:
         prompt: token ids.
         number: of the call in its turn, from 0.
-        again: the number of earlier tries, whose ids are taken.
+        again: the number of earlier tries, whose ids are used already.
     """
     digest = hashlib.sha256(f"{list(prompt)} {number} {again}".encode()).digest()
     value, letters = int.from_bytes(digest), list[str]()

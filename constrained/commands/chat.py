@@ -36,7 +36,7 @@ HELP = """\
 Ctrl-C cancels the current turn.
 To send a line that begins with "/", put a space before it.
 When the model calls a tool, type the result, text or JSON; an empty line means no result.
-Tools of MCP servers are executed; you are asked first about those that may change something."""
+Tools of MCP servers are executed; those that may change something need your consent."""
 SKIPPED = '{"error": "not executed: the user gives no result"}'
 
 

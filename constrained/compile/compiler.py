@@ -250,7 +250,7 @@ class Compiler:
         """Makes a compiled turn of one that another process has compiled and detached.
 
         Args:
-            turn: for the same vocabulary as that of this compiler.
+            turn: a turn for the vocabulary of this compiler.
             constraints: its tools and its grammar.
 
         Raises:
@@ -290,7 +290,7 @@ class Compiler:
         Args:
             turn: as compiled.
             tokens: the generated token ids, without the end of the turn.
-            message: what was generated, in OpenAI form, with arguments as objects.
+            message: the generated message, in OpenAI form, with arguments as objects.
         """
         prefix = turn.prefix
         full_message = prefix.prefill.join(message)
@@ -369,7 +369,8 @@ class Compiler:
         )
 
     def forget(self) -> None:
-        """Drops the compiled grammars: one that failed may have damaged what its forks share."""
+        """Drops the compiled grammars: one that failed may have damaged data that its forks
+        share."""
         self._grammars.forget()
 
 

@@ -1,4 +1,4 @@
-"""`constrained suite`: a parser or a server of anybody, held against what is true of all."""
+"""`constrained suite`: checks any parser or server by properties that all of them must have."""
 
 import argparse
 import os

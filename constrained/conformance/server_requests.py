@@ -1,4 +1,5 @@
-"""The requests that a server is checked with: tools, messages, and what has to be refused."""
+"""The requests for checking a server: tools, messages, and invalid requests, which it must
+refuse."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ def write_format(schema: Any) -> Json:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A request that cannot be carried out.
+    """A request that cannot be executed.
 
     Args:
         what: is wrong with it.

@@ -31,9 +31,9 @@ class Verdict:
 
     Args:
         level: the severity.
-        text: what was found, in a sentence.
+        text: the result, in a sentence.
         remedy: what to do; "" if there is nothing to do.
-        facts: what was found as JSON, for programs.
+        facts: the result as JSON, for programs.
         is_detail: it is shown only if all details are requested.
     """
 

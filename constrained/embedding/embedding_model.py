@@ -78,12 +78,12 @@ class EmbeddingModel:
 
         Args:
             texts: texts, or their token ids.
-            dimensions: cuts the vectors to so many. Makes sense for models that were trained for it
-                (Matryoshka).
+            dimensions: cuts the vectors to this number of dimensions. Makes sense for models that
+                were trained for it (Matryoshka).
             normalize: make each vector 1 long, so that the dot product of two is the cosine of
                 their angle.
             truncate: cut texts that are too long, in place of refusing them.
-            check: is called between batches; what it raises ends the work.
+            check: called between batches; an error that it raises ends the work.
 
         Returns:
             The vectors, in the order of the texts.
@@ -113,7 +113,7 @@ class EmbeddingModel:
             dimensions: see `embed`.
 
         Raises:
-            RequestError: vectors cannot be cut to so many.
+            RequestError: vectors cannot be cut to this number of dimensions.
         """
         if dimensions is not None and not 1 <= dimensions <= self.dimensions:
             message = f"dimensions is {dimensions}, must be 1 to {self.dimensions}"
@@ -154,7 +154,7 @@ class EmbeddingModel:
         """The vectors of a batch, as the model gives them: the third step of `embed`.
 
         Args:
-            batch: one of those of `split`.
+            batch: a batch from `split`.
 
         Raises:
             ModelError: the model is closed.
@@ -165,10 +165,10 @@ class EmbeddingModel:
     def finish(
         self, vectors: Sequence[np.ndarray], *, dimensions: int | None, normalize: bool
     ) -> np.ndarray:
-        """All vectors, as they are asked for: the last step of `embed`.
+        """Returns all vectors in the requested form: the last step of `embed`.
 
         Args:
-            vectors: those of the batches.
+            vectors: the vectors of the batches.
             dimensions: see `embed`.
             normalize: see `embed`.
         """
@@ -262,7 +262,7 @@ def load_embeddings(
 
     Args:
         source: a GGUF file, or `hf:user/repo[:quant]` for a model of the Hugging Face Hub.
-        pooling: how the vectors of the tokens become one, where the file does not say it: `mean`,
+        pooling: how the vectors of the tokens are combined, if the file does not say it: `mean`,
             `cls` or `last`.
         token: a token for the Hub. Default: HF_TOKEN, else the saved login.
         offline: do not ask the Hub; use models that are downloaded already.

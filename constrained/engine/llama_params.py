@@ -25,7 +25,7 @@ CACHE_TYPES = {
 }
 SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}
 LOAD_MODES = {(True, False): -1, (False, False): 0, (False, True): 2, (True, True): 3}
-"""By `mmap` and `mlock`; -1 maps the file unless a device cannot read what is mapped."""
+"""By `mmap` and `mlock`; -1 maps the file unless a device cannot read mapped memory."""
 BITS = {"f32": 32, "q4_0": 5, "q4_1": 5, "q5_0": 6, "q5_1": 6, "q8_0": 9, "iq4_nl": 5}
 """Bits of a number in a context, scales included, rounded up; 16 for the others."""
 MAX_MEMORY = 0.8  # the part of the free memory for contexts of separate sequences
@@ -33,7 +33,7 @@ UNASKED_MEMORY = 0.5  # the part of the free memory for a context of no requeste
 UNASKED_LENGTH = 65_536
 """Maximum tokens of a sequence if no length is requested: llama.cpp allocates and clears the whole
 context at the start. Agents begin with about 34,000 tokens."""
-MAX_SCORES = 1 << 30  # bytes of the scores of attention, if nobody asks for flash attention or none
+MAX_SCORES = 1 << 30  # bytes of attention scores, if the option is not given
 MIN_CONTEXT_LENGTH = 4096  # tokens, if the model was trained on as many; few requests fit into less
 NEED_GPU = {"gpu_layers": "-ngl", "split_mode": "-sm", "main_gpu": "-mg", "tensor_split": "-ts"}
 
@@ -71,7 +71,7 @@ class ContextSize:
     Args:
         length: the maximum number of tokens of a sequence.
         cells: the maximum number of tokens of all sequences together.
-        is_shared: sequences share the cells; otherwise each has `length` cells of its own.
+        is_shared: sequences share the cells; otherwise each has `length` cells.
     """
 
     length: int
@@ -82,7 +82,7 @@ class ContextSize:
 def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
     """Chooses the size of a context.
 
-    Each sequence has cells of its own if memory suffices; otherwise they share them.
+    Each sequence has its own cells if memory suffices; otherwise they share them.
 
     Args:
         asked: the requested length of a sequence, in tokens; 0: the length that the model was

@@ -22,7 +22,7 @@ from constrained.template.special_tokens import Prompt, find_free_characters
 
 Messages = Sequence[Mapping[str, Any]]
 Write = Callable[[Messages], Prompt]
-MAX_PROBES = 2  # if the ends of the last turns are not found, those of others are not, either
+MAX_PROBES = 2  # if the ends of the last turns are not found, the ends of others are not, either
 
 
 class Missed(StrEnum):
@@ -89,7 +89,7 @@ class RenderedHistory:
         """The prompt with the last cached turn that may be in it; or why the last one may not.
 
         Args:
-            recall: whose view of earlier reasoning holds.
+            recall: who decides about earlier reasoning.
             reasoning: indexes of the messages whose reasoning the template writes.
         """
         allowed = _allow_reasoning(self.history, recall, reasoning)
@@ -118,7 +118,7 @@ class RenderedHistory:
         messages = copy_json(self.history.messages)
         if index + 1 == len(messages) or messages[index + 1]["role"] == "assistant":
             return Missed.LAST
-        for message in messages[: index + 1]:  # what is written of it may depend on what follows
+        for message in messages[: index + 1]:  # the text of a message may depend on later ones
             _drop_reasoning(message)
         turn = messages[index]
         try:

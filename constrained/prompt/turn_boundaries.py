@@ -14,7 +14,7 @@ from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
 
-MAX_TAGS = 8  # at the end of a prompt: more of them are data
+MAX_TAGS = 8  # at the end of a prompt: further ones are data
 _TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]")
 _ANSWER, _QUESTION = "PROBE-OF-AN-ANSWER", "PROBE-OF-A-QUESTION"
 

@@ -1,12 +1,12 @@
 """Caches generated turns as tokens, to reuse them when a conversation brings one back.
 
-A client does not send back exactly what was generated: it drops reasoning and spells arguments in
+A client does not send back exactly the generated text: it drops reasoning and spells arguments in
 another way, and the template has its own form of the turn. Tokenised again, the turn would be new
 to the KV cache. So turns are kept as tokens, after the tokens of the prompt that they answered.
 
 A turn is found by everything that came before it (the tools, each message, and which cached turns
-those were) and by its visible text. An edited turn is never found, nor is a turn of a conversation
-with another past, whatever ids the calls have.
+those were) and by its visible text. An edited turn is never found, nor is a turn after another
+history, even if the ids of calls are the same.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ def digest(*parts: object) -> bytes:
     if data is None:
         try:
             data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")
-        except (TypeError, ValueError, RecursionError):  # no JSON; whoever renders it says so
+        except (TypeError, ValueError, RecursionError):  # not JSON; rendering it raises the error
             return os.urandom(16)
     return hashlib.blake2b(data, digest_size=16).digest()
 
@@ -86,12 +86,12 @@ class CachedTurn:
 
     @property
     def size(self) -> int:
-        """The room that it takes, in tokens; that of the message, too."""
+        """Its size in tokens, including the size of the message."""
         return len(self.added) + len(self.tokens) + OVERHEAD + self._message_size
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
-        """The prompt, and what was generated."""
+        """The prompt, and the generated tokens."""
         parts, turn = list["array[int]"](), self
         while turn is not None:
             parts += [turn.tokens, turn.added]
@@ -188,7 +188,7 @@ class History:
     Args:
         key: names the conversation.
         messages: in normal form; turns that are kept have their reasoning again.
-        turns: what was generated, by the index of the message.
+        turns: the generated turns, by the index of the message.
     """
 
     key: bytes
@@ -235,7 +235,7 @@ class TurnStore(Protocol):
 
 @dataclass(frozen=True)
 class _Path:
-    """A way to read a conversation: the name of what was read so far, and the turns in it."""
+    """A way to read a conversation: the hash of the part read so far, and the turns in it."""
 
     key: bytes
     turns: dict[int, CachedTurn] = field(default_factory=dict[int, CachedTurn])
@@ -255,11 +255,11 @@ class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
 
     Args:
-        max_tokens: tokens, those of `OVERHEAD` included; see `Room`.
+        max_tokens: the maximum number of tokens, including `OVERHEAD`; see `Room`.
         with_ids: see `CachedTurn.is_said_by`.
 
     Attributes:
-        shared: where turns are, too, that this process may not have generated; None: nowhere.
+        shared: a store with the turns of other processes; None: there is none.
     """
 
     shared: TurnStore | None = None

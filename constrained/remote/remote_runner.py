@@ -38,8 +38,8 @@ class RemoteSeat:
     Args:
         seat: of the request.
         task: executes it.
-        turn: its turn so far; None: it has not begun.
-        fault: the reason of its cancellation; None: nobody wants it.
+        turn: its turn so far; None: it has not started.
+        fault: the reason of its cancellation; None: the client has left.
     """
 
     seat: Seat
@@ -59,7 +59,7 @@ class RemoteRunner:
 
     Args:
         sampler: of the engine.
-        loop: where it runs.
+        loop: the event loop in which it runs.
         identity: recognises the engine after a restart; None: it cannot change.
         clock: for deadlines and timings.
         max_waiting: the maximum number of waiting requests.
@@ -174,7 +174,7 @@ class RemoteRunner:
                 seat.result.set_result(active.turn.result())
             else:
                 seat.result.set_result(_cancel(seat.request))
-        except Exception as error:  # any error, since nobody else would report it
+        except Exception as error:  # any error, since nothing else would report it
             self._note_failure(error)
             seat.result.set_exception(error)
         else:
@@ -232,7 +232,7 @@ class RemoteRunner:
         raise turn.fail_cut()
 
     async def _watch_requests(self) -> None:
-        """Ends requests that nobody wants any more, and late ones, until none are left."""
+        """Ends requests whose clients have left, and late ones, until none are left."""
         while self._waiting or self._running:
             now = self._clock()
             if self._end and self._end.is_over(now):

@@ -93,7 +93,7 @@ def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
     """Returns a field of a row; the default if it is missing or null.
 
     Raises:
-        RequestError: its type is not that of the default.
+        RequestError: its type differs from the default's.
     """
     value = row.get(name)
     if value is None:
@@ -108,7 +108,7 @@ def read_option(row: Mapping[str, Any], name: str, options: Sequence[str]) -> st
     """Returns a field of a row; the first option if it is missing or null.
 
     Raises:
-        RequestError: it is none of the options.
+        RequestError: it is not one of the options.
     """
     value = row.get(name)
     if value is None:

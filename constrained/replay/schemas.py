@@ -20,7 +20,7 @@ def check_schemas(
 
     Args:
         rows: `{id, schema, tests: [{data, valid?}]}`; the schema may be true or false. An error
-            stands for a row that could not be read.
+            takes the place of a row that could not be read.
         close: objects with declared properties and without `additionalProperties` allow no others.
 
     Yields:

@@ -156,11 +156,11 @@ def _lower_body(kind: str) -> Schema:
 
 
 def read_request(text: Any, where: str) -> dict[str, Any]:
-    """The request of a run, as it was written.
+    """The request of a run in its record.
 
     Args:
         text: JSON.
-        where: the row stands, for messages.
+        where: the place of the row, for messages.
 
     Raises:
         RequestError: it is something else.

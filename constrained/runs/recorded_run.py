@@ -133,7 +133,7 @@ def go_on(
 
 
 def decide_later(call: ToolCall) -> Approval:
-    """The verdict about every call: somebody will decide later."""
+    """Postpones the decision about every call."""
     return LATER
 
 

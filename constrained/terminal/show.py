@@ -60,7 +60,7 @@ class Screen:
         self._is_inside_line = not text.endswith("\n")
 
     def end_line(self) -> None:
-        """Goes to the next line if one has begun, and ends the dimming."""
+        """Ends the current line, if there is one, and the dimming."""
         if self._is_dim:
             self._out.write(PLAIN)
             self._is_dim = False
@@ -69,7 +69,7 @@ class Screen:
         self._out.flush()
 
     def say(self, text: str) -> None:
-        """Writes a line of its own."""
+        """Writes a separate line."""
         self.end_line()
         self.write(text + "\n")
 

@@ -22,7 +22,8 @@ _NUMPY_ENTRY = re.compile(rf"({_NAMES})\s*(?::.*)?")
 """`name`, `name : type`, or several names; the text follows on the next lines."""
 _PARAMETERS = "param|parameter|arg|argument|key|keyword"
 _OTHERS = "type|raises?|except|exception|returns?|rtype|yields?|ytype|var|ivar|cvar|vartype|meta"
-# One blank, and not any number: what follows takes them, and two that do take quadratic time.
+# One blank, not any number: the next part also matches blanks, and two such parts take quadratic
+# time.
 _FIELD = re.compile(r"[:@]\w+(?:\s[^:]*)?:(?:\s.*)?")
 _KNOWN_FIELD = re.compile(rf"[:@](?:{_PARAMETERS}|{_OTHERS})(?:\s[^:]*)?:(?:\s.*)?")
 """A field that Sphinx or Epydoc knows; a text may begin with other words between colons."""

@@ -31,7 +31,7 @@ class ToolOptions(TypedDict, total=False):
         read_only: the tool changes nothing. The agent loop may then start a call while the model is
             still writing the turn, in another thread, and repeat it after a crash. Default: False.
         cost: the cost of a call for `Budget`: a number, or a function of the call. Default: 0.
-        isolate: run calls in a process of their own, with limits on time and memory; True: those of
+        isolate: run calls in a separate process, with limits on time and memory; True: those of
             `Isolation`. Default: False.
     """
 
@@ -110,7 +110,7 @@ class FunctionTool:
             raises `CallError`.
         read_only: see `ToolOptions`.
         cost: see `ToolOptions`.
-        isolation: limits of a process of its own in which calls run; None: they run in this one.
+        isolation: limits of a separate process in which calls run; None: they run in this one.
     """
 
     name: str

@@ -14,7 +14,7 @@ COLOURS = {
     TokenSource.INSERTED.value: "\x1b[35m",  # magenta
     TokenSource.WRITTEN.value: "\x1b[90m",  # grey
 }
-WANTED = "\x1b[1;33m"  # yellow: the model wanted another token
+WANTED = "\x1b[1;33m"  # yellow: the model preferred another token
 DIM = "\x1b[2;9m"  # struck out: discarded
 MARKS = {
     TokenSource.ONLY.value: "=",

@@ -167,8 +167,8 @@ def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTr
     """The trace of a turn whose tokens were traced.
 
     Args:
-        generated: what was generated, or what there is of it.
-        turn: what it was generated for.
+        generated: the generated turn, or the part so far.
+        turn: the compiled turn.
     """
     finish = FAILED if isinstance(generated, FailedTurn) else generated.finish.value
     calls = [event.name for event in generated.events if isinstance(event, CallOpened)]
@@ -177,7 +177,7 @@ def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTr
 
 
 def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:
-    """The trace of a turn of whose tokens nothing is known."""
+    """The trace of a turn without data about its tokens."""
     source = TurnSource(
         turn.make_parser,
         None if turn.completer is None else turn.completer.grammar,
@@ -228,7 +228,7 @@ def _round(probability: float | None) -> float | None:
 
 
 def _write_token(token: TracedToken, place: TokenPlace | None, names: RuleNames) -> dict[str, Json]:
-    """A token as JSON; what is not known, or is as it nearly always is, is left out."""
+    """Returns a token as JSON, without unknown fields and fields with the usual value."""
     shown: dict[str, Any] = {
         "token": token.token,
         **_write_text(token.text),

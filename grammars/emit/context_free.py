@@ -1,7 +1,7 @@
 """Context-free grammars over characters and special tokens: no lexer, no parameters, no counts.
 
-For engines without a lexer of their own. A terminal is one character of a set, a text, or a special
-token; everything else is a nonterminal with its productions.
+For engines without a lexer. A terminal is one character of a set, a text, or a special token;
+everything else is a nonterminal with its productions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -55,7 +55,7 @@ MAX_SHORTEST_VALUE = 1_000_000  # characters of the shortest value
 
 @dataclass(frozen=True)
 class LoweringEffort:
-    """How far a schema is multiplied out. What goes beyond is checked after generation.
+    """How far a schema is multiplied out. Everything beyond this limit is checked after generation.
 
     Args:
         steps: the limit for lowering the schema; 60,000 take about 0.3 s.
@@ -231,7 +231,7 @@ class _Lowering:
         try:
             return self._lower(schema, pointer)
         except StepsError as error:
-            if error.where is None:  # the innermost pointer says most
+            if error.where is None:  # the innermost pointer is the most exact
                 error.where = pointer
             raise
 
@@ -292,8 +292,8 @@ class _Lowering:
         return loose
 
     def _open_object(self, flat: Mapping[str, Json]) -> Mapping[str, Json]:
-        """The schema of an object that allows undeclared keys, unless it excludes them itself: what
-        is checked after generation may declare some."""
+        """The schema of an object that allows undeclared keys, unless it excludes them itself:
+        keywords that are checked after generation may declare some."""
         if not self._close or "additionalProperties" in flat:
             return flat
         return {**flat, "additionalProperties": True}

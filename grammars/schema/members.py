@@ -44,7 +44,7 @@ class Ordered:
     """Declared members in schema order.
 
     Args:
-        mixed: undeclared members may stand between the declared ones, not only after them.
+        mixed: undeclared members may come between the declared ones, not only after them.
     """
 
     mixed: bool = False
@@ -220,7 +220,7 @@ def arrange(
         presence: the condition on the keys; enforced only for members in any order.
         extra: undeclared members are allowed.
         order: the order of declared keys.
-        mixed: in schema order, undeclared members may stand between the declared ones.
+        mixed: in schema order, undeclared members may come between the declared ones.
     """
     has_one_order = len(properties) + extra <= 1
     is_in_order = order is KeyOrder.SCHEMA or has_one_order or not can_be_unordered(properties)

@@ -4,7 +4,7 @@ quantifiers are expanded.
 Its regex engine expands them while it holds the interpreter lock: `\\p{L}{1,255}` takes 100 ms, and
 is refused for its size. Our lazy automaton only builds the states that a text needs, and agrees
 with the mask. jsonschema-rs calls it as a format. The format goes into `allOf`, so that the schema
-can keep a format of its own.
+can also have another format.
 """
 
 import json

@@ -42,8 +42,8 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class RootDocument:
-    """A document that references point into. What jsonschema-rs needs of it is made once, however
-    many of its subschemas get a validator.
+    """A document that references point into. The data that jsonschema-rs needs are made once, for
+    any number of validators of its subschemas.
 
     Args:
         source: the document.
@@ -54,7 +54,7 @@ class RootDocument:
 
     @cached_property
     def dialect(self) -> dict[str, Json]:
-        """Its `$schema`, for subschemas that stand alone."""
+        """Its `$schema`, for subschemas that become separate documents."""
         return {"$schema": self.source.get("$schema", LATEST) if is_object(self.source) else LATEST}
 
     @cached_property
@@ -362,8 +362,8 @@ def _refuse(uri: str) -> Json:
 
 
 def _refer_to_root(schema: Json) -> Json:
-    """Makes the local references of a schema absolute, so that it can stand alone; values of `enum`
-    and `const` stay as they are."""
+    """Makes the local references of a schema absolute, so that it can be a separate document;
+    values of `enum` and `const` stay as they are."""
     if not is_object(schema):
         return schema
     spend()

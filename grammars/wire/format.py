@@ -158,8 +158,8 @@ class Format:
             which `opening` and `closing` describe; None: they are written alike.
         variants: other ways in which models write a call, each with a marker first. Only the parser
             uses them, and only in recovery.
-        strays: markers of the reasoning block that models also write around an answer, where they
-            have no meaning. In recovery, the parser drops them, and a block may open anywhere.
+        strays: markers of the reasoning block that models also write around an answer, without a
+            meaning there. In recovery, the parser drops them, and a block may open anywhere.
         headers: how models write the headers of messages, where each part of a turn is a message.
             In recovery, the parser reads these headers, and nothing else opens or closes a part.
 
@@ -486,7 +486,7 @@ def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
             return tuple(nodes[i:]) if not lead else None
         if node.text.startswith(lead):
             rest = node.text.removeprefix(lead)
-            # The rest of a marker is no marker: no token stands for half of one.
+            # The rest of a marker is not a marker: there is no token for half a marker.
             return (Literal(rest), *nodes[i + 1 :]) if rest else tuple(nodes[i + 1 :])
         if not lead.startswith(node.text):
             return None

@@ -1,4 +1,4 @@
-"""The sampling fields that vLLM and SGLang share, and where they differ from ours."""
+"""The sampling fields that vLLM and SGLang share, and their differences from ours."""
 
 import math
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ from grammars.steps import StepsError
 
 MAX_SUBSCHEMAS = 15_000
 """Subschemas of a document, without definitions that nothing refers to. jsonschema-rs reads all of
-them in one call, 2 to 4 us for each, and keeps all other threads waiting meanwhile."""
+them in one call, 2 to 4 us for each, during which all other threads wait."""
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are not valid in 2020-12: with `items` as a list."""
 
@@ -38,7 +38,7 @@ class DocumentReading(NamedTuple):
     """A document that has been read.
 
     Args:
-        document: as it is meant, with pointers for references.
+        document: the repaired document, with pointers for references.
         repaired: the repairs.
         problem: why it is not a JSON Schema; None if it is one.
     """

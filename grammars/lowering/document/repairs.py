@@ -1,7 +1,7 @@
 """Repairs schemas that contradict themselves or their dialect, if their meaning is clear.
 
 A repair changes which values the schema allows, for the mask and for the validator, so each repair
-is reported. What may have two meanings is not repaired; if it is not JSON Schema, it is refused.
+is reported. Ambiguous mistakes are not repaired; if the result is not JSON Schema, it is refused.
 """
 
 import json
@@ -149,7 +149,7 @@ def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Not
 
 
 def _read_flag(schema: Json) -> bool | None:
-    """Whether a property says that it is required; None if it says nothing."""
+    """Whether a property is marked as required; None if it is not marked."""
     flag = schema.get("required") if is_object(schema) else None
     if isinstance(flag, str):
         flag = read_spelling(flag, "boolean")

@@ -174,7 +174,7 @@ def name_parts(flat: dict[str, Json], note: Note) -> None:
 
 
 def _is_schema(parts: Mapping[str, Json]) -> bool:
-    """True if a schema, with a type and properties, stands where a map of schemas belongs."""
+    """True if a schema, with a type and properties, is in the place of a map of schemas."""
     return isinstance(parts.get("type"), str) and is_object(parts.get("properties"))
 
 

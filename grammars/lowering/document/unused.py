@@ -1,5 +1,6 @@
-"""Leaves out the definitions that no reference of a document needs. Tools often come with those of
-the whole service that they belong to; what nobody refers to need not be read, nor be a schema."""
+"""Leaves out the definitions that no reference of a document needs. Tools often come with the
+definitions of their whole service. Definitions without references need not be read, nor be
+schemas."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -72,7 +73,7 @@ def _list_names(reference: str) -> Iterator[str]:
 
 
 def _list_references(value: Json) -> Iterator[str]:
-    """All references in a value, also in what is no schema."""
+    """All references in a value, including those outside of schemas."""
     queue = [value]
     while queue:
         part = queue.pop()
