@@ -26,7 +26,7 @@ class ServerEnd:
         self._waiting: set[asyncio.Future[None]] = set()
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """True when the server is stopping, even while requests still have time."""
         return self._end is not None
 

@@ -72,7 +72,7 @@ class Journal(Protocol):
         """Returns the result of a call; None if there is none yet."""
         ...
 
-    def is_begun(self, place: CallPlace) -> bool:
+    def was_started(self, place: CallPlace) -> bool:
         """True if a call has started before but has no result: its outcome is unknown."""
         ...
 
@@ -105,7 +105,7 @@ class NoJournal:
 
     def find_result(self, place: CallPlace) -> None: ...
 
-    def is_begun(self, place: CallPlace) -> bool:
+    def was_started(self, place: CallPlace) -> bool:
         """Returns False: every call is a new one."""
         return False
 

@@ -203,7 +203,7 @@ class _Turn:
         started: list[int] = []
         for number, call in enumerate(reply.calls):
             place = self._find_place(number, call)
-            if self._journal.is_begun(place) or self._journal.find_result(place) is not None:
+            if self._journal.was_started(place) or self._journal.find_result(place) is not None:
                 started.append(number)
         return started
 
@@ -258,7 +258,7 @@ class _Turn:
         if (execution := self.early.executions.get(open_call.number)) is not None:
             result = await self._actions.finish(execution)
             return replace(result, call=open_call.call)
-        is_lost = self._journal.is_begun(place) and not open_call.tool.read_only
+        is_lost = self._journal.was_started(place) and not open_call.tool.read_only
         if is_lost and not await self._may_repeat(place.call):
             return lose(place.call)
         self._journal.begin_call(place)

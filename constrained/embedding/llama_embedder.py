@@ -24,7 +24,7 @@ from constrained.gguf.contents import NO_POOLING, POOLINGS, RANK
 
 Pooling = Literal["mean", "cls", "last"]
 """How the vectors of the tokens are combined: their mean, the first one, or the last one."""
-UNASKED_LENGTH = 2048
+DEFAULT_CONTEXT_LENGTH = 2048
 """The default maximum of tokens in a text. A text is computed at once, so memory for the longest
 text is taken when the model is loaded."""
 
@@ -68,7 +68,7 @@ class Embedder:
             trained = llama_cpp.llama_model_n_ctx_train(self._model)
             asked = options.context_length
             if asked is None:
-                asked = UNASKED_LENGTH
+                asked = DEFAULT_CONTEXT_LENGTH
             self.context_length = min(trained, asked or trained)  # 0: as trained
             self._context = self._create(options, pooling, max_batch_texts)
             self._check_pooling(path)

@@ -257,7 +257,7 @@ def create_context(
     return context, size
 
 
-def create_unasked(
+def create_default_context(
     model: llama_cpp.llama_model_p, params: Any, size: ContextSize, *, sequences: int
 ) -> tuple[llama_cpp.llama_context_p | None, ContextSize]:
     """Creates a context as `create_context` does, but halves the length while memory is short: the

@@ -17,7 +17,7 @@ from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
     check_keys,
     create_context,
-    create_unasked,
+    create_default_context,
     errors,
     load_model,
     make_failure,
@@ -91,7 +91,7 @@ def load(
     if spares_flash_attention(options, plain, size, is_offloaded=is_offloaded):
         needs = plain
         params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    create = create_unasked if asked is None else create_context
+    create = create_default_context if asked is None else create_context
     context, size = create(model, params, size, sequences=sequences)
     if not context:
         llama_cpp.llama_model_free(model)

@@ -112,11 +112,11 @@ class CachedTurn:
         return hashlib.blake2b(self.tokens.tobytes(), digest_size=16).digest()
 
     @cached_property
-    def _said(self) -> tuple[Any, list[bytes], list[bytes]]:
+    def _content(self) -> tuple[Any, list[bytes], list[bytes]]:
         message = self.message
         return _read_text(message), _read_calls(message, True), _read_calls(message, False)
 
-    def is_said_by(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
+    def has_same_content(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
         """True if a message has the content of this turn. White space around texts and the spelling
         of arguments do not matter; reasoning may be missing.
 
@@ -130,7 +130,7 @@ class CachedTurn:
         for key, value in message.items():
             if value and key not in VISIBLE:
                 return False
-        text, named, calls = self._said
+        text, named, calls = self._content
         if with_ids:
             calls = named
         try:
@@ -256,7 +256,7 @@ class TurnCache:
 
     Args:
         max_tokens: the maximum number of tokens, including `OVERHEAD`; see `Room`.
-        with_ids: see `CachedTurn.is_said_by`.
+        with_ids: see `CachedTurn.has_same_content`.
 
     Attributes:
         shared: a store with the turns of other processes; None: there is none.
@@ -319,7 +319,7 @@ class TurnCache:
         """Returns the turns that match a message, the latest one first."""
         found = list[CachedTurn]()
         for turn in reversed(turns):
-            if turn.is_said_by(message, with_ids=self._with_ids):
+            if turn.has_same_content(message, with_ids=self._with_ids):
                 found.append(turn)
         return found
 

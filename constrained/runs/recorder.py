@@ -80,7 +80,7 @@ class Recorder:
         known = self._find(EventKind.RESULT, place.turn, place)
         return None if known is None else read_result(known["result"], place.call)
 
-    def is_begun(self, place: CallPlace) -> bool:
+    def was_started(self, place: CallPlace) -> bool:
         return self._find(EventKind.BEGUN, place.turn, place) is not None
 
     def begin_call(self, place: CallPlace) -> None:

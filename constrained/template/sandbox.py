@@ -80,7 +80,7 @@ def _count_step(node: nodes.Node) -> nodes.Expr:
     return nodes.EnvironmentAttribute("spend()", lineno=node.lineno)
 
 
-def _say_step(node: nodes.Node) -> nodes.Stmt:
+def _step_statement(node: nodes.Node) -> nodes.Stmt:
     return nodes.ExprStmt(_count_step(node), lineno=node.lineno)
 
 
@@ -90,19 +90,19 @@ class _CountSteps(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
-        node.body.insert(0, _say_step(node))
+        node.body.insert(0, _step_statement(node))
         if node.test is not None:
             node.test = nodes.And(_count_step(node), node.test, lineno=node.lineno)
         return node
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
         self.generic_visit(node)
-        node.body.insert(0, _say_step(node))
+        node.body.insert(0, _step_statement(node))
         return node
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
         self.generic_visit(node)
-        node.body.insert(0, _say_step(node))
+        node.body.insert(0, _step_statement(node))
         return node
 
 

@@ -211,15 +211,15 @@ class BatchRunner:
     async def _carry_out(self, batch: RequestBatch) -> None:
         """All of a batch, from its lines to its end."""
         try:
-            was_begun = batch.status is not BatchStatus.VALIDATING  # by an earlier server
-            if was_begun:
+            was_started = batch.status is not BatchStatus.VALIDATING  # by an earlier server
+            if was_started:
                 await self._read(batch)
             if batch.status is BatchStatus.CANCELLING:
                 self._finish(batch, BatchStatus.CANCELLED, CANCELLED)
                 return
             seconds_left = max(0.0, batch.window - batch.elapsed)
             async with asyncio.timeout(seconds_left), self._turns[batch.owner]:
-                if not was_begun:
+                if not was_started:
                     # Only now: of the batches that wait, nothing but their files is in memory.
                     await self._read(batch)
                 await self._run_lines(batch)

@@ -100,7 +100,7 @@ class Gate:
         try:
             await self._app(scope, body, send)
         except Exception as error:  # the application answers errors of clients itself
-            if send.has_begun:
+            if send.has_started:
                 raise
             log_error(error)
             await self._refuse(scope, send, as_http_error(error))
@@ -208,7 +208,7 @@ class _CountedReply:
         counters: count the reply.
 
     Attributes:
-        has_begun: the status has been sent.
+        has_started: the status has been sent.
     """
 
     def __init__(self, send: Send, scope: Scope, *, dialect: Dialect, id: str, counters: Counters):
@@ -219,11 +219,11 @@ class _CountedReply:
         if dialect.has_request_ids:
             names.append(b"request-id")
         self._ids = [(name, id.encode()) for name in names]
-        self.has_begun = False
+        self.has_started = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.has_begun = True
+            self.has_started = True
             # FastAPI sets the route. Without a route, any path is possible, and each would get a
             # counter of its own.
             path = getattr(self._scope.get("route"), "path", "other")

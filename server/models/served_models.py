@@ -296,7 +296,7 @@ class ServedModels:
     def _refuse_load(self, message: str) -> HttpError:
         """Returns the error for a model that cannot be loaded. Trying again does not help, unless
         this server is stopping: then another one may answer."""
-        stops = self._is_stopped or self.end.has_begun
+        stops = self._is_stopped or self.end.has_started
         retry_after = RETRY_AFTER if stops else None
         return HttpError(503, message, "model_unavailable", retry_after=retry_after)
 

@@ -58,7 +58,7 @@ class SharedWork:
             result = await self._claim(key, own, lost)
         if result is not None:
             return result
-        beats = asyncio.create_task(self._say_alive(key, own))
+        beats = asyncio.create_task(self._report_alive(key, own))
         try:
             result = await work()
         except Exception:
@@ -118,7 +118,7 @@ class SharedWork:
         except StoreError as error:
             LOG.error("other servers think that a call is lost that was not made: %s", error)
 
-    async def _say_alive(self, key: str, own: bytes) -> None:
+    async def _report_alive(self, key: str, own: bytes) -> None:
         count = 0
         while True:
             await asyncio.sleep(BEAT_SECONDS)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from constrained.engine import llamacpp
 from constrained.engine.llama_params import (
+    DEFAULT_CONTEXT_LENGTH,
+    DEFAULT_MEMORY_SHARE,
     MAX_MEMORY,
     MAX_SCORES,
     MIN_CONTEXT_LENGTH,
-    UNASKED_LENGTH,
-    UNASKED_MEMORY,
     ContextNeeds,
     ContextSize,
     choose_context,
@@ -45,24 +45,24 @@ needs = st.builds(
 def test_what_nobody_asks_for_fits(needs: ContextNeeds):
     size = choose_context(None, needs)
     least = min(needs.trained, MIN_CONTEXT_LENGTH)
-    assert least <= size.length <= min(needs.trained, UNASKED_LENGTH)
+    assert least <= size.length <= min(needs.trained, DEFAULT_CONTEXT_LENGTH)
     assert size.length <= size.cells <= needs.sequences * size.length
-    assert size.cells <= max(UNASKED_LENGTH, least * needs.sequences)
+    assert size.cells <= max(DEFAULT_CONTEXT_LENGTH, least * needs.sequences)
     assert size.is_shared == (size.cells < needs.sequences * size.length)
     if needs.memory is not None and size.cells > least:
-        assert needs.measure(size) <= UNASKED_MEMORY * needs.memory
+        assert needs.measure(size) <= DEFAULT_MEMORY_SHARE * needs.memory
 
 
 @given(needs)
 def test_twice_as_much_would_not_fit(needs: ContextNeeds):
     size = choose_context(None, needs)
     least = min(needs.trained, MIN_CONTEXT_LENGTH)
-    most = min(needs.trained, UNASKED_LENGTH)
-    ceiling = min(most * needs.sequences, max(UNASKED_LENGTH, least * needs.sequences))
+    most = min(needs.trained, DEFAULT_CONTEXT_LENGTH)
+    ceiling = min(most * needs.sequences, max(DEFAULT_CONTEXT_LENGTH, least * needs.sequences))
     if size.cells < ceiling and needs.memory is not None:
         assert size.cells == least or size.cells.bit_count() == 1
         longer = ContextSize(size.length, 2 * size.cells, is_shared=True)
-        assert needs.measure(longer) > UNASKED_MEMORY * needs.memory
+        assert needs.measure(longer) > DEFAULT_MEMORY_SHARE * needs.memory
 
 
 @given(needs, st.integers(0, 2**22))

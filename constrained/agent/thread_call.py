@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class BegunCall(Generic[T]):
+class ThreadCall(Generic[T]):
     """Work in a thread. Cancelling it cancels a coroutine at its next `await`; a function runs to
     its end, but its result is dropped.
 
