@@ -58,8 +58,8 @@ def _terminate(*_: object) -> None:
 
 
 def _open_streams() -> None:
-    """Opens those of stdin, stdout and stderr that were closed, so that reading and printing does
-    nothing. In this order, each gets the number that was its own."""
+    """Opens stdin, stdout and stderr if they are closed, so that reading and printing does nothing.
+    In this order, each gets the number that was its own."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             null = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115  until the process ends

@@ -92,7 +92,7 @@ class UnavailableCommand:
 
     def add(self, subparsers: Any) -> None:
         """Adds the command, which takes any options."""
-        # Without prefixes no option, `--help` included, is taken from what follows.
+        # Without prefixes, no option of the command, such as `--help`, is read here.
         parser = subparsers.add_parser(
             self._name, help="not available here", add_help=False, prefix_chars="\0"
         )

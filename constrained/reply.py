@@ -243,8 +243,8 @@ def _mark(
 ) -> tuple[ToolCall, ...]:
     """Adds ids to the calls, and marks those that were closed because the tokens ran out.
 
-    Calls whose names the model had not written by then are left out, unless the turn requires a
-    call or an answer and has no other.
+    Calls without a complete name by then are left out, unless the turn requires a call or an answer
+    and has no other.
     """
     ended_at = generation.ended_at
     if ended_at is None:

@@ -129,7 +129,7 @@ class CacheReport:
 
 
 def check_server(client: ChatClient) -> CacheReport:
-    """Asks a server some 40 times. Each run has texts of its own, so what it asks is new.
+    """Asks a server some 40 times. Each run has different texts, so nothing of it is cached.
 
     Raises:
         RequestError, DeadlineError: the server cannot be asked, or does not take a plain chat.
@@ -179,7 +179,7 @@ class _MeasuredRequest:
         earlier, later: the requests.
         measure: of the later one.
         expected: tokens that it could have read from the cache.
-        lost: those of them that it computed again.
+        lost: the number of these that it computed again.
     """
 
     earlier: SentConversation

@@ -81,7 +81,7 @@ def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
 
     Raises:
         RequestError: the format has no place for the prefill, the parser would read it as something
-            else, or the request does not allow it; the message says up to which byte it fits.
+            else, or the request does not allow it; the message has the number of bytes that fit.
         GrammarError: the matcher fails.
     """
     if not (prefill.content or prefill.reasoning):
@@ -211,8 +211,8 @@ class _PrefilledTurn:
         )
 
     def _cut(self, before: Sequence[_Part], parts: Sequence[_Part]) -> AssistantPrefix:
-        """The prefix without its last tokens, which are left to token healing. The tokens of
-        reasoning whose budget is spent all stay."""
+        """The prefix without its last tokens, which are left to token healing. If the budget of the
+        reasoning is spent, all of its tokens stay."""
         turn, vocabulary = self.turn, self.turn.vocabulary
         tokens = _join_tokens(parts)
         outside = _join_tokens(before)
@@ -249,7 +249,7 @@ class _PrefilledTurn:
         return count
 
     def _find_marker_suffixes(self) -> tuple[str, ...]:
-        """Texts that may not follow the prefill, since its end would then become a marker."""
+        """Texts that may not follow the prefill, because they would make a marker of its end."""
         text = self.prefill.content or self.prefill.reasoning
         format = self.turn.format
         markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}

@@ -119,7 +119,7 @@ def borrow(llama: Any) -> "LlamaEngine":
     freed.
 
     Raises:
-        ModelError: it is no such object, it is closed, or it computes embeddings.
+        ModelError: it is not such an object, it is closed, or it computes embeddings.
     """
     try:
         model, context = llama._model.model, llama._ctx.ctx
@@ -248,7 +248,7 @@ class ChainSampler:
             candidates = find_candidates(row, self._top_k)
             if candidates is not None:
                 return self._draw_from(candidates, row[candidates])
-        return self._draw(self._chain, slot)  # llama.cpp accepts what it has drawn
+        return self._draw(self._chain, slot)  # llama.cpp accepts a token when it draws it
 
     def _draw_from(self, tokens: np.ndarray, logits: np.ndarray) -> int:
         """Samples one of these tokens. llama_sampler_sample would first list all tokens."""
@@ -356,7 +356,7 @@ class LlamaEngine:
         self._rows = self._view_logits(0)  # the logits, in llama.cpp's memory
         self.context_length = context_length
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
-        # All wanted logits have to come from the last batch: llama.cpp keeps no others.
+        # All needed logits must come from the last batch: llama.cpp keeps no others.
         self.max_drafted = min(MAX_DRAFTED, self._batch.capacity - self.max_sequences)
         self._lengths = [0] * self.max_sequences
         self.needs_checkpoints = bool(

@@ -88,8 +88,8 @@ class Sampling:
 
     @property
     def is_argmax(self) -> bool:
-        """True if always the token with the highest logit is sampled: no bias and no penalty
-        changes what the model says."""
+        """True if the token with the highest logit is always sampled, without biases and
+        penalties."""
         return self.is_greedy and not self.biases and not self.has_penalties
 
     @property

@@ -2,8 +2,8 @@
 role is found in its syntax tree, and tested by rendering.
 
 Some templates read the name of a function from a field of the assistant's message and the arguments
-from its content, some a call of older APIs (`function_call`), some a message with a role of its
-own.
+from its content, some read a call of older APIs (`function_call`), some a message with a special
+role.
 """
 
 import json

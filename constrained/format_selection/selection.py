@@ -61,13 +61,13 @@ def select_format(
     """Selects the wire format for a chat template.
 
     Args:
-        chosen: the format that the user wants; the template is used as it is if it teaches that
-            one, else instructions in the prompt teach it. None: the format that the template
-            teaches or its prompt shows; the generic one, if neither is known.
+        chosen: the user's format. If the template teaches it, the template is used unchanged; else
+            instructions in the prompt teach it. None: the format that the template teaches or its
+            prompt shows; the generic one, if neither is known.
         special_tokens: the texts of the model's special tokens; None: not known.
 
     Raises:
-        RequestError: the chosen format cannot be taught to this template; says why.
+        RequestError: the chosen format cannot be used with this template, with the reason.
         TemplateError: the template fails on a plain message.
     """
     if chosen is not None:
@@ -103,8 +103,8 @@ def select_format(
 def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat:
     """Adapts the selection to the tokens that end the generation of the model.
 
-    A template may write such a token between two calls, each in a message of its own. Since the
-    model ends its turn there, a turn has only one call. If the template writes such a token between
+    A template may write such a token between two calls, each in a separate message. Since the model
+    ends its turn there, a turn has only one call. If the template writes such a token between
     content and a call, a turn with content has no call.
     """
     format, notice = selected.format, selected.notice
@@ -126,7 +126,7 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
 
     Raises:
         DetectError: as `detect_format`; or the tools are not described, and the template changes
-            calls that stand in a message.
+            calls that are written in a message.
     """
     found = detect_format(template)
     if found.slip:
@@ -137,7 +137,7 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
         return SelectedFormat(template, found.format, found.origin)
     message = "the chat template does not describe the tools"
     notice = f"{template.name}: {message}: the prompt explains them, in the model's own tool format"
-    # What only looks like a known format may leave out a part of it: the end of the calls, or calls
+    # A format that only resembles a known one may lack a part of it: the end of the calls, or calls
     # beside content. So calls of the history are written here.
     abilities = Abilities(calls=found.origin is Origin.INFERRED, results=True)
     teacher = GenericTemplate(template, found.format, abilities=abilities)

@@ -65,7 +65,7 @@ def find_branches(reply: Reply, turn: CompiledTurn, max_branches: int) -> list[B
 
     Args:
         reply: the turn, with its trace.
-        turn: what it was compiled from.
+        turn: the compiled turn.
         max_branches: branches.
     """
     tokens, places = _list_live(reply)
@@ -139,12 +139,12 @@ def choose_best(replies: Sequence[Reply], turn: CompiledTurn) -> tuple[int, Repl
     """Chooses the likeliest of several replies; of equal ones, the first.
 
     Returns:
-        Its number, and the reply, whose usage counts the tokens of all.
+        Returns its number, and the reply; the usage counts the tokens of all turns.
     """
     scored = [(score(reply, turn), number) for number, reply in enumerate(replies)]
     whole = [pair for pair in scored if not _is_cut(replies[pair[1]])]
     scored = whole or scored
-    # Rounded, so that what is equally likely is not ordered by the last digits of a sum.
+    # Rounded, so that equally likely turns are not ordered by the last digits of a sum.
     scored.sort(key=lambda pair: -round(pair[0], DIGITS))
     best = scored[0][1]
     usage = replies[best].usage
@@ -160,7 +160,7 @@ def _is_cut(reply: Reply) -> bool:
 
 
 def join(branch: Branch, reply: Reply) -> Reply:
-    """The reply of a branch, whose first tokens were traced when the first turn was written."""
+    """Returns the reply of a branch. Its first tokens were traced with the first turn."""
     assert reply.trace is not None
     known = iter(branch.tokens)
     tokens: list[TracedToken] = []

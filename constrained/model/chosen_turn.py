@@ -1,7 +1,7 @@
 """The turn that becomes the reply: the best of n, or another one in its place if the model was not
 sure of a call.
 
-The events of such turns wait until the reply is known: what was sent is never taken back.
+The events of such turns wait until the reply is known, because sent events cannot be taken back.
 """
 
 from concurrent.futures import Future
@@ -69,7 +69,8 @@ def _generate(
 def _generate_sure(
     launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
 ) -> Future[Reply]:
-    """Generates a turn; if the model was not sure of a call of it, another one in its place."""
+    """Generates a turn; if the model was not sure of one of its calls, generates another turn
+    instead."""
     instead = options.instead
     assert instead is not None
     held = HeldEvents(sink)

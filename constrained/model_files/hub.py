@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from huggingface_hub import HfApi, constants, errors, hf_hub_download
 
-# The base of its errors is that of its HTTP client, which it does not export itself.
+# The base of its errors is the base of its HTTP client's errors, which it does not export.
 from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]
 from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.utils import tqdm
@@ -91,7 +91,8 @@ def split_spec(spec: str) -> tuple[str, str]:
 
 
 def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
-    """Chooses a model from the files of a repository: its path, or those of all its parts.
+    """Chooses a model from the files of a repository. Returns its path, or the paths of all its
+    parts.
 
     Args:
         files: paths, in any order.
@@ -247,8 +248,7 @@ class _Hub:
         files: Mapping[str, _RemoteFile],
         progress: Callable[[int, int], None] | None,
     ) -> Path:
-        """Downloads those of the files that are not in the cache; returns the path of the first
-        one."""
+        """Downloads the files that are not in the cache; returns the path of the first one."""
         counted = _Progress(sum(files[part].bytes for part in parts), progress)
         snapshots: set[Path] = set()
         for part in parts:

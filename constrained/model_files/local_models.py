@@ -20,7 +20,7 @@ from constrained.gguf.contents import list_parts
 OLLAMA, LM_STUDIO, LLAMA_CPP = "Ollama", "LM Studio", "llama.cpp"
 OLLAMA_WEIGHTS = "application/vnd.ollama.image.model"
 OLLAMA_DEFAULTS = ("registry.ollama.ai/", "library/")
-"""What Ollama leaves out of names: its registry, and the folder of its own models."""
+"""The parts that Ollama leaves out of names: its registry, and the folder of its own models."""
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
 _FIRST_PART = re.compile(r"-00001-of-\d{5}$")
 _PROJECTOR = "mmproj"

@@ -225,11 +225,8 @@ class _TemplateReader:
         if chat.reasoning:
             evidence += compare_reasoning(chat, format, tails, mixed=is_mixed)
             return Inference(format, tuple(evidence))
-        unread = find_unread_thought(chat)
-        if unread:
-            conclusion = "reasoning is written in no known way"
-            evidence.append(Evidence("reasoning", unread, conclusion))
-        return Inference(format, tuple(evidence), drops_thoughts=bool(unread))
+        unread = _find_unread_reasoning(chat)
+        return Inference(format, (*evidence, *unread), drops_thoughts=bool(unread))
 
     def _find_gap(self, layout: CallLayout) -> str | None:
         """Returns the white space in front of calls if each call has the header of a message, and
@@ -331,6 +328,14 @@ def _describe_parts(
     yield Evidence("one call", calls.one, f"a call is {_describe_call(format)}")
     yield Evidence("two calls", calls.two, _describe_calls(format))
     yield Evidence("content and a call", mixed.text, mixed.conclusion)
+
+
+def _find_unread_reasoning(chat: ProbedTemplate) -> tuple[Evidence, ...]:
+    """Returns a thought that the template writes in an unknown way, as evidence; () if none."""
+    unread = find_unread_thought(chat)
+    if not unread:
+        return ()
+    return (Evidence("reasoning", unread, "reasoning is written in no known way"),)
 
 
 def _assemble(
