@@ -1,4 +1,4 @@
-"""Results that async functions and generators have yet to make."""
+"""Awaits the results of async functions and generators."""
 
 import contextvars
 import inspect
@@ -8,8 +8,8 @@ from typing import Any
 
 
 def as_awaitable(result: Any) -> Any:
-    """Converts the type of an async generator to that of a list, since pydantic does not serialise
-    generators; returns other types unchanged."""
+    """Returns a coroutine that collects the items of an async generator in a list, since pydantic
+    does not serialise generators. Returns other values unchanged."""
     if not isinstance(result, AsyncIterator):
         return result
 

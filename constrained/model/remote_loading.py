@@ -131,7 +131,7 @@ async def _connect_llama_server(
     header, path = _read_tokenizer(client.address, tokenizer)
     make = partial(llama_server.LlamaServerSampler, client, header.vocabulary, facts, sequences)
     handshake = Handshake(
-        make(),  # a separate connection: its requests contain no client's data
+        make(),  # a separate sampler: the handshake's prompts are no secret
         llama_server.make_tokenizer(client),
         llama_server.GRAMMAR_HINT,
         spells_exactly=True,
