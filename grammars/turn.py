@@ -231,7 +231,7 @@ Event: TypeAlias = ReasoningDelta | ContentDelta | CallOpened | ArgumentsDelta |
 
 
 def collect(events: Sequence[Event]) -> Turn:
-    """The turn that the events add up to."""
+    """Returns the turn that the events add up to."""
     content: list[str] = []
     reasoning: list[str] = []
     calls: list[ToolCall] = []

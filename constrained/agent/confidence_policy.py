@@ -54,7 +54,7 @@ class ConfidencePolicy:
         return least is not None and found is not None and found.lowest >= least
 
     def find_unsure(self, reply: Reply) -> tuple[ToolCall, ...]:
-        """The calls for which the turn is taken back."""
+        """Returns the calls for which the turn is taken back."""
         if self.unsure is Unsure.APPROVE:
             return ()
         return tuple(call for call in reply.calls if not self.is_sure(call))
@@ -73,7 +73,7 @@ class ConfidencePolicy:
         return replace(job, tool_choice="none", answer=QUESTION)
 
     def change_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of the turn that is written instead."""
+        """Returns the options of the turn that is written instead."""
         changed = {**options, "tool_choice": "none"}
         if self.unsure is Unsure.ASK:
             changed["response_format"] = QUESTION

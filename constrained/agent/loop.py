@@ -275,7 +275,8 @@ class AgentLoop:
         return answers
 
     def _find_refusal(self, call: ToolCall) -> CallResult | None:
-        """The refusal of a call that was declined or repeated before; None: it is not refused."""
+        """Returns the refusal of a call that was declined or repeated before; None: it is not
+        refused."""
         if identify_call(call) in self._declined:
             return refuse(call, Outcome.DECLINED, "declined before")
         repetition = self._history.find_repetition(call)
@@ -285,7 +286,7 @@ class AgentLoop:
         return refuse(call, Outcome.REPEATED, text)
 
     def _find_excess(self, call: ToolCall, spent: Spent, cost: float) -> CallResult | None:
-        """The refusal of a call that the budget does not allow; None: it is not refused."""
+        """Returns the refusal of a call that the budget does not allow; None: it is not refused."""
         excess = self._limits.budget.find_excess(spent, cost)
         return None if excess is None else refuse(call, Outcome.OVER_BUDGET, excess)
 
@@ -364,7 +365,7 @@ class AgentLoop:
                 pass
 
     def finish(self, id: str | None = None) -> Run:
-        """The run, once there is a reason.
+        """Returns the run, once there is a reason.
 
         Args:
             id: of the run in its record.
@@ -384,7 +385,7 @@ class AgentLoop:
 
 
 def _relax(choice: Any) -> Any:
-    """The same `tool_choice`, but without requiring a call."""
+    """Returns the same `tool_choice`, but without requiring a call."""
     if read_policy(choice).choice is not Choice.REQUIRED:
         return choice
     match choice:

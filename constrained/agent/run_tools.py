@@ -77,7 +77,7 @@ class RunToolset:
         return [*self.prompt, *self._hidden, *self._found]
 
     def find_function(self, call: ToolCall) -> FunctionTool | None:
-        """The tool of a call; None: there is none, or it has no function to execute."""
+        """Returns the tool of a call; None: there is none, or it has no function to execute."""
         tool = find_tool(call.name, [*self.available, *self._former])
         if tool is None or tool.function is None:
             return None
@@ -90,7 +90,7 @@ class RunToolset:
             self._read()
 
     def find_hidden(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """The hidden tools of the next turn, including those that the search has found.
+        """Returns the hidden tools of the next turn, including those that the search has found.
 
         Args:
             messages: the whole conversation.
@@ -131,7 +131,7 @@ def _isolate_all(tools: Sequence[Any], isolate: bool | Isolation) -> list[Any]:
 
 
 def _isolate(tool: Any, isolate: bool | Isolation) -> Any:
-    """The tool with the limits of the run, unless it has its own."""
+    """Returns the tool with the limits of the run, unless it has its own."""
     if not isinstance(tool, FunctionTool) or tool.function is None:
         return tool
     isolation = tool.isolation or read_isolation(isolate)

@@ -58,7 +58,7 @@ class CacheCost:
     refused: str = ""
 
     def explain(self) -> str:
-        """The remedy in a line; "" if there is nothing to do."""
+        """Returns the remedy in a line; "" if there is nothing to do."""
         if self.refused:
             return f"{self.name}: the server refuses it: {self.refused}"
         if not self.lost:
@@ -73,7 +73,7 @@ class CacheCost:
         return ". ".join(sentences)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Returns the same as JSON."""
         clause = None
         if self.clause is not None:
             cause = self.clause.cause.name
@@ -114,7 +114,7 @@ class CacheReport:
     costs: tuple[CacheCost, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Returns the same as JSON."""
         meter = self.meter
         return {
             "url": self.url,

@@ -131,7 +131,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _describe(store: "RunStore", listed: "ListedRun") -> dict[str, Any]:
-    """A run as a row of a table; of one that is damaged, no more than that."""
+    """Returns a run as a row of a table; of one that is damaged, no more than that."""
     from constrained.runs.store import EventKind
 
     try:

@@ -55,8 +55,8 @@ _NO_GRAMMAR = b""
 
 
 def _name_grammar(job: Job) -> bytes | None:
-    """A hash of all in a job that its grammar depends on, except for the end of the prompt, and of
-    its cache scope; None: the tools or the answer are not JSON."""
+    """Returns a hash of all in a job that its grammar depends on, except for the end of the prompt,
+    and of its cache scope; None: the tools or the answer are not JSON."""
     answer: Any = None
     match job.answer:
         case None:
@@ -175,7 +175,7 @@ class Compiler:
         return turn
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """The sizes of the caches, by name; see `Metrics.caches`."""
+        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
         return {**self._grammars.measure_caches(), **self.prompts.measure_caches()}
 
     def knows(self, job: Job) -> bool:
@@ -348,7 +348,8 @@ class Compiler:
         return add_prefill(turn, prefill)
 
     def _make_budget(self, job: Job, format: Format, policy: Policy) -> ReasoningBudget | None:
-        """The reasoning budget; None: reasoning has no limit, or the format has no reasoning.
+        """Returns the reasoning budget; None: reasoning has no limit, or the format has no
+        reasoning.
 
         Where a call or an answer is required, there is always a budget: reasoning without end would
         leave no tokens for it.

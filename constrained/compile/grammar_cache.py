@@ -67,7 +67,7 @@ class _KeptGrammar:
     completer: Completer
 
     def measure(self) -> int:
-        """The approximate bytes of all entries."""
+        """Returns the approximate bytes of all entries."""
         text = CHARACTER_BYTES * len(self.completer.grammar.lark)
         return self.tools_bytes + COMPLETER_BYTES + text + self.completer.measure()
 

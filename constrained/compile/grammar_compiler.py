@@ -82,7 +82,7 @@ class GrammarCompiler:
         return GrammarCache(self.markers)
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """The sizes of the caches, by name; see `Metrics.caches`."""
+        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
         return {"matchers": self._matchers.size, "completers": self._grammars.size}
 
     def forget(self) -> None:
@@ -236,7 +236,7 @@ class GrammarCompiler:
 
 
 def _find_pointer(answer: Answer | None) -> str:
-    """The JSON pointer to the part of the request that the grammar comes from."""
+    """Returns the JSON pointer to the part of the request that the grammar comes from."""
     match answer:
         case GrammarAnswer():
             return _GRAMMAR

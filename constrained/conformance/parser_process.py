@@ -159,7 +159,7 @@ class ParserProcess:
         return f"{text}: {last}" if last else text
 
     def _read_last_error(self) -> str:
-        """The last line on stderr, which most languages end with what went wrong."""
+        """Returns the last line on stderr, which most languages end with what went wrong."""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - 4096))
         lines = self._errors.read().decode("utf-8", "replace").split("\n")

@@ -12,8 +12,8 @@ MAX_TOKENS = 512
 
 
 def make_tool(name: str, description: str, properties: Json, **keywords: Any) -> dict[str, Any]:
-    """A tool in OpenAI's form, strict, with closed arguments; `keywords` are further ones of its
-    schema."""
+    """Returns a tool in OpenAI's form, strict, with closed arguments; `keywords` are further ones
+    of its schema."""
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     parameters |= {"required": list(properties), "additionalProperties": False, **keywords}
     function = {"name": name, "description": description, "parameters": parameters, "strict": True}
@@ -74,7 +74,7 @@ def make_body(model: str, question: str, **fields: Any) -> dict[str, Any]:
 
 
 def write_format(schema: Any) -> Json:
-    """A response format for an answer that fits a schema."""
+    """Returns a response format for an answer that fits a schema."""
     format = {"name": "answer", "schema": schema, "strict": True}
     return {"type": "json_schema", "json_schema": format}
 

@@ -72,7 +72,7 @@ def split_parts(source: str) -> list[TemplatePart]:
 
 
 def hash_source(source: str) -> str:
-    """The SHA-256 of a template, with Unix line ends and without white space at the end."""
+    """Returns the SHA-256 of a template, with Unix line ends and without white space at the end."""
     text = source.replace("\r\n", "\n").rstrip()
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -92,7 +92,7 @@ class Switches:
     effort: EffortVariable | None = None
 
     def modes(self) -> dict[str, dict[str, Any]]:
-        """The variables for reasoning at its default, on, and off."""
+        """Returns the variables for reasoning at its default, on, and off."""
         return {"": {}, "on": self._find_mode(True), "off": self._find_mode(False)}
 
     def _find_mode(self, is_on: bool) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Switches:
         return {}
 
     def values_of(self, name: str) -> list[Any]:
-        """The values of a variable with an effect."""
+        """Returns the values of a variable with an effect."""
         return [setting.value for setting in self.settings if setting.name == name]
 
 

@@ -103,7 +103,7 @@ class Diagnosis:
         return max((answer.level for answer in self.answers), default=Level.OK)
 
     def to_json(self) -> dict[str, Any]:
-        """The diagnosis as JSON."""
+        """Returns the diagnosis as JSON."""
         checks: list[dict[str, Any]] = []
         for answer in self.answers:
             verdicts: list[dict[str, Any]] = []

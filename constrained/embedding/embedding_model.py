@@ -122,7 +122,7 @@ class EmbeddingModel:
     def read(
         self, texts: Sequence[str | Sequence[int]], *, truncate: bool = False
     ) -> list[Sequence[int]]:
-        """The tokens of texts: the first step of `embed`.
+        """Returns the tokens of texts: the first step of `embed`.
 
         Args:
             texts: see `embed`.
@@ -134,7 +134,7 @@ class EmbeddingModel:
         return [self._read(text, number, truncate) for number, text in enumerate(texts)]
 
     def split(self, texts: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
-        """The texts in batches that can be computed at once: the second step of `embed`.
+        """Yields the texts in batches that can be computed at once: the second step of `embed`.
 
         Args:
             texts: their tokens.
@@ -151,7 +151,7 @@ class EmbeddingModel:
             yield batch
 
     def compute(self, batch: Sequence[Sequence[int]]) -> np.ndarray:
-        """The vectors of a batch, as the model gives them: the third step of `embed`.
+        """Returns the vectors of a batch, as the model gives them: the third step of `embed`.
 
         Args:
             batch: a batch from `split`.
@@ -180,8 +180,8 @@ class EmbeddingModel:
         return found / np.where(lengths == 0, 1, lengths)
 
     def order_by(self, texts: Mapping[str, str]) -> Callable[[str], list[str]]:
-        """A function that orders names by how near their texts are to a query: for the `rank` of a
-        `ToolSearch`, for example.
+        """Returns a function that orders names by how near their texts are to a query: for the
+        `rank` of a `ToolSearch`, for example.
 
         Args:
             texts: a text of each name.
@@ -207,7 +207,7 @@ class EmbeddingModel:
         self.close()
 
     def _read(self, text: str | Sequence[int], number: int, truncate: bool) -> Sequence[int]:
-        """The tokens of a text."""
+        """Returns the tokens of a text."""
         where = f"/{number}"
         if not text:
             raise RequestError("the text is empty", where=where, hint="Leave it out")

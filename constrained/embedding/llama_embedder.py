@@ -117,8 +117,8 @@ class Embedder:
             )
 
     def tokenize(self, text: str) -> list[int]:
-        """The tokens of a text, without those around it. Names of special tokens in the text are
-        ordinary text.
+        """Returns the tokens of a text, without those around it. Names of special tokens in the
+        text are ordinary text.
 
         Raises:
             UnicodeEncodeError: it has a lone surrogate.
@@ -138,7 +138,7 @@ class Embedder:
         return [], []
 
     def embed(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
-        """The vectors of some texts, as the model gives them.
+        """Returns the vectors of some texts, as the model gives them.
 
         Args:
             texts: their tokens: at most `max_batch_texts`, with `context_length` tokens in all.

@@ -25,7 +25,7 @@ READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> BinaryIO:
-    """A file to read.
+    """Returns a file to read.
 
     Args:
         path: of a regular file, a device, or a pipe that this process was given.
@@ -52,7 +52,7 @@ def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> Binary
 
 
 def read_input(path: str | os.PathLike[str]) -> bytes:
-    """All of a file; see `open_input`.
+    """Returns all of a file; see `open_input`.
 
     Raises:
         OSError: it cannot be read, or is longer than `MAX_BYTES`.
@@ -62,7 +62,7 @@ def read_input(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_stream(file: BinaryIO) -> bytes:
-    """All of an open file, or of stdin.
+    """Returns all of an open file, or of stdin.
 
     Raises:
         OSError: it cannot be read, or is longer than `MAX_BYTES`.
@@ -76,7 +76,7 @@ def read_stream(file: BinaryIO) -> bytes:
 
 
 def read_stream_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of an open file, or of stdin, each with its end.
+    """Yields the lines of an open file, or of stdin, each with its end.
 
     Raises:
         OSError: it cannot be read, or a line is longer than `MAX_BYTES`.

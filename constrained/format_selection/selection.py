@@ -120,7 +120,7 @@ def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat
 
 
 def _select_own(template: ChatTemplate) -> SelectedFormat:
-    """The template's own format.
+    """Returns the template's own format.
 
     Some templates write calls but do not describe the tools to the model; the prompt does so then.
 
@@ -158,8 +158,8 @@ def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFor
 
 
 def _select_corrected(template: ChatTemplate, found: Detection) -> SelectedFormat:
-    """The format that a template with a slip in its calls means. The prompt of the template shows
-    it; calls of the history become text of their message, well-formed.
+    """Returns the format that a template with a slip in its calls means. The prompt of the template
+    shows it; calls of the history become text of their message, well-formed.
 
     Raises:
         DetectError: the template changes the calls.
@@ -180,7 +180,8 @@ def _select_corrected(template: ChatTemplate, found: Detection) -> SelectedForma
 
 
 def _select_message_form(template: ChatTemplate) -> SelectedFormat:
-    """The format in which a template writes calls that it is given in another form than OpenAI's.
+    """Returns the format in which a template writes calls that it is given in another form than
+    OpenAI's.
 
     Raises:
         DetectError: it accepts calls in no other form.
@@ -266,7 +267,8 @@ def detect_shown(
 
 
 def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
-    """A format of the registry by its name, or one that `formats detect --save` has written.
+    """Returns a format of the registry by its name, or one that `formats detect --save` has
+    written.
 
     Raises:
         RequestError: there is no such format or file, or the file cannot be read.

@@ -64,7 +64,7 @@ NO_POOLING, RANK = 0, 4
 
 
 def count_bytes(tensor: TensorInfo) -> int | None:
-    """The size of a tensor; None: its type is not known."""
+    """Returns the size of a tensor; None: its type is not known."""
     if tensor.kind not in TYPES:
         return None
     _, numbers, size = TYPES[tensor.kind]
@@ -105,7 +105,7 @@ class GgufContents:
         return self.text("general.architecture")
 
     def own(self, name: str) -> int | None:
-        """A number of the architecture, such as `block_count`."""
+        """Returns a number of the architecture, such as `block_count`."""
         return self.number(f"{self.architecture}.{name}")
 
     @property
@@ -127,7 +127,7 @@ class GgufContents:
         return self._list(TOKEN_TYPES)
 
     def token(self, name: str) -> str:
-        """The text of a special token such as `eos`; "" if there is none."""
+        """Returns the text of a special token such as `eos`; "" if there is none."""
         number = self.number(f"tokenizer.ggml.{name}_token_id")
         if number is None or not 0 <= number < len(self.tokens):
             return ""

@@ -173,7 +173,7 @@ def _limit(isolation: Isolation) -> None:
 
 
 def _measure() -> int:
-    """The size of this process's address space in bytes."""
+    """Returns the size of this process's address space in bytes."""
     try:
         with open("/proc/self/statm") as sizes:
             pages = int(sizes.read().split()[0])

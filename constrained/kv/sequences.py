@@ -291,7 +291,7 @@ class PrefixCache:
         return usable - self._count_reusable(new, old, usable) <= SPARED
 
     def _count_usable(self, computed: ComputedTokens) -> int:
-        """How many of the tokens a prompt that begins with all of them could reuse."""
+        """Returns how many of the tokens a prompt that begins with all of them could reuse."""
         return computed.in_blocks if self._block > 1 else len(computed.tokens)
 
     def _count_reusable(self, outline: Outline, wanted: TokensInScope, max_tokens: int) -> int:
@@ -407,7 +407,7 @@ class Sequences:
         self.engine.release(sequence)
 
     def tokens(self, sequence: int) -> Sequence[int]:
-        """The tokens of a sequence."""
+        """Returns the tokens of a sequence."""
         return self._states[sequence].tokens
 
     def pin(
@@ -437,7 +437,7 @@ class Sequences:
         return length - length % self._block
 
     def until_stop(self, sequence: int) -> int:
-        """How many more tokens there are until the next checkpoint is taken."""
+        """Returns how many more tokens there are until the next checkpoint is taken."""
         state = self._states[sequence]
         size = len(state.tokens)
         left = ENDLESS
@@ -493,7 +493,7 @@ class Sequences:
         return oldest
 
     def _count(self, number: int) -> int:
-        """The number of tokens of a sequence."""
+        """Returns the number of tokens of a sequence."""
         return len(self._states[number].tokens)
 
     def forget_oldest(self, idle: Iterable[int]) -> bool:

@@ -116,7 +116,7 @@ class SnapshotFiles:
         return size <= self._budget
 
     def outlines(self) -> Sequence[Outline]:
-        """The outlines of the snapshots that can be read."""
+        """Returns the outlines of the snapshots that can be read."""
         return [entry.outline for entry in self._entries.values()]
 
     def write(self, snapshot: Snapshot) -> None:

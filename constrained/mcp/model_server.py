@@ -41,7 +41,8 @@ class ChoiceAnswered(TypedDict):
 
 
 def make_server(model: Model) -> MCPServer:
-    """An MCP server with three tools: `ask`, `extract`, `choose`. The model stays the caller's.
+    """Returns an MCP server with three tools: `ask`, `extract`, `choose`. The model stays the
+    caller's.
 
     Args:
         model: what answers.

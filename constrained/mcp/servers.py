@@ -205,7 +205,7 @@ class McpServers:
         return any(connection.is_lost for connection in self._connections)
 
     def list_tools(self) -> list[McpTool]:
-        """The current tools of all servers, each with its server; without those that
+        """Returns the current tools of all servers, each with its server; without those that
         `resource_tools` adds."""
         functions = iter(self.tools())
         listed: list[McpTool] = []
@@ -216,7 +216,7 @@ class McpServers:
         return listed
 
     def tools(self) -> list[FunctionTool]:
-        """The current tools of all servers.
+        """Returns the current tools of all servers.
 
         If `model.run` gets this function (`servers.tools`), it calls it before each turn, so the
         next turn has the tools that a server adds. Calls of read-only tools (`readOnlyHint`) start
@@ -266,7 +266,7 @@ class McpServers:
         return FunctionTool.from_function(read_resource, description=description, read_only=True)
 
     def list_resources(self) -> list[McpResource]:
-        """The resources of all servers."""
+        """Returns the resources of all servers."""
         return self._run(self._list_resources)
 
     async def alist_resources(self) -> list[McpResource]:
@@ -310,7 +310,7 @@ class McpServers:
         return McpResult(read.contents)
 
     def list_prompts(self) -> list[McpPrompt]:
-        """The prompts of all servers."""
+        """Returns the prompts of all servers."""
         return self._run(self._list_prompts)
 
     async def alist_prompts(self) -> list[McpPrompt]:

@@ -61,7 +61,7 @@ class Branch:
 
 
 def find_branches(reply: Reply, turn: CompiledTurn, max_branches: int) -> list[Branch]:
-    """The likeliest branches of a traced turn, best first.
+    """Returns the likeliest branches of a traced turn, best first.
 
     Args:
         reply: the turn, with its trace.
@@ -172,7 +172,7 @@ def join(branch: Branch, reply: Reply) -> Reply:
 
 
 def score(reply: Reply, turn: CompiledTurn) -> float:
-    """The logarithm of the legal likelihood of a traced turn."""
+    """Returns the logarithm of the legal likelihood of a traced turn."""
     tokens, places = _list_live(reply)
     return sum(_score(tokens[index]) for index in _find_choices(tokens, places, reply, turn))
 
@@ -182,7 +182,7 @@ def _score(token: TracedToken) -> float:
 
 
 def _list_live(reply: Reply) -> tuple[list[TracedToken], list[TokenPlace]]:
-    """The tokens that the turn has, and their places."""
+    """Returns the tokens that the turn has, and their places."""
     assert reply.trace is not None
     tokens: list[TracedToken] = []
     places: list[TokenPlace] = []
@@ -199,7 +199,7 @@ def _find_choices(
     reply: Reply,
     turn: CompiledTurn,
 ) -> Iterator[int]:
-    """The indexes of the tokens that were drawn in names and listed values."""
+    """Yields the indexes of the tokens that were drawn in names and listed values."""
     schemas = {tool.name: tool.schema for tool in turn.tools}
     for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
         if token.source is not TokenSource.DRAWN or token.masked_probability is None:

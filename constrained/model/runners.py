@@ -19,7 +19,7 @@ def make_runner(
     draft_model: DraftModel | None,
     max_waiting: int,
 ) -> TurnRunner:
-    """The runner of an engine.
+    """Returns the runner of an engine.
 
     Args:
         engine: here or elsewhere.

@@ -187,7 +187,7 @@ class _Tests:
         return self._model.complete(turns, max_tokens=generated, sampling=GREEDY, ignore_eos=True)
 
     def _measure_call(self, test: str, tool: dict[str, Any]) -> Iterator[Figure]:
-        """The speed of a call, and how long its masks take for a grammar that is new."""
+        """Yields the speed of a call, and how long its masks take for a grammar that is new."""
         turn = self._model.compile(self._make_job(QUESTIONS[tool["name"]], tool))
         written: list[int] = []
         kept: list[Reply] = []
@@ -246,7 +246,8 @@ class _Tests:
         return masks
 
     def _measure_first_token(self, size: int) -> Iterator[Figure]:
-        """The time to the first token of a request with a tool: of a new prompt, of a known one."""
+        """Yields the time to the first token of a request with a tool: of a new prompt, of a known
+        one."""
         cold: list[float] = []
         known: list[float] = []
 

@@ -120,7 +120,7 @@ def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
 
 
 def _models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The models among the files: the path of the (first) part -> all parts."""
+    """Returns the models among the files: the path of the (first) part -> all parts."""
     present = {file for file in files if file.lower().endswith(".gguf")}
     models: dict[str, tuple[str, ...]] = {}
     for path in present:
@@ -133,7 +133,8 @@ def _models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _name_parts(path: str) -> tuple[str, ...]:
-    """All parts of the model that a file belongs to, by llama.cpp's names of split models."""
+    """Returns all parts of the model that a file belongs to, by llama.cpp's names of split
+    models."""
     match = PART.fullmatch(path)
     if match is None:
         return (path,)
@@ -142,7 +143,8 @@ def _name_parts(path: str) -> tuple[str, ...]:
 
 
 def _name_models(models: Iterable[str]) -> list[str]:
-    """The quantisations of the models; or their paths, if one has no quantisation in its name."""
+    """Returns the quantisations of the models; or their paths, if one has no quantisation in its
+    name."""
     quants: set[str] = set()
     for path in models:
         found = QUANT.findall(path)
@@ -153,9 +155,9 @@ def _name_models(models: Iterable[str]) -> list[str]:
 
 
 def name_models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The models among the files of a repository, each with the paths of its parts, by the shortest
-    name that `choose` understands: the quantisation, or the path if two models have the same
-    one."""
+    """Returns the models among the files of a repository, each with the paths of its parts, by the
+    shortest name that `choose` understands: the quantisation, or the path if two models have the
+    same one."""
     present = set(files)
     models = _models(present)
     named: dict[str, tuple[str, ...]] = {}
@@ -199,7 +201,7 @@ def _find_cached(repo: str, wanted: str, reason: str) -> Path:
 
 
 def _snapshots(folder: Path) -> list[Path]:
-    """The cached versions of a repository, the newest first."""
+    """Returns the cached versions of a repository, the newest first."""
     head = folder / "refs" / "main"
     newest = ""
     if head.is_file():

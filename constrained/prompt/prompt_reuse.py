@@ -86,7 +86,8 @@ class RenderedHistory:
         return frozenset(index for index, character in marked.items() if character in text)
 
     def find_reusable(self, recall: Recall, reasoning: frozenset[int]) -> Reusable | Missed:
-        """The prompt with the last cached turn that may be in it; or why the last one may not.
+        """Returns the prompt with the last cached turn that may be in it; or why the last one may
+        not.
 
         Args:
             recall: who decides about earlier reasoning.
@@ -114,7 +115,7 @@ class RenderedHistory:
         return missed[0] if missed else Missed.NONE
 
     def _find_rest(self, index: int) -> Prompt | Missed:
-        """The text that the template writes after a turn; or why that is not known."""
+        """Returns the text that the template writes after a turn; or why that is not known."""
         messages = copy_json(self.history.messages)
         if index + 1 == len(messages) or messages[index + 1]["role"] == "assistant":
             return Missed.LAST

@@ -158,7 +158,7 @@ class Prompts:
             self._turns.shared = store
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """The sizes of the caches of prompts and turns, by name."""
+        """Returns the sizes of the caches of prompts and turns, by name."""
         return {"turns": self._turns.size, "shared_prefixes": self._shared_prefixes.size}
 
     def compose(self, job: Job, tools: Sequence[Any], selected: SelectedFormat) -> ComposedPrompt:

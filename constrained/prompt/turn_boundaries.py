@@ -137,7 +137,7 @@ class TurnBoundaries:
 
 
 def _without_tag(text: str) -> str:
-    """The text without a tag at its end."""
+    """Returns the text without a tag at its end."""
     start = text.rfind({">": "<", "]": "["}.get(text[-1:], "\0"))
     if start >= 0 and _TAG.fullmatch(text, start):
         return text[:start]

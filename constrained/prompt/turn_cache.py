@@ -225,7 +225,7 @@ class TurnStore(Protocol):
     """Turns that several processes share. For several threads."""
 
     def find(self, key: bytes) -> Iterable[PackedTurn]:
-        """The turns that answered what the key names, the oldest first."""
+        """Returns the turns that answered what the key names, the oldest first."""
         ...
 
     def keep(self, key: bytes, turn: PackedTurn) -> None:
@@ -242,7 +242,7 @@ class _Path:
     followed: tuple[_TurnKey, ...] = ()
 
     def follow(self, number: int, turn: CachedTurn) -> "_Path":
-        """The path with one more turn."""
+        """Returns the path with one more turn."""
         followed = (*self.followed, (self.key, turn.name))
         return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, followed)
 
@@ -324,8 +324,8 @@ class TurnCache:
         return found
 
     def _take_over(self, key: bytes, packed: PackedTurn) -> CachedTurn | None:
-        """A turn of another process; None if one before it is not there any more. A conversation is
-        read from its start, so these are in memory, unless that is short."""
+        """Returns a turn of another process; None if one before it is not there any more. A
+        conversation is read from its start, so these are in memory, unless that is short."""
         before = None
         if packed.before is not None:
             with self._lock:

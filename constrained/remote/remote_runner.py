@@ -286,7 +286,7 @@ def _read_drawer(sampled: Sampled) -> DrawnBy:
 
 
 def _cancel(request: Request) -> Generation:
-    """The result of a request that is cancelled before it has begun."""
+    """Returns the result of a request that is cancelled before it has begun."""
     usage = Usage(len(request.turn.prompt), 0, 0)
     return Generation((), "", (), finish=Finish.CANCELLED, usage=usage)
 

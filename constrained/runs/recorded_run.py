@@ -150,7 +150,7 @@ class WaitingCall:
 
 
 def list_waiting(store: RunStore, run: RecordedRun) -> list[WaitingCall]:
-    """The calls of a run that wait for approval, in order."""
+    """Returns the calls of a run that wait for approval, in order."""
     waiting: dict[tuple[int, int | None], WaitingCall] = {}
     if run.state != Reason.WAITING:
         return []

@@ -107,8 +107,8 @@ class Recorder:
     def _find(
         self, kind: EventKind, turn: int, place: CallPlace | None = None
     ) -> Mapping[str, Any] | None:
-        """The last event of this kind; for a call, only if it is the same call, since a turn that
-        was generated again may have other calls."""
+        """Returns the last event of this kind; for a call, only if it is the same call, since a
+        turn that was generated again may have other calls."""
         for event in reversed(self._by_turn[turn]):
             if event.kind is not kind:
                 continue

@@ -238,7 +238,7 @@ class RunStore:
         return [ListedRun(row, str(id), str(state)) for row, id, state in self._select(statement)]
 
     def read_run(self, listed: ListedRun) -> RecordedRun:
-        """A run of the list.
+        """Returns a run of the list.
 
         Raises:
             RequestError: it is damaged.

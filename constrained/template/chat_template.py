@@ -136,7 +136,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """The filter of transformers; jinja2's own filter escapes HTML."""
+    """Returns the filter of transformers; jinja2's own filter escapes HTML."""
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,
@@ -178,7 +178,7 @@ def _strftime_now(form: str) -> str:
 
 
 def make_environment(kind: type[_E]) -> _E:
-    """The sandbox of chat templates, with the filters and functions that they expect."""
+    """Returns the sandbox of chat templates, with the filters and functions that they expect."""
     # transformers uses the immutable sandbox, but the template of Kimi-K2 appends to a list. A
     # template can change only its own values and our copy of the data.
     environment = kind(
@@ -272,7 +272,7 @@ class ChatTemplate:
         self._functions_as_text = {"functions", "datetime"} <= self.variables
 
     def measure(self) -> int:
-        """The estimated size of the compiled template in bytes."""
+        """Returns the estimated size of the compiled template in bytes."""
         return self._bytes
 
     def without_parting(self) -> Self:
@@ -409,7 +409,7 @@ class ChatTemplate:
         raise errors[0]
 
     def _forms(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[_Form]:
-        """The forms to try, the usual one first; the last fields of `_Form` vary first."""
+        """Returns the forms to try, the usual one first; the last fields of `_Form` vary first."""
         blank, named, empty = ("",), (False,), ("",)
         as_text, joined = (False,), (False,)
         if any(map(is_silent, normal)):
@@ -429,7 +429,7 @@ class ChatTemplate:
         return itertools.starmap(_Form, itertools.product(*choices))
 
     def _offers(self, tools: Sequence[Mapping[str, Any]] | None) -> Iterator[list[Any]]:
-        """The tools in the forms to try: as they are, then simplified."""
+        """Yields the tools in the forms to try: as they are, then simplified."""
         if not tools:
             yield [None, []]  # the template of Hermes-2 loops over tools without a check
             return
@@ -584,13 +584,13 @@ class ChatTemplate:
             raise TemplateError(message, hint=_find_hint(error)) from error
 
     def _locate(self, error: Exception) -> str:
-        """The name of the template, and the line of the failure if it is known."""
+        """Returns the name of the template, and the line of the failure if it is known."""
         line = _find_line(error)
         return self.name if line is None else f"{self.name}, line {line}"
 
 
 def _find_line(error: Exception) -> int | None:
-    """The line of the template with the failure; None: it is not known."""
+    """Returns the line of the template with the failure; None: it is not known."""
     if isinstance(error, TemplateSyntaxError):
         return error.lineno
     line = None

@@ -156,7 +156,7 @@ def _without(node: Node, *keys: str) -> Node:
 
 
 def _find(root: Any, reference: Any) -> Any:
-    """The target of a JSON pointer into the schema itself; None for any other reference."""
+    """Returns the target of a JSON pointer into the schema itself; None for any other reference."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     for part in reference[2:].split("/"):

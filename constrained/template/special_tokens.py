@@ -63,7 +63,8 @@ class Prompt:
         return "".join(self.pieces)
 
     def find(self, marker: str, start: int = 0) -> int:
-        """The offset of the first such marker of the template, not of the data; -1: there is none.
+        """Returns the offset of the first such marker of the template, not of the data; -1: there
+        is none.
 
         Args:
             start: the offset to search from.
@@ -77,7 +78,7 @@ class Prompt:
         return -1
 
     def tail(self, length: int) -> "Prompt":
-        """The last `length` characters."""
+        """Returns the last `length` characters."""
         start = len(self.text) - length
         pieces: list[str] = []
         for piece in self.pieces:
@@ -168,7 +169,7 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 
 @_remember
 def _find_used(data: Any) -> frozenset[int]:
-    """The codes of the private-use characters in the data."""
+    """Returns the codes of the private-use characters in the data."""
     codes: set[int] = set()
     before = ""
     for written in write_pieces(data):
@@ -183,7 +184,7 @@ def _find_used(data: Any) -> frozenset[int]:
 
 @_remember
 def _cut_tools(tools: Any, guard: "_Guard") -> Any:
-    """The tools with cuts. The result is shared, so each template gets its own copy."""
+    """Returns the tools with cuts. The result is shared, so each template gets its own copy."""
     return guard.cut_data(tools, ("tools",))
 
 
@@ -248,7 +249,7 @@ class _Markers:
     longest: int  # characters of a prefix
 
     def find_cuts(self, text: str) -> set[int]:
-        """The offsets of the cuts in a text."""
+        """Returns the offsets of the cuts in a text."""
         if not self.first.search(text):
             return set()
         cuts = {match.end() for match in self.starts.finditer(text)}
@@ -297,7 +298,7 @@ def _any_of(texts: Collection[str]) -> re.Pattern[str]:
 
 
 def _generalise(step: str | int) -> str:
-    """A step of a path, as in `_VERBATIM`: all indexes of a list are equal."""
+    """Returns a step of a path, as in `_VERBATIM`: all indexes of a list are equal."""
     return "*" if isinstance(step, int) else step
 
 
@@ -336,7 +337,7 @@ class _Guard:
 def _cut_messages(
     messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard
 ) -> list[dict[str, Any]]:
-    """The messages with cuts; `reply_guard` is for the content of the assistant."""
+    """Returns the messages with cuts; `reply_guard` is for the content of the assistant."""
     cut: list[dict[str, Any]] = []
     for i, message in enumerate(messages):
         safe: dict[str, Any] = {}

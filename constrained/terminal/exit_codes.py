@@ -37,7 +37,7 @@ CAUSES: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 
 def find_code(error: Exception) -> ExitCode:
-    """The exit code for an error that ends a command."""
+    """Returns the exit code for an error that ends a command."""
     if isinstance(error, GrammarError) and error.where is not None:  # that of the request
         return ExitCode.USAGE
     for kind, code in CAUSES:

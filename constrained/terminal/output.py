@@ -229,13 +229,13 @@ def show_progress(what: str, unit: str = "bytes") -> Iterator[Report | None]:
 
 
 def describe_checked(tools: "Iterable[Tool]") -> Iterator[str]:
-    """The keywords of the tools' schemas that the mask does not enforce."""
+    """Yields the keywords of the tools' schemas that the mask does not enforce."""
     for tool in tools:
         yield from describe_findings(f"tool {tool.name!r}", tool.schema)
 
 
 def describe_findings(name: str, schema: "Schema") -> Iterator[str]:
-    """The keywords of a schema that the mask does not enforce, or that were repaired.
+    """Yields the keywords of a schema that the mask does not enforce, or that were repaired.
 
     Args:
         name: begins each line.

@@ -167,7 +167,7 @@ class TurnPrinter:
 
 
 def describe_call(call: ToolCall) -> str:
-    """A call in a line, as a turn shows it."""
+    """Returns a call in a line, as a turn shows it."""
     arguments = ArgumentsText().feed(json.dumps(call.arguments, ensure_ascii=False))
     return f"{call.name}({arguments})"
 
@@ -218,8 +218,8 @@ def wait(stream: "Stream[Reply]") -> "Reply":
 
 
 def _show_prompt_progress(stream: "Stream[Reply]") -> "Iterator[StreamEvent]":
-    """The events of a turn. While its prompt is read, if it is long, a line shows how far that is;
-    the stream needs `progress`."""
+    """Yields the events of a turn. While its prompt is read, if it is long, a line shows how far
+    that is; the stream needs `progress`."""
     from constrained.decode.filters.events import ProgressMade
 
     events = iter(stream)
@@ -247,7 +247,7 @@ class ArgumentsText:
         self._in_string = self._is_escaped = False
 
     def feed(self, text: str) -> str:
-        """The text for the next piece of JSON."""
+        """Returns the text for the next piece of JSON."""
         return "".join(map(self._step, text))
 
     def _step(self, char: str) -> str:

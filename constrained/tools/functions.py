@@ -284,7 +284,7 @@ def read_isolation(isolate: bool | Isolation) -> Isolation | None:
 
 
 def _read_mark(given: Any) -> ToolOptions:
-    """The options of `@tool`; a subclass does not inherit them."""
+    """Returns the options of `@tool`; a subclass does not inherit them."""
     if isinstance(given, type):
         return vars(given).get(_MARK) or {}
     return getattr(given, _MARK, None) or {}

@@ -182,7 +182,7 @@ def _encode_json(tool: Any) -> str:
 
 
 def _find_key(body: Mapping[str, Any]) -> str | None:
-    """The key of the schema, which depends on the API; None: there is no schema."""
+    """Returns the key of the schema, which depends on the API; None: there is no schema."""
     for key in _SCHEMA_KEYS:
         if body.get(key) is not None:
             return key
@@ -226,7 +226,7 @@ def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
 
 
 def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    """The tools in the form that chat templates expect, with keys in the client's order.
+    """Returns the tools in the form that chat templates expect, with keys in the client's order.
 
     Raises:
         ToolError: a function or class that cannot be a tool; `where` is the pointer.

@@ -96,8 +96,8 @@ def measure_call_probability(
 
 
 def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
-    """The probability of a token among those that were allowed, if there was a choice; with that of
-    longer ones that spell the same as it and the tokens after it.
+    """Returns the probability of a token among those that were allowed, if there was a choice; with
+    that of longer ones that spell the same as it and the tokens after it.
 
     Args:
         token: that was written.
@@ -114,5 +114,5 @@ def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
 
 
 def _read_name(pointer: str) -> str:
-    """The argument that a pointer leads into."""
+    """Returns the argument that a pointer leads into."""
     return pointer.split("/")[1].replace("~1", "/").replace("~0", "~")

@@ -111,7 +111,7 @@ def _list_tokens(tokens: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def find_wanted(token: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The alternative that the model would have preferred, if that was forbidden."""
+    """Returns the alternative that the model would have preferred, if that was forbidden."""
     for best in token.get("alternatives", ())[:1]:
         if not best["allowed"]:
             return best

@@ -111,7 +111,7 @@ class TurnTrace:
         return f"<TurnTrace: {len(self.tokens)} tokens, {wanted} where the model wanted another>"
 
     def _repr_html_(self) -> str:
-        """The element for a notebook: the page in a frame."""
+        """Returns the element for a notebook: the page in a frame."""
         page = escape(write_page([self.to_json()]), quote=True)
         style = "width: 100%; height: 32rem; border: 0"
         return f'<iframe title="Trace" style="{style}" srcdoc="{page}"></iframe>'
@@ -164,7 +164,7 @@ class TurnTrace:
 
 
 def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTrace:
-    """The trace of a turn whose tokens were traced.
+    """Returns the trace of a turn whose tokens were traced.
 
     Args:
         generated: the generated turn, or the part so far.
@@ -177,7 +177,7 @@ def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTr
 
 
 def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:
-    """The trace of a turn without data about its tokens."""
+    """Returns the trace of a turn without data about its tokens."""
     source = TurnSource(
         turn.make_parser,
         None if turn.completer is None else turn.completer.grammar,

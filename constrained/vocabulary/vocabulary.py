@@ -235,7 +235,8 @@ def ends_inside(text: bytes) -> bool:
 
 
 def byte_vocabulary(markers: Sequence[str] = ()) -> Vocabulary:
-    """A vocabulary without a model: the 256 bytes by value, `</s>` as the end, the markers."""
+    """Returns a vocabulary without a model: the 256 bytes by value, `</s>` as the end, the
+    markers."""
     named = tuple(dict.fromkeys(["</s>", *markers]))
     names = dict(enumerate(named, start=256))
     ids = {name: token for token, name in names.items()}

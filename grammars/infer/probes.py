@@ -117,7 +117,7 @@ class ProbedTemplate:
         return tuple(calls)
 
     def ask(self, *messages: Any, opening: bool = False) -> str | None:
-        """The text after the user's text; None if the template refuses the conversation."""
+        """Returns the text after the user's text; None if the template refuses the conversation."""
         conversation = [{"role": "user", "content": USER}, *messages]
         try:
             text = self.render_chat(conversation, _TOOLS, add_generation_prompt=opening)
@@ -135,13 +135,13 @@ class ProbedTemplate:
             return ""
 
     def follow(self) -> str:
-        """The text between content and the next message's text; "" if it is not known."""
+        """Returns the text between content and the next message's text; "" if it is not known."""
         user = {"role": "user", "content": AGAIN}
         text = self.ask({"role": "assistant", "content": TEXT}, user) or ""
         return text.partition(TEXT)[2].partition(AGAIN)[0] if AGAIN in text else ""
 
     def introduce(self) -> str:
-        """The text in front of the first message's text, where there is no tool."""
+        """Returns the text in front of the first message's text, where there is no tool."""
         try:
             return self.render_chat([{"role": "user", "content": USER}]).partition(USER)[0]
         except Error:

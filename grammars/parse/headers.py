@@ -23,7 +23,7 @@ class HeaderReader:
         self._ends = (f" {headers.end}", headers.end, *ends)
 
     def find_stops(self, *, is_thought: bool) -> tuple[str, ...]:
-        """The texts that end the current message or begin the next one."""
+        """Returns the texts that end the current message or begin the next one."""
         if is_thought:  # in which the words of a recipient are text
             return (*self._ends, self.headers.start, self.headers.channel)
         return (*self._ends, *self.headers.starts)

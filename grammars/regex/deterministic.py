@@ -182,8 +182,8 @@ def _merge_equal(states: Sequence[DeterministicState]) -> list[DeterministicStat
 
 
 def _find_classes(states: Sequence[DeterministicState]) -> list[int]:
-    """The class of each state, numbered in order of first occurrence: states of one class accept
-    the same remaining texts (Hopcroft 1971)."""
+    """Returns the class of each state, numbered in order of first occurrence: states of one class
+    accept the same remaining texts (Hopcroft 1971)."""
     sources = _list_sources(states)
     accepting = {number for number, state in enumerate(states) if state.accepts}
     blocks = [accepting, set(range(len(states))) - accepting]

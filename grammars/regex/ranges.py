@@ -96,7 +96,7 @@ class _Range:
         return _Range(low, None if self.high is None else _write_out(self.high))
 
     def cut(self, limit: Limit, is_lower: bool) -> "_Range":
-        """The part of the range that is also within this limit."""
+        """Returns the part of the range that is also within this limit."""
         if is_lower:
             lows = [limit] if self.low is None else [self.low, limit]
             return replace(self, low=max(lows, key=lambda one: (one.value, one.strict)))
@@ -185,7 +185,7 @@ def _with_signs(write: _Write, kind: _Kind, within: "_Range") -> list[str]:
 
 
 def _find_double(limit: Limit, is_lower: bool) -> Limit:
-    """An equivalent limit for doubles, if the limit is an integer that may be no double."""
+    """Returns an equivalent limit for doubles, if the limit is an integer that may be no double."""
     if not _EXACT_DIGITS <= limit.value.adjusted() <= _MAX_EXPONENT:
         return limit
     nearest = float(limit.value)
@@ -197,14 +197,15 @@ def _find_double(limit: Limit, is_lower: bool) -> Limit:
 
 
 def _write_out(limit: Limit) -> Limit:
-    """The exact decimal of the limit, if it is a double with more digits than its spelling has."""
+    """Returns the exact decimal of the limit, if it is a double with more digits than its spelling
+    has."""
     if not _LARGEST_EXACT < abs(limit.value) < 10**_MAX_EXPONENT:
         return limit
     return replace(limit, value=Decimal(float(limit.value)))
 
 
 def _read(bound: float) -> Decimal:
-    """The exact decimal of a bound; zero without a sign."""
+    """Returns the exact decimal of a bound; zero without a sign."""
     return Decimal(repr(bound)) if bound else Decimal(0)
 
 
@@ -218,7 +219,7 @@ def _step_over(limit: Limit, is_lower: bool) -> Limit:
 
 
 def _round(limit: Limit, is_lower: bool) -> Limit:
-    """The equivalent integer limit for integers."""
+    """Returns the equivalent integer limit for integers."""
     nearest = limit.value.to_integral_value(ROUND_CEILING if is_lower else ROUND_FLOOR)
     if limit.strict and nearest == limit.value:
         nearest = Decimal(int(nearest) + (1 if is_lower else -1))
@@ -232,7 +233,7 @@ def _negate(limit: Limit | None) -> Limit | None:
 
 
 def _or_zero(low: Limit | None) -> Limit:
-    """The lower limit of numbers without a sign."""
+    """Returns the lower limit of numbers without a sign."""
     return Limit(Decimal(0)) if low is None or low.value < 0 else low
 
 
@@ -285,7 +286,7 @@ def _find_between(length: int, least: int, greatest: int, *, tail: str) -> str |
 
 
 def _find_limit(limit: Limit | None, length: int) -> Limit | None:
-    """The limit, if it has this number of integer digits."""
+    """Returns the limit, if it has this number of integer digits."""
     return limit if limit is not None and limit.whole == length else None
 
 
@@ -335,7 +336,7 @@ def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
 
 
 def _scale(kind: _Kind, limit: Limit, *, is_lower: bool) -> Limit:
-    """The mantissa of a limit in its scientific spelling."""
+    """Returns the mantissa of a limit in its scientific spelling."""
     mantissa = Limit(limit.value.scaleb(-limit.exponent), limit.strict)
     return _round(mantissa, is_lower) if kind.integer else mantissa
 
@@ -378,7 +379,7 @@ _GoOn: TypeAlias = Callable[[_Rest | None, _Rest | None], str | None]
 
 
 def _join(options: Iterable[str | None]) -> str | None:
-    """The union of the regexes that are not None; None: there are none."""
+    """Returns the union of the regexes that are not None; None: there are none."""
     found = dict.fromkeys(option for option in options if option is not None)
     return "|".join(found) if found else None
 
@@ -434,7 +435,7 @@ def _fraction(low: _Rest | None, high: _Rest | None, max_digits: int) -> str | N
 
 
 def _or_end(regex: str | None, *, may_end: bool) -> str | None:
-    """The regex, if there is one; optional if the number may end."""
+    """Returns the regex, if there is one; optional if the number may end."""
     if not may_end:
         return regex
     return "" if regex is None else f"({regex})?"

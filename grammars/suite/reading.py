@@ -310,7 +310,7 @@ def _without_spelling(value: Json) -> Json:
 
 
 def _without_types(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The calls with all arguments as text."""
+    """Returns the calls with all arguments as text."""
     untyped: list[tuple[str, Any]] = []
     for name, arguments in calls:
         if isinstance(arguments, dict):

@@ -47,7 +47,7 @@ class BatchRequest(BaseModel):
     """How long the files that it writes are kept."""
 
     def read_window(self) -> int:
-        """The seconds within which the batch has to be done.
+        """Returns the seconds within which the batch has to be done.
 
         Raises:
             HttpError: they are not given as hours.
@@ -158,7 +158,7 @@ class RequestBatch:
         self.reached[status] = int(time.time())
 
     def describe(self) -> DescribedBatch:
-        """The batch as OpenAI's clients read it."""
+        """Returns the batch as OpenAI's clients read it."""
         reached = self.reached.get
         return {
             "id": self.id,

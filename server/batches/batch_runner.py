@@ -161,7 +161,7 @@ class BatchRunner:
             del self._batches[oldest.id]
 
     def get(self, owner: str, id: str) -> RequestBatch:
-        """The batch of this id.
+        """Returns the batch of this id.
 
         Raises:
             HttpError: the owner has none.
@@ -172,7 +172,7 @@ class BatchRunner:
         return batch
 
     def list_batches(self, owner: str) -> list[RequestBatch]:
-        """The owner's batches, the oldest first."""
+        """Returns the owner's batches, the oldest first."""
         return [batch for batch in self._batches.values() if batch.owner == owner]
 
     def cancel(self, batch: RequestBatch) -> None:
@@ -293,7 +293,7 @@ class BatchRunner:
         return self._places
 
     def _count_places(self) -> int:
-        """The number of lines of all batches that are executed at a time."""
+        """Returns the number of lines of all batches that are executed at a time."""
         return max(1, self._models.measure().sequences // 2)
 
     async def _take_lines(self, batch: RequestBatch, places: asyncio.Semaphore) -> None:
@@ -388,7 +388,7 @@ class BatchRunner:
 
 
 def _name_owners(keys: Sequence[str]) -> dict[str, bytes]:
-    """The API keys by their owners."""
+    """Returns the API keys by their owners."""
     owners: dict[str, bytes] = {}
     for key in keys:
         owners[name_owner(key.encode())] = key.encode()

@@ -75,7 +75,7 @@ class DeletedFile(TypedDict):
 
 
 def find_batches(request: Request) -> BatchRunner:
-    """The batches of this server, and their files."""
+    """Returns the batches of this server, and their files."""
     return request.app.state.batches
 
 
@@ -116,7 +116,7 @@ async def _read_content(file: UploadFile) -> bytearray:
 
 
 def _read_lifetime(form: FormData) -> int | None:
-    """The seconds of `expires_after`, which forms write as `expires_after[seconds]`."""
+    """Returns the seconds of `expires_after`, which forms write as `expires_after[seconds]`."""
     given = form.get("expires_after[seconds]")
     if given is None:
         return None
@@ -222,7 +222,7 @@ async def cancel_batch(id: str, request: Request) -> DescribedBatch:
 
 
 def _make_page(items: Sequence[_Listed[D]], *, limit: int, after: str | None) -> Page[D]:
-    """A part of a list.
+    """Returns a part of a list.
 
     Raises:
         HttpError: `after` is not in it.

@@ -86,7 +86,7 @@ def _add_replica_options(group: argparse._ActionsContainer) -> None:
 
 
 def read_words(command: str) -> ClusterOptions:
-    """The options in the words of a command, as in a shell.
+    """Returns the options in the words of a command, as in a shell.
 
     Raises:
         RequestError: an option is unknown or invalid.
@@ -130,7 +130,7 @@ def read_cluster(options: argparse.Namespace) -> ClusterOptions:
 
 
 def _find_offers(options: argparse.Namespace) -> list[OfferedModel]:
-    """The models that the options name; the demo model, if they name none.
+    """Returns the models that the options name; the demo model, if they name none.
 
     One of -hf is called as its repository, as by llama-server: fronts and replicas download it, and
     this process, which may be on a machine without room for it, does not.
@@ -145,7 +145,7 @@ def _find_offers(options: argparse.Namespace) -> list[OfferedModel]:
 
 
 def _read_models(options: argparse.Namespace) -> tuple[ClusterModel, ...]:
-    """The models of a cluster.
+    """Returns the models of a cluster.
 
     Raises:
         RequestError: an option of a model is invalid, or two models have the same name; names them.
@@ -196,7 +196,7 @@ def _read_model(offer: OfferedModel) -> ClusterModel:
 
 
 def _without_process(options: argparse.Namespace) -> argparse.Namespace:
-    """The options without what stays in this process: they are sent to others."""
+    """Returns the options without what stays in this process: they are sent to others."""
     sent = copy.copy(options)
     for name in ("run", "parsed"):
         if hasattr(sent, name):

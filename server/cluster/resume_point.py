@@ -52,7 +52,7 @@ class ResumePoint:
         return held
 
     def resume(self) -> tuple[int, ...]:
-        """The tokens after which another replica continues; events that have not been sent are
-        written again."""
+        """Returns the tokens after which another replica continues; events that have not been sent
+        are written again."""
         self._held = None
         return tuple(self.tokens)

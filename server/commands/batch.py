@@ -131,8 +131,8 @@ def _open_output(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, dict[s
 
 
 def _read_done(file: BinaryIO, path: Path) -> dict[str, bool]:
-    """The custom ids of an earlier run, and whether each was answered; cuts off a last line that
-    was not written to its end.
+    """Returns the custom ids of an earlier run, and whether each was answered; cuts off a last line
+    that was not written to its end.
 
     Raises:
         RequestError: a line is no result.

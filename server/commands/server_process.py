@@ -152,7 +152,7 @@ def tune_process(options: argparse.Namespace) -> ShortCollections:
 
 
 def _read_bounds(options: argparse.Namespace) -> ModelBounds:
-    """The limits of the models that are loaded at the same time."""
+    """Returns the limits of the models that are loaded at the same time."""
     memory = available_memory()
     if options.models_memory is not None:
         memory = options.models_memory << 20
@@ -163,7 +163,7 @@ def _read_bounds(options: argparse.Namespace) -> ModelBounds:
 
 
 def find_store(options: argparse.Namespace) -> "SharedStore | None":
-    """The store that the options name, if they name one.
+    """Returns the store that the options name, if they name one.
 
     Raises:
         RequestError, StoreError: it cannot be used.
@@ -176,7 +176,7 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
 
 
 def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
-    """The MCP servers that the options name; None: none.
+    """Returns the MCP servers that the options name; None: none.
 
     Raises:
         RequestError: one is none, or the package `mcp` is not installed.
@@ -225,7 +225,8 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
 
 
 def describe_cached(models: Sequence[CachedModel]) -> str:
-    """The models on this machine that could be served in place of the demo model, in one line."""
+    """Returns the models on this machine that could be served in place of the demo model, in one
+    line."""
     options = [f"-hf {model.name}" for model in models[:MAX_NAMED]]
     rest = len(models) - len(options)
     if rest:

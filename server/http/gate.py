@@ -29,7 +29,7 @@ GIVEN_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
 def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The API key in a request, checked or not; empty if there is none.
+    """Returns the API key in a request, checked or not; empty if there is none.
 
     Args:
         headers: as in an ASGI scope; of repeated headers, the last one counts.
@@ -113,7 +113,7 @@ class Gate:
         await _answer(send, fault.status, body, headers=fault.headers.items())
 
     def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> HttpError | None:
-        """The error of a request that another site's web page may have sent; None: there is
+        """Returns the error of a request that another site's web page may have sent; None: there is
         none."""
         named = [(name.lower(), value) for name, value in headers]
         for header in ("Authorization", "X-Api-Key"):
@@ -157,7 +157,7 @@ class Gate:
         return None
 
     def _find_max_body(self, path: str) -> int:
-        """The limit for the body, in bytes."""
+        """Returns the limit for the body, in bytes."""
         return self._max_file + FORM_BYTES if path in FILES else self._max_body
 
     def _is_valid_key(self, headers: dict[bytes, bytes]) -> bool:
@@ -169,8 +169,8 @@ class Gate:
 
 
 def _find_preflight(method: str, headers: Mapping[bytes, bytes]) -> HttpError | None:
-    """The error of a browser's question whether a page may send a request: where pages may, CORS
-    has answered it before the gate. None: it is no such question."""
+    """Returns the error of a browser's question whether a page may send a request: where pages may,
+    CORS has answered it before the gate. None: it is no such question."""
     if method != "OPTIONS" or b"access-control-request-method" not in headers:
         return None
     origin = headers.get(b"origin", b"").decode("latin-1")
@@ -180,19 +180,19 @@ def _find_preflight(method: str, headers: Mapping[bytes, bytes]) -> HttpError | 
 
 
 def make_too_large(max_bytes: int) -> HttpError:
-    """The error for a body of more than `max_bytes` bytes."""
+    """Returns the error for a body of more than `max_bytes` bytes."""
     message = f"the request is larger than {max_bytes:,} bytes: send less, or raise --max-body"
     return HttpError(413, message, "request_too_large", where="")
 
 
 def _read_request_id(headers: Mapping[bytes, bytes]) -> str:
-    """The request id that the client sent, if it is safe in a log; else a new one."""
+    """Returns the request id that the client sent, if it is safe in a log; else a new one."""
     given = headers.get(b"x-request-id", b"")
     return given.decode() if GIVEN_ID.fullmatch(given) else make_id("req_")
 
 
 def _read_host(text: str) -> str:
-    """The host in a Host header or an origin, without its port."""
+    """Returns the host in a Host header or an origin, without its port."""
     name, colon, port = text.strip().lower().rpartition(":")
     return name if colon and port.isdigit() else text.strip().lower()
 

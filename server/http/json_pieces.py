@@ -273,7 +273,7 @@ class _PieceReader:
             size *= 2
 
     def _find_whole(self, masked: bytes) -> int:
-        """The length of the beginning of a string that cuts no character and no escape.
+        """Returns the length of the beginning of a string that cuts no character and no escape.
 
         Args:
             masked: the string from here on.
@@ -295,7 +295,7 @@ class _PieceReader:
         return self._at >= len(self._text)
 
     def _peek(self) -> bytes:
-        """The next byte; empty at the end."""
+        """Returns the next byte; empty at the end."""
         return self._text[self._at : self._at + 1]
 
     def _skip_space(self) -> None:
@@ -313,7 +313,8 @@ def _name_closer(value: Any) -> bytes:
 
 
 def _mask(text: bytes) -> bytes:
-    """The text with the same length, in which escaped backslashes and quotes are replaced."""
+    """Returns the text with the same length, in which escaped backslashes and quotes are
+    replaced."""
     if b"\\" in text:
         text = text.replace(rb"\\", b"__").replace(rb"\"", b"__")
     return text

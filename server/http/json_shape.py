@@ -79,7 +79,7 @@ class _Measurement:
         return None
 
     def _find_end(self, begin: int) -> int:
-        """The end of a piece, which does not cut an escape."""
+        """Returns the end of a piece, which does not cut an escape."""
         end = begin + PIECE
         piece = self._text[begin:end]
         backslashes = len(piece) - len(piece.rstrip(b"\\"))

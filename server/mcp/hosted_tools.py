@@ -29,7 +29,7 @@ class HostedTool:
     needs_approval: bool = False
 
     def to_json(self) -> Json:
-        """The tool in the form of OpenAI's `mcp_list_tools`."""
+        """Returns the tool in the form of OpenAI's `mcp_list_tools`."""
         return {
             "name": self.name,
             "description": self.listed.get("description"),
@@ -75,7 +75,7 @@ class McpServerPool(Protocol):
         ...
 
     def find_address(self, label: str) -> str | None:
-        """The address of a server; None: it runs as a command."""
+        """Returns the address of a server; None: it runs as a command."""
         ...
 
     async def start(self) -> None:
@@ -139,8 +139,8 @@ class HostedOffer:
     listed: tuple[ListedServer, ...] = ()
 
     def join(self, offered: OfferedTools, max_tools: int) -> OfferedTools:
-        """The tools of the client, followed by these tools. Calls of tools that need approval go to
-        the client.
+        """Returns the tools of the client, followed by these tools. Calls of tools that need
+        approval go to the client.
 
         Args:
             max_tools: the limit for the number of all tools.
@@ -164,7 +164,7 @@ class HostedOffer:
         )
 
     def find(self, label: str, name: str) -> FunctionTool | None:
-        """The function for a tool of a server; None: the request does not have it."""
+        """Returns the function for a tool of a server; None: the request does not have it."""
         for function, form in self.forms.items():
             if (form.server, form.name) == (label, name):
                 return self.functions[function]
@@ -179,7 +179,7 @@ def offer_tools(
     servers: Mapping[str, ListedServer],
     max_output: int,
 ) -> HostedOffer:
-    """The MCP tools of a request.
+    """Returns the MCP tools of a request.
 
     Args:
         requested_servers: how the request uses the servers.
@@ -222,7 +222,7 @@ def offer_tools(
 
 
 def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:
-    """The tool, with results of at most `max_length` characters; a note says how much is
+    """Returns the tool, with results of at most `max_length` characters; a note says how much is
     missing."""
     call = tool.function
     assert call is not None

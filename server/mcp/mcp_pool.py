@@ -94,7 +94,7 @@ class McpPool:
         return list(self._servers)
 
     def find_address(self, label: str) -> str | None:
-        """The address of a server; None: it runs as a command."""
+        """Returns the address of a server; None: it runs as a command."""
         server = self._servers.get(label)
         return server.url if isinstance(server, ServerAddress) else None
 
@@ -171,7 +171,7 @@ class McpPool:
         await asyncio.gather(*self._closing)
 
     def _find(self, owner: str, label: str) -> _Session:
-        """The session of an owner; opens one if there is no usable session."""
+        """Returns the session of an owner; opens one if there is no usable session."""
         self._remove_spent()
         key = owner, label
         if key not in self._sessions:

@@ -26,7 +26,7 @@ def add_embedding_options(add: Callable[..., Any]) -> None:
 def find_embedding_service(
     options: argparse.Namespace, settings: Settings
 ) -> "EmbeddingService | None":
-    """The model for embeddings that the options name, if they name one.
+    """Returns the model for embeddings that the options name, if they name one.
 
     Raises:
         RequestError: an option of the embedding model is given without the model.

@@ -113,7 +113,7 @@ class EmbeddingService:
         return model
 
     def find_model(self) -> EmbeddingModel:
-        """The model.
+        """Returns the model.
 
         Raises:
             HttpError: it is not loaded yet.
@@ -189,7 +189,7 @@ class ReadTexts:
         return sum(map(len, self.tokens))
 
     async def write(self, write: Callable[[np.ndarray], str]) -> AsyncIterator[list[str]]:
-        """The vectors in the order of the texts, some at a time, as they are computed.
+        """Yields the vectors in the order of the texts, some at a time, as they are computed.
 
         Args:
             write: writes one, in the thread of the model.
@@ -209,7 +209,7 @@ class ReadTexts:
 
 
 def _read(model: EmbeddingModel, given: EmbeddingInput, start: int) -> Sequence[Sequence[int]]:
-    """The tokens of some of the texts; errors have the place in the request."""
+    """Returns the tokens of some of the texts; errors have the place in the request."""
     some = given.texts[start : start + MAX_BATCH_TEXTS]
     try:
         return model.read(some, truncate=given.truncate)

@@ -53,7 +53,7 @@ class _Alone(Generic[T]):
 
 
 def find_pool(request: Request) -> McpServerPool | None:
-    """The MCP servers that the operator has configured; None: none."""
+    """Returns the MCP servers that the operator has configured; None: none."""
     return getattr(request.app.state, "mcp", None)
 
 

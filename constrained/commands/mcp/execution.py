@@ -53,7 +53,7 @@ class CallExecutor:
         """Returns the result of a call, also if it is declined; Ctrl-C cancels it."""
 
     def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        """The result of a call, or that it is declined; Ctrl-C cancels it."""
+        """Returns the result of a call, or that it is declined; Ctrl-C cancels it."""
         tool = find_tool(call.name, tools)
         is_free = self._approve_all or (tool is not None and tool.read_only)
         if not is_free and (verdict := self._approve(call)) is not True:

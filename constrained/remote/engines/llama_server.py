@@ -273,7 +273,7 @@ class _TokenReader:
         return found
 
     def _spell(self, token: int) -> bytes:
-        """The bytes that llama-server writes for a token; empty for special tokens."""
+        """Returns the bytes that llama-server writes for a token; empty for special tokens."""
         vocabulary = self._vocabulary
         return b"" if token in vocabulary.control else vocabulary.tokens[token]
 

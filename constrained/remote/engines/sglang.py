@@ -103,7 +103,7 @@ async def read_facts(client: HttpClient) -> SglangFacts:
 
 
 def _read_version(text: Any) -> tuple[int, ...]:
-    """The first three numbers of a version; () if it is not reported."""
+    """Returns the first three numbers of a version; () if it is not reported."""
     return tuple(map(int, re.findall(r"\d+", str(text or ""))[:3]))
 
 

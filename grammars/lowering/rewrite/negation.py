@@ -111,8 +111,8 @@ def _require(key: str, value: Json) -> Json:
 
 
 def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
-    """The conjunction of the negated parts: each has alternatives, so the result has one for each
-    combination."""
+    """Returns the conjunction of the negated parts: each has alternatives, so the result has one
+    for each combination."""
     negated = [negate(part, resolve) for part in parts]
     if prod(map(len, negated)) > MAX_ALTERNATIVES:
         return [{"not": {"anyOf": parts}}]

@@ -66,7 +66,7 @@ class ChatWriter(ReplyWriter):
         self._replies: dict[int, Reply] = {}
 
     def open(self) -> Iterator[Json]:
-        """The first chunk of each choice."""
+        """Yields the first chunk of each choice."""
         for number in range(len(self._choices)):
             yield self._chunk(number, {"role": "assistant", "content": ""})
 

@@ -9,8 +9,8 @@ OWN = b"constrained:"
 
 
 def sign(thought: str) -> str:
-    """The signature of a block of thinking: an opaque text, which clients carry back. It marks a
-    block as ours, but proves nothing; any returned block is accepted."""
+    """Returns the signature of a block of thinking: an opaque text, which clients carry back. It
+    marks a block as ours, but proves nothing; any returned block is accepted."""
     digest = hashlib.sha256(f"constrained {thought}".encode("utf-8", "replace")).digest()
     return base64.b64encode(OWN + digest).decode()
 

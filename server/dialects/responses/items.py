@@ -328,7 +328,8 @@ def _as_output(item: Json, output: Any) -> Json:
 
 
 def _read_program(item: Json, where: str) -> Json:
-    """A program that the model has written to call tools, as a call: OpenAI has carried it out."""
+    """Returns a program that the model has written to call tools, as a call: OpenAI has carried it
+    out."""
     code = _read_text(item, "code", where)
     return _read_call({**item, "name": "program", "arguments": {"code": code}}, where)
 
