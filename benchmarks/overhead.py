@@ -105,8 +105,8 @@ def run_server(port: int, tokens: int, pause: float, out: Path) -> None:
     import uvicorn
 
     from server.app import make_app
-    from server.collector import COLLECTED
     from server.commands.server_process import SWITCH_SECONDS
+    from server.garbage_collector import COLLECTED
 
     sys.setswitchinterval(SWITCH_SECONDS)  # as `constrained serve` does
     gc.set_threshold(*COLLECTED)

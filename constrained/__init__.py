@@ -167,7 +167,8 @@ __all__ = [
 if not TYPE_CHECKING:  # to a checker, a name that is not listed above is a mistake
 
     def __getattr__(name: str) -> object:
-        """Imports the module of a public name where it is first used: the package is light."""
+        """Imports the module of a public name at its first use, so that importing the package is
+        fast."""
         from importlib import import_module
 
         if name == "__version__":

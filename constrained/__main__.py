@@ -7,7 +7,7 @@ import sys
 
 INTERRUPTED = 130
 TERMINATED = 143
-SAID = b"constrained: interrupted\n"
+MESSAGE = b"constrained: interrupted\n"
 
 
 def main() -> int:
@@ -46,20 +46,20 @@ def main() -> int:
 
 def _end(*_: object) -> None:
     """Ends the process at once."""
-    os.write(2, SAID)
+    os.write(2, MESSAGE)
     os._exit(INTERRUPTED)
 
 
 def _terminate(*_: object) -> None:
-    """Ends the command as Ctrl-C does: whatever it has started, such as MCP servers, ends, too. A
+    """Ends the command as Ctrl-C does, with everything that it has started, such as MCP servers. A
     second signal ends the process at once."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     raise SystemExit(TERMINATED)
 
 
 def _open_streams() -> None:
-    """Opens those of stdin, stdout and stderr that were closed, so that reading and printing does
-    nothing. In this order, each gets the number that was its own."""
+    """Opens stdin, stdout and stderr if they are closed, so that reading and printing does nothing.
+    In this order, each gets the number that was its own."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             null = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115  until the process ends

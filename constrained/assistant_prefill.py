@@ -25,7 +25,7 @@ class AssistantPrefill:
     reasoning_pointer: str = ""
 
     def where(self, *, is_content: bool) -> str:
-        """The JSON pointer of the content or of the reasoning."""
+        """Returns the JSON pointer of the content or of the reasoning."""
         return self.content_pointer if is_content else self.reasoning_pointer
 
     def join(self, message: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class UnavailableCommand:
 
     def add(self, subparsers: Any) -> None:
         """Adds the command, which takes any options."""
-        # Without prefixes no option, `--help` included, is taken from what follows.
+        # Without prefixes, no option of the command, such as `--help`, is read here.
         parser = subparsers.add_parser(
             self._name, help="not available here", add_help=False, prefix_chars="\0"
         )
@@ -172,7 +172,7 @@ def _report(error: Exception, options: argparse.Namespace) -> int:
 
 
 def _find_commands() -> list[AnyCommand]:
-    # One of each name: a checkout that was installed under two names has each of them twice.
+    # Each name once: a checkout that was installed under two names has each command twice.
     further = {entry.name: entry for entry in entry_points(group=GROUP)}
     return [*COMMANDS, *map(_load_command, further.values())]
 

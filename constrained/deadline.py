@@ -8,7 +8,7 @@ from constrained.errors import DeadlineError, ModelError, RequestError
 
 Clock = Callable[[], float]
 """Returns seconds that never decrease, such as `time.monotonic`."""
-LONGEST = 1e9  # seconds
+MAX_SECONDS = 1e9  # seconds
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def check_timeout(timeout: Any, name: str = "timeout") -> None:
     """Raises RequestError, which names the option, unless this is a finite number above 0, or
     None."""
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if timeout is not None and not (is_number and 0 < timeout <= LONGEST):
+    if timeout is not None and not (is_number and 0 < timeout <= MAX_SECONDS):
         message = f"{name} is {timeout!r}, must be a number of seconds above 0"
         raise RequestError(message, where=f"/{name}", hint="Leave it out for the default")
 

@@ -1,4 +1,4 @@
-"""Errors of the library; the shape (message, where, hint) is that of `grammars.errors`."""
+"""Errors of the library, in the form of `grammars.errors`: message, where, hint."""
 
 import constrained.own_packages  # noqa: F401  fails in plain words where `grammars` is not ours
 from grammars.errors import Error
@@ -37,8 +37,8 @@ class RemoteError(Error):
         before: the end of the text before it.
         is_outage: the engine did not answer, or not as an engine does: it may be down.
         is_away: the engine is not ready, or there was no connection: it may be restarting.
-        retry_after: the seconds after which the request can be sent again, since the engine has not
-            begun it; None: not known.
+        retry_after: the seconds after which the request can be sent again, because the engine has
+            not started it; None: not known.
         status: the HTTP status of the engine's answer; None: there was no answer.
     """
 
@@ -71,9 +71,9 @@ class ContextError(Error):
     Args:
         message: what is wrong.
         hint: what to do about it.
-        tokens: the length of the prompt, at least; None if the prompt is not what is too long.
+        tokens: the length of the prompt, at least; None if something else is too long.
         room: the length of the context, in tokens.
-        where: a JSON pointer to what is too long, if it is a part of the input.
+        where: a JSON pointer to the part of the input that is too long, if any.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class AbandonedError(Error):
 
 
 class ReplyError(Error):
-    """The reply is complete, but does not fit what was asked for, so it is withheld."""
+    """The reply is complete, but does not fit the request, so it is withheld."""
 
 
 class CallError(Error):

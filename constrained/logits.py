@@ -8,7 +8,7 @@ import numpy as np
 
 from grammars.schema.nodes import Json
 
-LEAST = -9999.0  # stands for minus infinity in JSON
+MIN_LOGPROB = -9999.0  # stands for minus infinity in JSON
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class TokenDrawn:
         text = self.text.decode("utf-8", "replace")
         shown: dict[str, Json] = {"token": self.token, "text": text}
         return shown | {
-            "logprob": max(self.logprob, LEAST),
+            "logprob": max(self.logprob, MIN_LOGPROB),
             "top": [[token, logprob] for token, logprob in self.top],
         }
 
@@ -65,7 +65,7 @@ class ReportedScores:
 
     def of(self, token: int) -> float:
         """Returns the log probability of a token; -9999 if it is not known."""
-        return self._logprobs.get(token, LEAST)
+        return self._logprobs.get(token, MIN_LOGPROB)
 
     def top(self, count: int) -> tuple[tuple[int, float], ...]:
         """Returns up to `count` of the most likely tokens, best first."""

@@ -1,4 +1,4 @@
-"""Token masks: a grammar compiled with llguidance, which tells which tokens may come next.
+"""Token masks: a grammar compiled with llguidance, which decides which tokens may come next.
 
 llguidance does not raise errors: a matcher that has failed reports that it has stopped and that
 only an end token may follow, which looks like a clean end. So every method here checks for an error
@@ -60,7 +60,7 @@ _SYMBOLS = re.compile(r'"(?:[^"\\\n]|\\.)*+"|//[^\n]*|/(?:[^/\\\n]|\\.)++/|\||%j
 MAX_GBNF = 30_000_000  # rules times characters: 3 s
 REGEX_INDENT = 4  # characters before the expression in error messages of Rust's parser
 AT_ONCE = 4  # grammars that are compiled at the same time
-PATIENCE = 0.02  # seconds between two checks whether a grammar is still wanted
+PATIENCE = 0.02  # seconds between two checks whether a grammar is still needed
 # The lexer of llguidance caches states; it neither reports their size nor frees them. Measured with
 # `benchmarks.learning`: a mask of known states takes 100 to 2,000 bytes, one with new states up to
 # 200 kB for each ms. The grammar itself takes 50 to 60 bytes a character.
@@ -439,8 +439,8 @@ def _compile(
     """Compiles a grammar in a thread with a large stack: Python can only choose that of threads.
 
     llguidance cannot be interrupted, but a grammar within the limits takes it seconds at most, and
-    it releases the interpreter lock. If the request is not wanted any more, the thread is left to
-    finish alone. Such threads still count towards the limit `AT_ONCE`.
+    it releases the interpreter lock. If the client has left, the thread finishes by itself. Such
+    threads still count towards the limit `AT_ONCE`.
     """
     while not _room.acquire(timeout=PATIENCE):
         check_wanted()

@@ -46,7 +46,7 @@ def _normal_message(message: Any, where: str) -> dict[str, Any]:
         raise TemplateError("a message has no role", where=f"{where}/role")
     normal = copy_json(message) | {"role": "system" if role == "developer" else role}
     if not normal.get("tool_calls"):
-        normal.pop("tool_calls", None)  # clients write null and [], and templates trip over them
+        normal.pop("tool_calls", None)  # clients write null and [], which templates do not expect
     elif not isinstance(normal["tool_calls"], list):
         raise TemplateError("the calls of a message are not an array", where=f"{where}/tool_calls")
     for function in _functions(normal):
@@ -63,7 +63,7 @@ def _name_reasoning(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The `function` of each call; what is not shaped so is left for the template to refuse."""
+    """Returns the `function` of each call; other shapes are left to the template to refuse."""
     functions = list[dict[str, Any]]()
     for call in message.get("tool_calls", ()):
         if isinstance(call, dict) and isinstance(call.get("function"), dict):
@@ -111,7 +111,7 @@ def is_silent(message: Mapping[str, Any]) -> bool:
 
 
 def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """The ids that calls and results of a conversation in OpenAI form have."""
+    """Returns the ids of calls and results in a conversation in OpenAI's form."""
     ids: list[Any] = []
     for message in messages:
         ids.append(message.get("tool_call_id"))
@@ -122,12 +122,12 @@ def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def gather_system_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A conversation in which all that system messages say stands in the first message, for
-    templates that know them nowhere else.
+    """Moves the text of all system messages into the first message, for templates that accept them
+    only there.
 
     Args:
-        messages: in normal form, which is not changed. Where a system message has parts that are
-            no text, they stay as they are.
+        messages: in normal form; they are not changed. If a system message has parts other than
+            text, the messages stay as they are.
     """
     said: list[str] = []
     rest: list[dict[str, Any]] = []
@@ -145,7 +145,7 @@ def gather_system_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 
 def part_calls(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages, where calls beside content stand in a message of their own after it."""
+    """Moves calls of a message with content to a separate message after it."""
     parted: list[dict[str, Any]] = []
     for message in messages:
         calls = message.get("tool_calls")
@@ -167,15 +167,15 @@ def write_messages(
     named: bool,
     blank: str,
 ) -> list[Any]:
-    """Copy normal messages.
+    """Copies normal messages.
 
     Args:
-        empty: stands for the content None.
+        empty: replaces the content None.
         blank: the content of an assistant message with neither content nor calls.
         as_text: arguments are the JSON text of an object.
-        joined: parts of text become one text, a line each, as in llama.cpp; few templates know
+        joined: parts of text become one text, a line each, as in llama.cpp; few templates support
             parts.
-        named: reasoning goes by the names that templates read, as in transformers.
+        named: reasoning gets the names that templates read, as in transformers.
     """
     written = copy_json(messages)
     if named:

@@ -26,7 +26,7 @@ class Metrics:
 
     Args:
         sequences: how many there are.
-        kv_cache: those that are not empty; their bytes are those of their checkpoints alone.
+        kv_cache: the sequences that are not empty; their bytes are those of their checkpoints only.
         memory: the snapshots in memory.
         disk: the snapshots in files that this model can use.
         hits: how many prompts went on from a snapshot.
@@ -36,10 +36,10 @@ class Metrics:
         last_failure: what the last one was; None if there was none.
         running: how many requests are under way.
         waiting: how many wait for a sequence.
-        caches: what is kept of grammars and conversations, by name: `matchers` (compiled grammars,
+        caches: the caches of grammars and conversations, by name: `matchers` (compiled grammars,
             with what their lexers have learnt), `completers` (the grammars as values), `turns`,
-            `shared_prefixes`. What all models of the process share, `measure_shared` of
-            `grammars.byte_cache` tells.
+            `shared_prefixes`. For caches that all models of the process share, see `measure_shared`
+            of `grammars.byte_cache`.
     """
 
     sequences: int
@@ -61,7 +61,8 @@ class Metrics:
 
 
 def add_metrics(parts: Iterable[Metrics]) -> Metrics:
-    """The figures of several models together; the last failure is that of the last one with any."""
+    """Returns the figures of several models together, with the failure of the last model that has
+    one."""
     total = Metrics(sequences=0, kv_cache=Amount(), memory=Amount(), disk=Amount())
     for part in parts:
         total = Metrics(

@@ -24,7 +24,7 @@ from grammars.turn import CallOpened, CallRead, Event, JsonAnswer, Tool, ToolCal
 
 FinishReason: TypeAlias = Literal["tool_calls", "stop", "length", "cancelled"]
 
-LONGEST_SHOWN = 500  # characters of a call in an error
+MAX_SHOWN_LENGTH = 500  # characters of a call in an error
 ID_LETTERS = string.ascii_letters + string.digits
 ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
 
@@ -181,7 +181,7 @@ def _show(call: ToolCall) -> dict[str, Json]:
 
 def _shorten(value: object) -> str:
     text = str(value)
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + " ..."
+    return text if len(text) <= MAX_SHOWN_LENGTH else text[:MAX_SHOWN_LENGTH] + " ..."
 
 
 def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
@@ -243,8 +243,8 @@ def _mark(
 ) -> tuple[ToolCall, ...]:
     """Adds ids to the calls, and marks those that were closed because the tokens ran out.
 
-    Calls whose names the model had not written by then are left out, unless the turn requires a
-    call or an answer and has no other.
+    Calls without a complete name by then are left out, unless the turn requires a call or an answer
+    and has no other.
     """
     ended_at = generation.ended_at
     if ended_at is None:
@@ -323,7 +323,7 @@ def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
     Args:
         prompt: token ids.
         number: of the call in its turn, from 0.
-        again: the number of earlier tries, whose ids are taken.
+        again: the number of earlier tries, whose ids are used already.
     """
     digest = hashlib.sha256(f"{list(prompt)} {number} {again}".encode()).digest()
     value, letters = int.from_bytes(digest), list[str]()

@@ -1,8 +1,8 @@
-"""Caches whose bounds are bytes, not entries: a client decides how large an entry is.
+"""Caches with limits in bytes instead of entries, because a client decides how large an entry is.
 
-What is kept of one request may be a thousand times as large as what is kept of another, so a number
-of entries bounds nothing. Entries are measured when they come; those that grow are weighed
-again and again.
+The entry of one request may be a thousand times as large as that of another, so a number of entries
+would limit nothing. Entries are measured when they are added; those that grow are measured
+repeatedly.
 """
 
 import functools
@@ -20,9 +20,9 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 MIB = 1 << 20
 REWEIGHED = 8
 ATTRIBUTE_BYTES = 8
-OVERHEAD = 300  # bytes of an entry's place in the dictionary, and of its bookkeeping
+OVERHEAD = 300  # bytes for an entry's place in the dictionary and its bookkeeping
 _COMMON = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, CodeType, Enum)
-"""What values refer to and do not have for themselves."""
+"""Types of objects that values share with the rest of the process."""
 
 V = TypeVar("V")
 T = TypeVar("T")
@@ -31,15 +31,15 @@ P = ParamSpec("P")
 
 
 class _Rooms:
-    """The rooms of all caches of the process, and what they may come to."""
+    """The rooms of all caches of the process, and their common limit."""
 
     def __init__(self) -> None:
         self._bound: int | None = None
         self._claimed = 0
-        self._lock = threading.RLock()  # a finalizer may run wherever memory is asked for
+        self._lock = threading.RLock()  # a finalizer may run at any allocation of memory
 
     def claim(self, owner: object, room: int) -> None:
-        """There is one more cache, until its owner is gone."""
+        """Adds a cache, until its owner is deleted."""
         self._add(room)
         weakref.finalize(owner, self._add, -room).atexit = False
 
@@ -60,21 +60,21 @@ _ROOMS = _Rooms()
 
 
 def bound_caches(max_bytes: int | None) -> None:
-    """Bounds what all caches of this process hold together; each gets its share, as large as its
-    own room is among those of all. For the start of a program.
+    """Limits the bytes of all caches of this process together. Each gets a share in proportion to
+    its own room. Call it at the start of a program.
 
     Args:
-        max_bytes: bytes; 0: nothing is kept. None: each cache has its own room, whatever the others
-            have.
+        max_bytes: the limit; 0: nothing is cached. None: each cache has its own room, without a
+            common limit.
     """
     _ROOMS.bound(max_bytes)
 
 
 class Room:
-    """The bytes that a cache may take, as long as this is referred to.
+    """The bytes that a cache may take, as long as this object exists.
 
     Args:
-        own: as many, where all caches together have no bound (`bound_caches`).
+        own: the bytes if there is no common limit (`bound_caches`).
     """
 
     def __init__(self, own: int):
@@ -83,13 +83,13 @@ class Room:
 
     @property
     def bytes(self) -> int:
-        """How many these are now."""
+        """The current limit."""
         return _ROOMS.share(self._own)
 
 
 @dataclass(frozen=True)
 class CacheSize:
-    """How much a cache holds."""
+    """The size of a cache."""
 
     count: int = 0
     bytes: int = 0
@@ -99,8 +99,8 @@ class CacheSize:
 
 
 def measure_bytes(value: object) -> int:
-    """The bytes of a value and all that it refers to (0.3 us for each object). What other languages
-    hold for it is not seen."""
+    """Returns the bytes of a value and everything that it refers to (0.3 us for each object).
+    Memory of extension modules is not included."""
     seen: set[int] = set()
     queue: list[object] = [value]
     total = 0
@@ -111,7 +111,7 @@ def measure_bytes(value: object) -> int:
         seen.add(id(part))
         parts = gc.get_referents(part)
         total += sys.getsizeof(part)
-        if type(part).__dictoffset__:  # its attributes stand in a block that getsizeof leaves out
+        if type(part).__dictoffset__:  # its attributes are in a block that getsizeof leaves out
             total += ATTRIBUTE_BYTES * len(parts)
         queue += parts
     return total
@@ -119,7 +119,7 @@ def measure_bytes(value: object) -> int:
 
 @dataclass(frozen=True)
 class _Weighed(Generic[V]):
-    """A value, and what its key and itself weigh."""
+    """A value, and the bytes of its key and itself."""
 
     value: V
     key_weight: int
@@ -131,14 +131,15 @@ class _Weighed(Generic[V]):
 
 
 class ByteCache(Generic[V]):
-    """Keeps the values that were wanted last, as far as they have room. For several threads.
+    """Keeps the most recently used values, as far as they have room. For several threads.
 
     Args:
         max_bytes: bytes of all entries together, see `Room`.
-        weigh: the bytes of a value. It is asked again, some `REWEIGHED` times for each value that
-            comes, so what grows has to answer quickly; None: what was measured when it came.
-        largest: the part of the room that one entry may take. One that has grown beyond is
-            forgotten, so that it does not take the room of all others.
+        weigh: returns the bytes of a value. It is called again about `REWEIGHED` times for each new
+            value, so it must be fast for values that grow. None: the value is measured once, when
+            it is added.
+        largest: the part of the room that one entry may take. A larger entry is dropped, so that it
+            does not take the room of all others.
     """
 
     def __init__(
@@ -153,18 +154,19 @@ class ByteCache(Generic[V]):
         self._weigh = weigh
         self._kept: OrderedDict[Hashable, _Weighed[V]] = OrderedDict()
         self._bytes = 0
-        self._come = 0  # values, since all were weighed
+        self._come = 0  # values added since all were measured
         self._lock = threading.Lock()
 
     @property
     def size(self) -> CacheSize:
-        """How much it holds."""
+        """The current size."""
         with self._lock:
             self._reweigh()
             return CacheSize(len(self._kept), self._bytes)
 
     def find(self, key: Hashable, default: T) -> V | T:
-        """The value of a key, which was wanted last from now on."""
+        """Returns the value of a key, or the default. The value becomes the most recently used
+        one."""
         with self._lock:
             entry = self._kept.get(key)
             if entry is None:
@@ -176,7 +178,7 @@ class ByteCache(Generic[V]):
             return entry.value
 
     def keep(self, key: Hashable, value: V) -> None:
-        """Keeps a value, if it has room at all."""
+        """Adds a value, if it is small enough."""
         key_weight = OVERHEAD + measure_bytes(key)
         weight = measure_bytes(value) if self._weigh is None else self._weigh(value)
         with self._lock:
@@ -186,13 +188,14 @@ class ByteCache(Generic[V]):
                 self._reweigh()
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Drops all values."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0
 
     def _put(self, key: Hashable, entry: _Weighed[V]) -> None:
-        """Makes it the last one, and room for it; one that is too large goes itself."""
+        """Adds an entry as the most recently used one, and drops others to make room. An entry that
+        is too large is dropped itself."""
         before = self._kept.pop(key, None)
         if before is not None:
             self._bytes -= before.bytes
@@ -203,8 +206,8 @@ class ByteCache(Generic[V]):
         self._make_room()
 
     def _reweigh(self) -> None:
-        """Weighs all, also what was not found again but goes on growing; and there may be less room
-        than there was."""
+        """Measures all entries again: those that are not used may grow, too, and the room may have
+        become smaller."""
         self._come = 0
         if self._weigh is not None:
             for key, entry in [*self._kept.items()]:
@@ -231,7 +234,7 @@ class _Unknown(Enum):
 
 
 class CachedFunction(Protocol[P, R]):
-    """A function whose last results are kept."""
+    """A function with a cache of its most recently used results."""
 
     cache: "ByteCache[Any]"
 
@@ -244,7 +247,7 @@ _SHARED: list[tuple[str, ByteCache[Any]]] = []
 def share_cache(
     name: str, max_bytes: int, weigh: Callable[[Any], int] | None = None
 ) -> "ByteCache[Any]":
-    """A cache of the whole process, which `measure_shared` tells of; see `keep_results`."""
+    """Returns a cache of the whole process, which `measure_shared` includes; see `keep_results`."""
     cache: ByteCache[Any] = ByteCache(max_bytes, weigh)
     _SHARED.append((name, cache))
     return cache
@@ -253,13 +256,13 @@ def share_cache(
 def keep_results(
     name: str, max_bytes: int, weigh: Callable[[Any], int] | None = None
 ) -> Callable[[Callable[P, T]], CachedFunction[P, T]]:
-    """Decorates a function of values that can be told apart, so that its last results are kept. Two
-    threads may compute the same one.
+    """Decorates a function with hashable arguments to cache its results. Two threads may compute
+    the same result.
 
     Args:
-        name: of what is kept, in figures; several functions may keep the same kind.
-        max_bytes: bytes of all results together, see `ByteCache`.
-        weigh: the bytes of a result, see `ByteCache`.
+        name: names the cache in `measure_shared`; several functions may have the same name.
+        max_bytes: the bytes of all results together; see `ByteCache`.
+        weigh: returns the bytes of a result; see `ByteCache`.
     """
     cache = share_cache(name, max_bytes, weigh)
 
@@ -281,7 +284,7 @@ def keep_results(
 
 
 def measure_shared() -> dict[str, CacheSize]:
-    """What the caches of the whole process hold, by name."""
+    """Returns the sizes of the caches of the whole process, by name."""
     sizes: dict[str, CacheSize] = {}
     for name, cache in _SHARED:
         sizes[name] = sizes.get(name, CacheSize()) + cache.size

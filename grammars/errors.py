@@ -1,16 +1,16 @@
-"""Errors of this project: each says what is wrong, where, and what to do about it."""
+"""The errors of this project. Each says what is wrong, where, and what to do."""
 
 
 class Error(ValueError):
     """Base class of all errors of this project.
 
-    `str(error)` has all three parts in one sentence.
+    `str(error)` joins the three parts in one sentence.
 
     Args:
         message: what is wrong.
-        where: where it is: a JSON pointer into the input ("" is its root), or a byte offset; None
-            if it has no place.
-        hint: what to do about it, or None.
+        where: a JSON pointer into the input ("" is its root), or a byte offset; None if there is no
+            place.
+        hint: what to do, or None.
     """
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None):
@@ -37,7 +37,8 @@ class ToolError(Error):
 
 
 class PolicyError(Error):
-    """The request asks for what its tools cannot give, such as a call of a tool that is missing."""
+    """The request and its tools do not fit together: it requires a call of a missing tool, for
+    example."""
 
 
 class RenderError(Error):
@@ -45,7 +46,7 @@ class RenderError(Error):
 
 
 class CoerceError(Error):
-    """A text is no value of any type that the schema allows."""
+    """A text is not a value of any type that the schema allows."""
 
 
 class DetectError(Error):
@@ -57,4 +58,4 @@ class FormatError(Error):
 
 
 class CannotEmitError(Error):
-    """A grammar that another engine's language cannot say; `where` is the rule."""
+    """A grammar that cannot be written in another engine's language; `where` is the rule."""

@@ -20,7 +20,7 @@ _SCALARS = {str: "a text", int: "an integer", bool: "true or false", NoneType: "
 
 
 def dump_format(format: Format) -> str:
-    """The text of a format: a field a line, lists of nodes a node a line."""
+    """Returns the text of a format: a field a line, lists of nodes a node a line."""
     lines = [f"  {_write(key)}: {_write_field(value)}" for key, value in _dump(format).items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -50,12 +50,12 @@ def _dump(value: Any) -> Any:
 
 
 def _find_default(field: Field[Any]) -> Any:
-    """The default of a field; MISSING if it has none."""
+    """Returns the default of a field; MISSING if it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def load_format(text: str) -> Format:
-    """The format that the text describes.
+    """Returns the format that the text describes.
 
     Raises:
         FormatError: the text is not JSON, or describes no format.
@@ -72,8 +72,8 @@ def load_format(text: str) -> Format:
 
 
 def _load(value: Any, kind: Any, where: str) -> Any:
-    """The value that a JSON value stands for; `kind` is its type, as the annotation of a field has
-    it: a scalar, a class of the algebra, a tuple, or a union of scalars and classes."""
+    """Returns the value that a JSON value stands for; `kind` is its type, as the annotation of a
+    field has it: a scalar, a class of the algebra, a tuple, or a union of scalars and classes."""
     if get_origin(kind) is tuple:
         return _load_items(value, get_args(kind), where)
     if _is_choice(kind):

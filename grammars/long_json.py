@@ -1,7 +1,7 @@
-"""JSON data that may be long: written, measured and named in pieces.
+"""Writes, measures and hashes long JSON data in pieces.
 
-What the standard library does with a value of 30 MB takes a tenth of a second, and no other thread
-runs until it is done. Between two pieces, others do.
+One call of the standard library for a value of 30 MB takes a tenth of a second, during which no
+other thread runs. Between two pieces, other threads run.
 """
 
 import hashlib
@@ -9,15 +9,15 @@ import json
 import marshal
 from typing import Any, TypeAlias, cast
 
-PIECE = 1 << 16  # characters that are written by one call
+PIECE = 1 << 16  # characters that one call writes
 Members: TypeAlias = dict[Any, Any]
 Items: TypeAlias = list[Any] | tuple[Any, ...]
-MARSHAL = 2  # the last version that writes equal values equally
+MARSHAL = 2  # the last version in which equal values have equal bytes
 
 
 def measure_json(value: Any, max_length: int) -> int:
-    """The characters of a value as JSON, without escapes and about; where they are more than
-    `max_length`, any number above that."""
+    """Returns roughly how many characters a value has as JSON, without escapes; if there are more
+    than `max_length`, any number above that."""
     size = 0
     waiting = [value]
     while waiting and size <= max_length:
@@ -40,11 +40,12 @@ def measure_json(value: Any, max_length: int) -> int:
 
 
 def write_pieces(value: Any, *, ensure_ascii: bool = False) -> list[str]:
-    """The JSON of a value, as `json.dumps` writes it, in pieces; what is no JSON as its `str`.
+    """Returns the JSON of a value in pieces, as `json.dumps` writes it. Values of other types are
+    written as their `str`.
 
     Args:
-        value: JSON data: the names of members are text. Others may be written as their `str`.
-        ensure_ascii: escapes what is not ASCII.
+        value: JSON data. The keys must be text.
+        ensure_ascii: escape all characters except ASCII.
 
     Raises:
         RecursionError: it is nested too deeply.
@@ -56,26 +57,28 @@ def write_pieces(value: Any, *, ensure_ascii: bool = False) -> list[str]:
 
 
 def write_json(value: Any) -> str:
-    """The JSON of a value as one text; see `write_pieces`."""
+    """Returns the JSON of a value as one text; see `write_pieces`."""
     return "".join(write_pieces(value))
 
 
 class _PieceWriter:
-    """Writes a value that was measured: once, since one look for each level would take as many
-    times as long as it is deep. So would pieces that are handed up from level to level.
+    """Writes a value after measuring it once. To measure it at each level would multiply the time
+    by its depth, and so would returning pieces from level to level.
 
     Attributes:
-        pieces: what is written.
+        pieces: the written text.
     """
 
     def __init__(self, ensure_ascii: bool):
         self._encode = json.JSONEncoder(ensure_ascii=ensure_ascii, default=str).encode
-        # By the identity of what is longer than a piece: after which of its items one may be cut.
+        # For each list or object that is longer than a piece, by identity: after which items it may
+        # be cut.
         self._cuts: dict[int, list[int]] = {}
         self.pieces: list[str] = []
 
     def measure(self, value: Any) -> int:
-        """As `measure_json`, without a bound; notes what is long, and where to cut it."""
+        """Like `measure_json`, without a limit. Notes long lists and objects, and where to cut
+        them."""
         size, cuts, identity = 4, _PieceCuts(), id(value)
         if isinstance(value, str):
             size = len(value) + 2
@@ -132,16 +135,15 @@ class _PieceWriter:
 
 
 class _PieceCuts:
-    """Where a list or an object is cut into pieces: short items are together, a long one is by
-    itself."""
+    """Cuts a list or an object into pieces: short items are joined, a long item is separate."""
 
     def __init__(self) -> None:
-        self._cuts: list[int] = []  # so many items stand before each
+        self._cuts: list[int] = []  # the number of items before each cut
         self._count = 0
         self._size = 0  # characters after the last cut
 
     def add(self, size: int) -> int:
-        """There is another item, of so many characters; returns them."""
+        """Adds an item with this number of characters; returns the number."""
         if self._size and self._size + size > PIECE:
             self._cuts.append(self._count)
             self._size = 0
@@ -150,13 +152,13 @@ class _PieceCuts:
         return size
 
     def list_all(self) -> list[int]:
-        """The numbers of items that stand before each cut; the last one is that of all."""
+        """Returns the numbers of items before each cut; the last one is the number of all items."""
         return [*self._cuts, self._count] if self._count else []
 
 
 def pack_json(value: Any) -> bytes | None:
-    """JSON data as bytes in Python's own format, for the keys of caches: written in a fifth of the
-    time that JSON takes. None for other types, or what nests too deeply."""
+    """Returns JSON data as bytes in Python's `marshal` format, for the keys of caches: five times
+    as fast as JSON. None for other types, and for data that is nested too deeply."""
     try:
         return marshal.dumps(value, MARSHAL)
     except ValueError:
@@ -164,7 +166,7 @@ def pack_json(value: Any) -> bytes | None:
 
 
 def pack_key(value: Any) -> bytes | None:
-    """The same for data that need not be read again: long texts are hashed."""
+    """Like `pack_json`, with hashes in place of long texts: for keys that are not read again."""
     try:
         if measure_json(value, PIECE) > PIECE:
             value = _abridge(value)
@@ -174,12 +176,12 @@ def pack_key(value: Any) -> bytes | None:
 
 
 def _abridge(value: Any) -> Any:
-    """The value with hashes in the places of long texts."""
+    """Returns the value with long texts replaced by hashes."""
     if isinstance(value, str) and len(value) > PIECE:
         digest = hashlib.blake2b(digest_size=32)
         for begin in range(0, len(value), PIECE):
             digest.update(value[begin : begin + PIECE].encode(errors="surrogatepass"))
-        return digest.digest()  # JSON data have no bytes
+        return digest.digest()  # bytes cannot be mistaken for JSON data
     if isinstance(value, dict):
         members = cast(Members, value)
         return {_abridge(name): _abridge(item) for name, item in members.items()}

@@ -1,4 +1,4 @@
-"""The names of tools: each stands for one, and a format has to be able to write it."""
+"""The names of tools: each must be unique, and the format must be able to write it."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def check_names(names: Sequence[str], places: Sequence[str] | None = None) -> No
 
     Args:
         names: of all tools.
-        places: the JSON pointers of the tools; None: those of a list `/tools`.
+        places: the JSON pointers of the tools; None: the tools are a list at `/tools`.
 
     Raises:
         ToolError: `where` is the second one.
@@ -27,10 +27,10 @@ def check_names(names: Sequence[str], places: Sequence[str] | None = None) -> No
 
 
 def check_name(format: Format, name: str) -> None:
-    """Refuses a name that would not be read back as it was written.
+    """Raises an error for a name that would be parsed as another one.
 
     Raises:
-        ToolError: a character of it could end it, or content begins as a call of this name does.
+        ToolError: a character in it could end it, or content begins like a call with this name.
     """
     if Name() not in format.call:
         return

@@ -224,11 +224,12 @@ class _CallWriter:
         return text
 
     def _at(self, key: str) -> str:
-        """The JSON pointer to an argument."""
+        """Returns the JSON pointer to an argument."""
         return f"{self._where}/arguments/{escape(key)}"
 
     def _id(self, node: CallId | CallIndex) -> str:
-        """The id in the format's spelling; the number of the call if it has no id that fits."""
+        """Returns the id in the format's spelling; the number of the call if it has no id that
+        fits."""
         if isinstance(node, CallIndex):
             written = _read_index(node, self._call.name, self._call.id)
             return written or str(node.count(self._state.calls or 0, self._number))

@@ -1,9 +1,9 @@
 """Steps: work that a client can make large is counted, and ends when it has taken too much.
 
 A step is about a microsecond: a subschema that is read, a state that is found, a few dozen
-characters that are written. Steps and not seconds, so that what is refused on one machine is
-refused on all. The algorithms count them where they loop (`spend`), whoever has called them; the
-caller sets the limit (`limit_steps`), and can have the work stopped from outside (`stop_when`).
+characters that are written. Steps and not seconds, so that a refusal does not depend on the speed
+of the machine. The algorithms count steps in their loops (`spend`). The caller sets the limit
+(`limit_steps`), and may have the work stopped from outside (`stop_when`).
 """
 
 from collections.abc import Callable, Generator
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from grammars.errors import Error
 
 WRITTEN = 32  # characters that are written, or compared, in a step
-_OFTEN = 1_000  # steps between two looks at whether the work is still wanted
+_OFTEN = 1_000  # steps between two checks whether the work is still needed
 
 
 class StepsError(Error):
@@ -67,7 +67,7 @@ _account: ContextVar[Account | None] = ContextVar("steps", default=None)
 
 
 def spend(count: int = 1) -> None:
-    """Counts steps of the work under way; does nothing where nobody has set a limit.
+    """Counts steps of the current work; does nothing if there is no limit.
 
     Raises:
         StepsError: there are more than the work may take.
@@ -79,7 +79,7 @@ def spend(count: int = 1) -> None:
 
 
 def check_wanted() -> None:
-    """Looks whether the work under way is still wanted, for what waits and counts no steps.
+    """Checks whether the current work is still needed; for code that waits and counts no steps.
 
     Raises:
         Exception: whatever `stop_when` was given raises.
@@ -91,7 +91,7 @@ def check_wanted() -> None:
 
 @contextmanager
 def limit_steps(max_steps: int) -> Generator[Account]:
-    """Work that may take so many steps; they count for the work around it, too."""
+    """Limits the steps inside the `with` block; they also count for the enclosing work."""
     account = Account(max_steps, None, _account.get())
     with _open(account):
         yield account
@@ -102,7 +102,7 @@ def stop_when(check: Callable[[], None]) -> Generator[None]:
     """Work that is stopped from outside.
 
     Args:
-        check: called now and then by the thread that does the work; raises what ends it.
+        check: called regularly by the working thread; an error that it raises ends the work.
     """
     with _open(Account(None, check, _account.get())):
         yield

@@ -1,5 +1,5 @@
-"""An assistant turn: tools, calls, the events of a turn as it is parsed, the state
-that the prompt leaves it in, and the policy of a request."""
+"""An assistant turn: tools, calls, the parsed events of a turn, its start state after the prompt,
+and the policy of a request."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from grammars.schema.nodes import Json, Schema, Unfit
 from grammars.wire.format import Reasoning
 
 THINKING_TAGS = ("<thinking>", "</thinking>")
-"""Around the reasoning of models whose template knows no reasoning block."""
+"""The tags around the reasoning of models whose template has no reasoning block."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ class ToolCall:
             `/arguments/...`). Empty if the call is valid.
         id: the id of the call; None if it has none.
         truncated: True if the tokens ran out inside the call. The call was then closed in the
-            shortest way that the schema allows: the arguments are valid, but may not be all that
-            the model meant to write.
+            shortest way that the schema allows: the arguments are valid, but may be incomplete.
         confidence: how sure the model was, with the option `trace`; otherwise None. Ignored by
             `==`.
     """
@@ -232,7 +231,7 @@ Event: TypeAlias = ReasoningDelta | ContentDelta | CallOpened | ArgumentsDelta |
 
 
 def collect(events: Sequence[Event]) -> Turn:
-    """The turn that the events add up to."""
+    """Returns the turn that the events add up to."""
     content: list[str] = []
     reasoning: list[str] = []
     calls: list[ToolCall] = []

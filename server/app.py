@@ -61,7 +61,7 @@ CODES = {
     408: "request_timeout",
     413: "request_too_large",
 }
-MAX_SEGMENTS = 8  # of a path that is looked for in another one
+MAX_SEGMENTS = 8  # maximum segments of a path in which a known path is searched
 DIALECTS = (
     Dialect(chat.router),
     Dialect(
@@ -80,9 +80,9 @@ ROUTERS = (
     embeddings.router,
     ollama_embeddings.router,
 )
-"""The paths that clients of an API ask for."""
+"""The routes of the APIs."""
 OWN_ROUTERS = (batches.router, model_routes.router, status.router, playground.router)
-"""The paths that only requests from outside ask for."""
+"""The other routes, which lines of a batch cannot use."""
 ALL_ROUTERS = (*ROUTERS, *OWN_ROUTERS)
 
 
@@ -98,23 +98,23 @@ def make_app(
     embedding: EmbeddingService | None = None,
     mcp: McpServerPool | None = None,
 ) -> FastAPI:
-    """The application of one model, or of several.
+    """Makes the application for one model or several.
 
     Args:
         load: gives the one model, in a thread, when the application starts; until then, requests
             get 503. The application closes it. Or the models that there are.
         settings: how the server behaves.
-        bounds: on the models that are loaded at a time.
-        name: what the one model is called.
+        bounds: limits of the models that are loaded at a time.
+        name: the name of the single model.
         stop: called with the error if a model cannot be loaded that the application starts with.
         address: where the server listens, for the log.
-        store: what several servers share, and what outlives this one; None: nothing. The
-            application closes it.
+        store: the store that this server shares with others, and that outlives it; None: there is
+            none. The application closes it.
         embedding: the model for embeddings; None: there is none.
-        mcp: the MCP servers whose tools requests may want; None: there are none.
+        mcp: the MCP servers whose tools requests may use; None: there are none.
 
     Raises:
-        RequestError: it has the name of another model.
+        RequestError: the embedding model has the name of another model.
     """
     settings = settings or Settings()
     counters = Counters()
@@ -124,9 +124,7 @@ def make_app(
     if embedding is not None:
         _check_names(sources, embedding.name)
     telemetry = Telemetry(find_tracer()) if settings.otel else None
-    traces = None
-    if settings.trace is not None:
-        traces = TraceFile(settings.trace, settings.max_trace_bytes)
+    traces = _open_traces(settings)
     models = ServedModels(
         sources,
         settings,
@@ -145,7 +143,7 @@ def make_app(
         title="constrained",
         version=constrained.__version__,
         lifespan=lifespan.run,
-        docs_url=None,  # there is a page of our own, which loads nothing from elsewhere
+        docs_url=None,  # our own page loads nothing from other hosts
         redoc_url=None,
     )
     app.state.models = models
@@ -162,6 +160,19 @@ def make_app(
         app.include_router(router)
     _add_errors(app)
     complete_document(app, settings, OPEN)
+    _add_middleware(app, settings, counters)
+    return app
+
+
+def _open_traces(settings: Settings) -> TraceFile | None:
+    """Returns the file of traces, if the settings have one."""
+    if settings.trace is None:
+        return None
+    return TraceFile(settings.trace, settings.max_trace_bytes)
+
+
+def _add_middleware(app: FastAPI, settings: Settings, counters: Counters) -> None:
+    """Adds the middleware, the innermost first."""
     app.add_middleware(Leases)
     app.add_middleware(Gate, dialects=DIALECTS, settings=settings, counters=counters)
     if settings.cors_origins:
@@ -171,11 +182,10 @@ def make_app(
             allow_methods=["*"],
             allow_headers=["*"],
         )
-    return app
 
 
 def _check_names(sources: Sequence[ModelSource], embedding: str) -> None:
-    """Refuses a model with the name of the one for embeddings.
+    """Raises an error if a model has the name of the embedding model.
 
     Raises:
         RequestError: there is one.
@@ -190,7 +200,7 @@ def _check_names(sources: Sequence[ModelSource], embedding: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Lifespan:
-    """What starts and ends with the application, in this order; see `make_app`."""
+    """Starts and ends everything that belongs to the application, in this order; see `make_app`."""
 
     models: ServedModels
     embedding: EmbeddingService | None
@@ -220,10 +230,10 @@ class _Lifespan:
             self.store.close()
 
     async def _connect(self, mcp: McpServerPool) -> None:
-        """Connects to MCP servers, until the server has to end.
+        """Connects to MCP servers, unless the server ends first.
 
         Raises:
-            Error: one cannot be reached, and there is no `stop` to tell.
+            Error: one cannot be reached, and there is no `stop` to call.
         """
         try:
             await self.models.end.limit(mcp.start())
@@ -234,10 +244,10 @@ class _Lifespan:
 
 
 def make_routes(state: State) -> FastAPI:
-    """The paths of all dialects without the gate: for requests that come from within.
+    """Returns the routes of all dialects without the gate, for lines of a batch.
 
     Args:
-        state: that of the application, or one with `models`, `settings` and `embeddings`.
+        state: the state of the application, or one with `models`, `settings` and `embeddings`.
     """
     routes = FastAPI(openapi_url=None)
     routes.state = state
@@ -288,9 +298,9 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _find_path(request: Request) -> str | None:
-    """The longest end of a path that is one of the application's: clients add theirs to a base URL,
-    which may have a `/v1` too many. What is in front of it is no base URL if it is a path of its
-    own: `/v1/messages/batches` is not `/batches`."""
+    """Returns the longest ending of a path that is a path of the application: clients append paths
+    to a base URL, which may have one `/v1` too many. If the part before it is also a path of the
+    application, it is not a base URL: `/v1/messages/batches` is not `/batches`."""
     path = request.url.path
     _, *segments = path.rsplit("/", MAX_SEGMENTS)
     for number in range(len(segments)):
@@ -302,7 +312,7 @@ def _find_path(request: Request) -> str | None:
 
 
 def _is_served(path: str, method: str | None = None) -> bool:
-    """True for a path of the application; with a method: for one that takes it."""
+    """True if the application has the path, and accepts the method if one is given."""
     for router in ALL_ROUTERS:
         for route in router.routes:
             if not isinstance(route, Route) or not route.path_regex.match(path):
@@ -313,6 +323,6 @@ def _is_served(path: str, method: str | None = None) -> bool:
 
 
 def _answer(request: Request, fault: HttpError) -> Response:
-    # In ASCII: a message may quote what the client has sent, and that need not be good Unicode.
+    # In ASCII: a message may quote text of the client, which may contain lone surrogates.
     body = json.dumps(find_dialect(DIALECTS, request.url.path).encode_error(fault))
     return Response(body, fault.status, fault.headers, media_type="application/json")

@@ -1,4 +1,5 @@
-"""Who sends the request under way: what is shared out among callers, and what is kept apart."""
+"""The client of the current request: its API key, its share of the machine, and its cache salt.
+They are context variables, so that no function has to pass them on."""
 
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
@@ -26,20 +27,20 @@ def set_caller(
     background: bool = False,
     request_id: str = "",
 ) -> None:
-    """Says who sends the request under way.
+    """Sets the client of the current request.
 
     Args:
         key: the API key; None: there are no keys.
-        owner: who takes turns with the others, if it is not the holder of the key.
-        background: the request is in no hurry.
+        owner: the client with which the machine is shared fairly; None: the holder of the key.
+        background: other requests have priority.
         request_id: names the request, to the client and in the log.
     """
     _caller.set(_Caller(key, owner, background, request_id))
 
 
 def as_caller(work: Callable[[], T]) -> Callable[[], T]:
-    """The work, to be done in another thread for whoever sends the request under way. The rest of
-    the context stays that of the thread: it knows when the work has to stop."""
+    """Returns the work, to be done in another thread for the client of the current request. All
+    other context variables stay those of the thread, such as its deadline."""
     caller = _caller.get()
 
     def run() -> T:
@@ -53,23 +54,23 @@ def as_caller(work: Callable[[], T]) -> Callable[[], T]:
 
 
 def is_background() -> bool:
-    """True if the request under way is in no hurry."""
+    """True if other requests have priority over the current one."""
     return _caller.get().background
 
 
 def find_request_id() -> str:
-    """The id of the request under way; "" if it has none."""
+    """Returns the id of the current request; "" if it has none."""
     return _caller.get().request_id
 
 
 def find_key() -> Hashable | None:
-    """The API key of the request under way; None: there are no keys."""
+    """Returns the API key of the current request; None: there are no keys."""
     return _caller.get().key
 
 
 def find_owner() -> Hashable:
-    """Who takes turns with the others: the holder of the key; where there are no keys, each request
-    is one by itself."""
+    """Returns the client with which the machine is shared fairly: the holder of the key. Without
+    keys, each request counts as a separate client."""
     caller = _caller.get()
     for owner in (caller.owner, caller.key):
         if owner is not None:
@@ -78,12 +79,12 @@ def find_owner() -> Hashable:
 
 
 def find_salt(given: str | None, *, is_shared: bool) -> str | None:
-    """The salt of the caches for the request under way: that of the client, on which several keys
-    may agree; else one of its key. None: that of all who give neither.
+    """Returns the cache salt of the current request: the client's own, which several keys may
+    share, or else one made from its key. None: the salt of all requests with neither.
 
     Args:
         given: the request's `cache_salt`.
-        is_shared: keys have no salts of their own.
+        is_shared: no salt is made from the key.
     """
     if given is not None:
         return f"salt {given}"

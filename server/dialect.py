@@ -28,8 +28,8 @@ class Dialect:
 
 
 def find_dialect(dialects: Iterable[Dialect], path: str) -> Dialect:
-    """The dialect whose errors a path has, also where there is no such path; one of `dialects` has
-    to have no prefix."""
+    """Returns the dialect whose errors a path has, also where there is no such path; one of
+    `dialects` has to have no prefix."""
     path = path.removeprefix("/v1")
     matching = [dialect for dialect in dialects if path.startswith(dialect.prefix)]
     return max(matching, key=lambda dialect: len(dialect.prefix))

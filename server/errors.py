@@ -1,4 +1,4 @@
-"""Errors of requests as HTTP has them: status, code, and OpenAI's JSON form."""
+"""Errors of requests in HTTP: status, code, and OpenAI's JSON form."""
 
 import logging
 from math import ceil
@@ -18,7 +18,7 @@ from server.store.shared_store import StoreError
 
 RETRY_AFTER = 1  # seconds
 MAX_SHOWN = 4_000
-"""Characters of a message, and of a pointer: both quote what clients have sent."""
+"""The maximum characters of a message, and of a pointer: both quote text of clients."""
 INTERNAL = "internal_error"
 UNSUPPORTED_ENCODING = "unsupported_encoding"
 LOG = logging.getLogger("constrained.server")
@@ -47,15 +47,15 @@ STATUSES: tuple[tuple[type[Error], int, str], ...] = (
 
 
 class HttpError(Error):
-    """A request that is not answered, and why.
+    """A request fails, with this status and reason.
 
     Args:
-        status: of HTTP.
+        status: the HTTP status.
         message: what is wrong and what to do; the middle of a long one is left out.
         code: the kind of error, for programs.
         where: a JSON pointer into the request, or None; likewise.
-        retry_after: seconds after which to try again, where the status is 503; None: that would
-            not help, here or at another server of the same kind.
+        retry_after: for status 503: seconds after which to try again; None: that would not help,
+            here or at another server of the same kind.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class HttpError(Error):
             return {"WWW-Authenticate": "Bearer"}
         if self.code == INTERNAL:  # uvicorn closes the connection, and the client has to know
             return {"Connection": "close"}
-        if self.code == UNSUPPORTED_ENCODING:  # RFC 9110, 15.5.16: it says what would be read
+        if self.code == UNSUPPORTED_ENCODING:  # RFC 9110, 15.5.16: names what would be accepted
             return {"Accept-Encoding": "identity"}
         if self.status == 503 and self.retry_after is not None:
             return {"Retry-After": str(max(RETRY_AFTER, ceil(self.retry_after)))}
@@ -91,7 +91,8 @@ class HttpError(Error):
 
 
 def cut_middle(text: str, max_length: int = MAX_SHOWN) -> str:
-    """The text, or both ends of one that is longer: an error says at the end what to do."""
+    """Returns the text, without its middle if it is too long. An error says at its end what to
+    do."""
     if len(text) <= max_length:
         return text
     half = max_length // 2
@@ -99,19 +100,19 @@ def cut_middle(text: str, max_length: int = MAX_SHOWN) -> str:
 
 
 def encode_openai_error(error: HttpError) -> dict[str, Any]:
-    """The body of the reply in OpenAI's form."""
+    """Returns the body of an error in OpenAI's form."""
     kind = OPENAI_TYPES.get(error.status, "server_error")
-    code = error.status if error.status == 503 else error.code  # as llama-server has it
+    code = error.status if error.status == 503 else error.code  # as in llama-server
     body = {"message": error.message, "type": kind, "param": error.where, "code": code}
     return {"error": body}
 
 
 def as_http_error(error: Exception) -> HttpError:
-    """The error as a client gets it: those of the library with their message, all others, which are
-    the server's own faults, without."""
+    """Converts an error to the form for clients. Errors of the library keep their message; all
+    others are faults of the server and get a general one."""
     if isinstance(error, HttpError):
         return error
-    if isinstance(error, GrammarError) and error.where is None:  # not that of the request
+    if isinstance(error, GrammarError) and error.where is None:  # not a fault of the request
         return HttpError(500, str(error), "grammar_failed")
     if isinstance(error, RemoteError) and error.retry_after is not None:
         busy = HttpError(503, str(error), "remote_engine_busy", retry_after=error.retry_after)
@@ -120,14 +121,14 @@ def as_http_error(error: Exception) -> HttpError:
     for kind, status, code in STATUSES:
         if isinstance(error, kind):
             fault = HttpError(status, str(error), code, where=error.where)
-            fault.__cause__ = error  # a dialect may have words of its own for it
+            fault.__cause__ = error  # a dialect may describe it in its own words
             return fault
     return HttpError(500, "the server failed; its log says why", INTERNAL)
 
 
 def log_error(error: Exception) -> None:
-    """Writes to the log what a client does not get. The messages that it gets may quote the
-    conversation, and are not written."""
+    """Logs an error whose message the client does not get. Messages for clients may quote the
+    conversation, so they are not logged."""
     fault = as_http_error(error)
     if isinstance(error, Error):
         place = "" if fault.where is None else f", at {fault.where!r:.100}"

@@ -1,8 +1,8 @@
-"""Ids: random ones of replies, and those of calls, which clients carry back.
+"""Random ids of replies, and ids of calls, which clients send back.
 
-Outside, the id of a call is `call_` or `toolu_` and 9 letters and digits; inside, for the chat
-template, only these (Mistral's insists on 9 of them). Where the model itself writes ids, the one
-that it wrote is put in their place again when the conversation comes back.
+For clients, the id of a call is `call_` or `toolu_` and 9 letters and digits; for the chat
+template, only the 9 letters and digits, which Mistral's template requires. Where the model itself
+writes ids, the one that it wrote is put in their place again when the conversation comes back.
 """
 
 import re
@@ -54,7 +54,7 @@ class CallIds:
 
     Args:
         max_ids: how many.
-        shared: where those are, too, that this process may not have seen; None: nowhere.
+        shared: a store with the ids of other processes; None: nowhere.
     """
 
     def __init__(self, max_ids: int = MAX_IDS, shared: SharedIds | None = None):

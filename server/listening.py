@@ -1,4 +1,4 @@
-"""How the server listens: its socket, connections on which no request comes, and how it stops."""
+"""The server's socket and connections: limits for slow clients, and an orderly stop."""
 
 import asyncio
 import errno
@@ -16,28 +16,28 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from constrained.errors import RequestError
-from server.settings import LEAST_RATE
+from server.settings import MIN_RATE
 
 if sys.platform != "win32":
     import resource
 
 MAX_PORT = 2**16 - 1
-RESERVED = 64  # descriptors that connections leave to files, the model and the log
+RESERVED = 64  # file descriptors that stay free for files, the model and the log
 MAX_DESCRIPTORS = 8_192
-QUIET_SECONDS = 10  # between two lines of the log that say the same
-DELIVERY_SECONDS = 5  # for what is said in the end, after the time that requests still had
+QUIET_SECONDS = 10  # between two equal lines in the log
+DELIVERY_SECONDS = 5  # for the last replies, after the time of running requests
 MAX_HEAD_BYTES = 64 * 1024  # bytes
-SLICE = 2_048  # bytes of a chunked body that are read at a time
-FREE_CHUNKS = 4_096  # of any size
-LEAST_CHUNK = 64  # bytes in the mean, of a body with more chunks
+SLICE = 2_048  # bytes that are read at a time of a chunked body
+FREE_CHUNKS = 4_096  # a body may have so many chunks of any size
+MIN_CHUNK = 64  # the mean bytes per chunk that a body with more chunks must have
 LOG = logging.getLogger("constrained.server")
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that is bound to an address.
+    """Returns a socket bound to an address.
 
     Raises:
-        RequestError: the port cannot be had, or there is no such host; says what to do.
+        RequestError: the port is not available, or there is no such host; with a hint.
     """
     if not 0 <= port <= MAX_PORT:
         raise RequestError(f"--port is {port}, must be from 0 to {MAX_PORT:,}")
@@ -62,18 +62,18 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def write_address(host: str, port: int) -> str:
-    """Host and port, as in a URL."""
+    """Returns host and port as in a URL."""
     if ":" in host:
         host = f"[{host}]"
     return f"{host}:{port}"
 
 
 def prepare_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:
-    """The same socket, whose connections send what is written at once, and end if their client
-    reads nothing for so long. Otherwise what was written and is never read would keep the
-    connection open for ever."""
-    # asyncio asks for this only where it has made the socket itself. Without it, the second of two
-    # small writes waits for the client to confirm the first one: 40 ms.
+    """Sets options of a socket, and returns it: its connections send data at once, and end if the
+    client reads nothing for this time. Otherwise unread data would keep a connection open for
+    ever."""
+    # asyncio sets this only on sockets that it has created itself. Without it, the second of two
+    # small writes waits until the client confirms the first one: 40 ms.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":
         milliseconds = int(idle_seconds * 1000)
@@ -82,8 +82,8 @@ def prepare_socket(listening: socket.socket, idle_seconds: float) -> socket.sock
 
 
 def find_max_connections() -> int:
-    """The number of connections that leave descriptors for all else; asks the system for as many
-    descriptors as it grants."""
+    """Raises the limit of file descriptors as far as the system allows. Returns the number of
+    connections that leave enough descriptors free."""
     limit = MAX_DESCRIPTORS
     if sys.platform == "win32":
         return limit
@@ -96,22 +96,22 @@ def find_max_connections() -> int:
 
 
 _Base: Any = H11Protocol
-"""Not what uvicorn finds by itself: with httptools, nothing limits heads and trailers."""
+"""Not uvicorn's default: httptools does not limit headers and trailers."""
 
 
 class ImpatientProtocol(_Base):
-    """A connection that waits for its client for a limited time.
+    """A connection that limits the time in which it waits for its client.
 
     Attributes:
-        idle_seconds: a connection is closed if no complete head of a request comes within this
-            time, or if its client takes the rest of a reply too slowly (`LEAST_RATE`).
-        max_connections: one more is closed at once. With no descriptor left, the event loop could
-            not even accept a connection to refuse it, and would try again without end.
+        idle_seconds: a connection is closed if the headers of a request are incomplete after this
+            time, or if its client reads the rest of a reply too slowly (`MIN_RATE`).
+        max_connections: further connections are closed at once. Without free descriptors, the event
+            loop could not even accept a connection to refuse it, and would try again endlessly.
     """
 
     idle_seconds: ClassVar[float]
     max_connections: ClassVar[int]
-    _refused_at: ClassVar[float] = -float(QUIET_SECONDS)  # when the log said so last
+    _refused_at: ClassVar[float] = -float(QUIET_SECONDS)  # time of the last such line
     _expiry: asyncio.TimerHandle | None = None
     _look: asyncio.TimerHandle | None = None
 
@@ -138,8 +138,8 @@ class ImpatientProtocol(_Base):
             self._read_slice()
 
     def _read_slice(self) -> None:
-        """Reads what has come; of a chunked body a little, and the rest when others have had
-        their turn: it may have a chunk in every seventh byte."""
+        """Reads what has arrived. Of a chunked body, it reads a little at a time and lets other
+        connections work in between, because every seventh byte may begin a new chunk."""
         if self.transport.is_closing():
             self._unread.clear()
             return
@@ -159,16 +159,17 @@ class ImpatientProtocol(_Base):
         super().data_received(data)
         if self._has_request:
             self._stop_expecting()
-        elif self._expiry is None:  # the next request of a connection that is kept
+        elif self._expiry is None:  # the next request of a kept-alive connection
             self._expect_head()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._look is None:  # else a client would put it off with one request after another
+        if self._look is None:  # otherwise a client could delay it with further requests
             self._watch_rest()
 
     def _watch_rest(self) -> None:
-        """A whole reply is written at once, and kept until the client has taken it."""
+        """Begins to check that the client reads the rest of a reply, which is in the buffer until
+        then."""
         self._look = None
         rest = self.transport.get_write_buffer_size()
         if rest:
@@ -176,11 +177,11 @@ class ImpatientProtocol(_Base):
             self._look = self.loop.call_later(self.idle_seconds, check)
 
     def _check_rest(self, before: int, written: int) -> None:
-        """Ends the connection if the client has taken too little of what was there before; the
-        reply to its next request may have been written since."""
+        """Ends the connection if the client has read too little since the last check. The reply to
+        its next request may have been written since."""
         rest = self.transport.get_write_buffer_size()
         taken = before + self.conn.written - written - rest
-        if rest and taken < min(before, LEAST_RATE * self.idle_seconds):
+        if rest and taken < min(before, MIN_RATE * self.idle_seconds):
             self._look = None
             self.transport.abort()
         else:
@@ -215,7 +216,7 @@ class ImpatientProtocol(_Base):
 
 
 def make_protocol(idle_seconds: float, max_connections: int) -> type[asyncio.Protocol]:
-    """The protocol of the connections of one server, for uvicorn.
+    """Returns the protocol class for the connections of one server, for uvicorn.
 
     Args:
         idle_seconds: see `ImpatientProtocol`.
@@ -226,13 +227,14 @@ def make_protocol(idle_seconds: float, max_connections: int) -> type[asyncio.Pro
 
 
 class _CheckedConnection(h11.Connection):
-    """A connection that refuses bodies of too many small chunks, each of which takes as long to
-    read as kilobytes of a large one, and bodies that say their length in two ways: a proxy that
-    believes the other one would take the rest of the body for a request (request smuggling).
+    """An h11 connection that refuses two kinds of bodies: those with too many small chunks, each of
+    which takes as long as kilobytes of a large chunk, and those with two statements of their
+    length. A proxy that trusts the other statement would take the rest of the body for a request
+    (request smuggling).
 
     Attributes:
-        has_length: the request under way has said how long its body is, or that it has none.
-        written: bytes that replies had so far.
+        has_length: the current request has stated the length of its body.
+        written: the bytes of replies so far.
     """
 
     def __init__(self, role: type[h11.SERVER], max_head_bytes: int):
@@ -257,17 +259,17 @@ class _CheckedConnection(h11.Connection):
         elif isinstance(event, h11.Data):
             self._chunks += event.chunk_start
             self._bytes += len(event.data)
-            if self._chunks > FREE_CHUNKS and self._bytes < self._chunks * LEAST_CHUNK:
+            if self._chunks > FREE_CHUNKS and self._bytes < self._chunks * MIN_CHUNK:
                 raise h11.RemoteProtocolError(f"{self._chunks} chunks have {self._bytes} bytes")
         return event
 
 
 class DrainingServer(uvicorn.Server):
-    """A server that stops in order: the first signal ends the listening, and says so to `drain`;
-    a second one ends all at once.
+    """A server with an orderly stop: the first signal ends listening and calls `drain`; a second
+    signal ends everything at once.
 
     Args:
-        config: of uvicorn.
+        config: uvicorn's configuration.
         drain: called at the first signal.
     """
 
@@ -276,7 +278,7 @@ class DrainingServer(uvicorn.Server):
         self._drain = drain
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal to stop has come."""
+        """Called by uvicorn at a signal to stop."""
         if self.should_exit:
             LOG.warning("%s again: all requests end now", signal.Signals(sig).name)
             self.force_exit = True

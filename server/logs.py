@@ -1,4 +1,4 @@
-"""The log: a record is a line, whatever clients and files have had written into it."""
+"""The log: each record is one line, whatever texts of clients and files it contains."""
 
 import json
 import logging
@@ -28,8 +28,8 @@ FORMATTERS = {"text": LineFormatter("%(levelname)s: %(message)s"), "json": JsonF
 
 
 def set_up_log(level: str, form: str = "text") -> None:
-    """Writes the records of all loggers to stderr, from this level on: those of uvicorn as well,
-    if it is told to configure none (`log_config=None`).
+    """Writes the records of all loggers to stderr, from this level on; also those of uvicorn, if it
+    does not configure its own log (`log_config=None`).
 
     Args:
         form: a key of `FORMATTERS`.

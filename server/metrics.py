@@ -76,7 +76,7 @@ class Counters:
         self._heap = Gauge("constrained_heap_bytes", text, ["state"], registry=registry)
 
     def note_request(self, path: str, status: int) -> None:
-        """A request was answered; `path` is that of the route, so that there are few."""
+        """A request was answered; `path` is the path of the route, so that there are few values."""
         self._requests.labels(path, str(status)).inc()
 
     def note_usage(self, usage: Usage) -> None:
@@ -85,7 +85,7 @@ class Counters:
             self._tokens[kind].inc(count)
 
     def note_record(self, record: RequestRecord) -> None:
-        """A turn has ended: what it took, and what came of it. The times of one that was cancelled
+        """Counts a finished turn: its times, tokens and result. The times of one that was cancelled
         or has failed are no times of a reply."""
         self._turns.labels(record.finish).inc()
         if not record.is_finished:
@@ -108,11 +108,11 @@ class Counters:
         return tool
 
     def note_unfinished(self, count: int) -> None:
-        """So many turns ended without a reply."""
+        """Counts turns that ended without a reply."""
         self._unfinished.inc(count)
 
     def write(self, metrics: Metrics) -> bytes:
-        """All of it, with what the engine has under way and keeps."""
+        """Returns all metrics as text, including the current figures of the engine."""
         values = {
             "running": metrics.running,
             "waiting": metrics.waiting,

@@ -1,7 +1,7 @@
-"""The end of a server: what is under way has some time, then it ends with an error that says why.
+"""The end of a server: running requests get some time, then they end with an error that says why.
 
-A model ends its own turns at that time (`Model.drain`). All else that a request may wait for, such
-as a tool of an MCP server, a connection to one, or a model that is loaded, ends here.
+A model ends its own turns at that time (`Model.drain`). Everything else for which a request may
+wait, such as a tool of an MCP server, a connection to one, or the loading of a model, ends here.
 """
 
 import asyncio
@@ -12,33 +12,32 @@ from typing import Any, TypeVar
 
 from constrained.deadline import Deadline
 from constrained.errors import ModelError
-from constrained.schedule.streams import drop_error
 
 T = TypeVar("T")
-LATER = 0.5  # seconds after the end of turns, whose errors say more
-CANCEL_SECONDS = 2.0  # for work to end that was cancelled; what takes longer is left behind
+LATER = 0.5  # seconds after the end of turns, because their errors say more
+CANCEL_SECONDS = 2.0  # for cancelled work to end; slower work is not waited for
 
 
 class ServerEnd:
-    """When the requests of a server have to be over."""
+    """The time at which the requests of a server must end."""
 
     def __init__(self):
         self._end: Deadline | None = None
         self._waiting: set[asyncio.Future[None]] = set()
 
     @property
-    def has_begun(self) -> bool:
-        """True once the server stops, also while requests still have time."""
+    def has_started(self) -> bool:
+        """True when the server is stopping, even while requests still have time."""
         return self._end is not None
 
     def begin(self, seconds: float) -> None:
-        """The server stops in so many seconds; if it stops earlier already, nothing changes. For
-        the thread of the event loop, and for a handler of a signal in it."""
+        """Stops the server in this time, unless it is stopping earlier already. For the thread of
+        the event loop, and for a handler of a signal in it."""
         end = Deadline(time.monotonic() + seconds + LATER, seconds)
         if self._end is not None and self._end.at <= end.at:
             return
         self._end = end
-        with suppress(RuntimeError):  # the loop has not begun, or has ended: nobody waits
+        with suppress(RuntimeError):  # the loop has not begun, or has ended: no task waits
             asyncio.get_running_loop().call_soon_threadsafe(self._wake_all)
 
     def _wake_all(self) -> None:
@@ -47,17 +46,17 @@ class ServerEnd:
                 waiting.set_result(None)
 
     def _find_error(self) -> ModelError | None:
-        """A new error, if the server has ended: one that several raise would gather the traces of
-        all of them."""
+        """Returns a new error if the server has ended. A shared error would collect the tracebacks
+        of all tasks that raise it."""
         if self._end is None or not self._end.is_over(time.monotonic()):
             return None
         return self._end.fail_draining()
 
     async def wait(self) -> ModelError:
-        """Waits for the end; not at all, if it has come.
+        """Waits for the end; returns at once if it has come.
 
         Returns:
-            The error of what is under way.
+            The error for running work.
         """
         while (error := self._find_error()) is None:
             rest = None if self._end is None else self._end.at - time.monotonic()
@@ -70,7 +69,7 @@ class ServerEnd:
         return error
 
     async def limit(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does some work that is cancelled when the server ends, and not begun afterwards.
+        """Runs work that is cancelled when the server ends, and not started afterwards.
 
         Raises:
             ModelError: the server has ended.
@@ -90,11 +89,17 @@ class ServerEnd:
 
 
 async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancels what is not done, and waits until it has ended, at most `CANCEL_SECONDS`. No one
-    needs its result or its error any more."""
+    """Cancels unfinished tasks and waits until they have ended, at most `CANCEL_SECONDS`. Their
+    results and errors are not needed any more."""
     cancelled = [task for task in tasks if not task.done()]
     for task in cancelled:
-        task.add_done_callback(drop_error)
+        task.add_done_callback(_drop_error)
         task.cancel()
     if cancelled:
         await asyncio.wait(cancelled, timeout=CANCEL_SECONDS)
+
+
+def _drop_error(task: asyncio.Future[Any]) -> None:
+    """Reads the error of a task, so that asyncio does not log it."""
+    if not task.cancelled():
+        task.exception()

@@ -1,4 +1,4 @@
-"""Settings of the server; every value has a default that is safe on a machine of one's own."""
+"""Settings of the server. The defaults are safe for a server on your own machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from constrained.errors import RequestError
 from constrained.job import MAX_REPEATED
 
 MIB = 1 << 20
-LEAST_RATE = 1_000
-"""Bytes a second that a client has to send of a body, and to take of a reply, after the time in
-which it may do nothing at all (`Settings.idle_seconds`)."""
+MIN_RATE = 1_000
+"""Bytes per second that a client has to send of a body and to receive of a reply, after the time in
+which it may pause (`Settings.idle_seconds`)."""
 
 
 class ReasoningField(StrEnum):
-    """The field of a Chat Completion that has its reasoning. Clients of DeepSeek and llama-server
-    read `reasoning_content`, those of OpenRouter and newer vLLM `reasoning`."""
+    """The field of a chat completion with the reasoning. Clients of DeepSeek and llama-server read
+    `reasoning_content`, those of OpenRouter and newer vLLM `reasoning`."""
 
     REASONING_CONTENT = "reasoning_content"
     REASONING = "reasoning"
@@ -29,7 +29,7 @@ class ReasoningField(StrEnum):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields of a message; none where the reasoning stands in the content."""
+        """The fields of a message; none if the reasoning is in the content."""
         match self:
             case ReasoningField.BOTH:
                 return ("reasoning_content", "reasoning")
@@ -48,14 +48,14 @@ class Settings:
     """
 
     api_keys: tuple[str, ...] = ()
-    """One of them has to be given; none: anybody may ask."""
+    """Requests need one of these keys; none: anyone may send requests."""
     reasoning_field: ReasoningField = ReasoningField.REASONING_CONTENT
     max_body: int = 32 * MIB
-    """Bytes of a request."""
+    """Bytes of a request body."""
     max_values: int = 250_000
     """JSON values in a request, at all depths: each takes a hundred bytes of memory."""
     max_messages: int = 10_000
-    """Of a conversation; of Responses, items."""
+    """Messages of a conversation; for Responses: items."""
     max_parts: int = 20_000
     """Parts of content and calls of tools, in all messages together."""
     max_tools: int = 1000
@@ -65,82 +65,82 @@ class Settings:
     max_schema: int = MIB
     """Bytes of the schema of one tool, or of an answer."""
     max_tokens: int | None = None
-    """Of a reply, where the request does not say; None: as many as the context has room for."""
+    """Default maximum of tokens in a reply; None: as many as the context has room for."""
     stop: tuple[str, ...] = ()
     """Texts that end the content of every reply."""
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Variables of the chat template, where the request does not give them."""
+    """Default variables of the chat template."""
     reasoning: bool | None = None
-    """Whether models reason, where the request does not say; None: as their templates have it."""
+    """Whether models reason by default; None: as their templates do."""
     reasoning_budget: int | None = None
-    """Tokens of reasoning, where the request does not say; None: any number."""
+    """Default maximum of reasoning tokens; None: no limit."""
     lenient_tools: bool = False
-    """`strict: false` of a tool leaves its schema open; else it is enforced all the same."""
+    """`strict: false` of a tool turns its schema off; otherwise the schema is enforced anyway."""
     max_waiting: int = MAX_WAITING
-    """Requests that wait to be read before it is known which model they are for."""
+    """Requests that wait to be read before their model is known."""
     max_choices: int = 16
     """Replies to one request (`n`)."""
     max_repetition: int | None = MAX_REPEATED
-    """Tokens that one value may spend on repeating itself, where the request does not say; None:
-    any number."""
+    """Default maximum of tokens with which one value may repeat itself; None: no limit."""
     max_repetition_limit: int | None = None
-    """The largest `max_repetition` of a request; None: any, also none."""
+    """The largest `max_repetition` of a request; None: requests may also turn it off."""
     max_tool_steps: int = 16
-    """Turns of one reply, where the server carries calls out; the last of them is an answer."""
+    """Turns of one reply in which the server executes calls; the last of them is an answer."""
     max_tool_seconds: float = 600.0
-    """Of one reply, where the server carries calls out; then the model has to answer."""
+    """Seconds of one reply in which the server executes calls; then the model has to answer."""
     max_tool_output: int = 256 << 10
-    """Characters of a result that the model reads, of calls that the server carries out."""
+    """Characters that the model reads of a result, for calls that the server executes."""
     max_stored: int = 1000
     """Responses that are kept for `previous_response_id`."""
     max_stored_bytes: int = 256 * MIB
-    """Of their JSON, with what they answer; a response that is larger alone is not kept."""
+    """Bytes of their JSON, with their conversations; a single larger response is not kept."""
     max_file: int = 64 * MIB
-    """Bytes of a file that is sent, such as the requests of a batch."""
+    """Bytes of an uploaded file, such as the requests of a batch."""
     max_line: int = 4 * MIB
-    """Bytes of one line of a batch: a prompt of a million tokens has as many."""
+    """Bytes of one line of a batch; enough for a prompt of a million tokens."""
     max_echoed: int = MIB // 16
-    """Bytes of what a response or a batch only repeats of its request: `metadata`, and each of
-    `user`, `safety_identifier`, `prompt_cache_key` and the like. OpenAI's metadata have 16 members
-    of 64 and 512 characters."""
+    """Bytes of fields that a response or a batch only repeats: `metadata`, and each of `user`,
+    `safety_identifier`, `prompt_cache_key` and the like. OpenAI's metadata have 16 members of 64
+    and 512 characters."""
     max_files: int = 1000
-    """Files of one API key, those included that batches write."""
+    """Files of one API key, including those that batches write."""
     max_files_bytes: int = 256 * MIB
-    """Of all files of one API key; they are in memory."""
+    """Bytes of all files of one API key; they are in memory."""
     batch_dir: Path | None = None
-    """The folder that files and batches are in as well, and are found in by the next server; None:
-    they are gone when the server stops."""
+    """The folder in which files and batches are also saved, for the next start of the server; None:
+    they are lost when the server stops."""
     max_batches: int = 100
-    """Batches of one API key; of more, the oldest finished ones are forgotten."""
+    """Batches of one API key; if there are more, the oldest finished ones are deleted."""
     idle_seconds: float = 60.0
-    """A client is cut off that takes nothing of its stream for so long, or that is in the middle of
-    a request and sends nothing of it."""
+    """A client is disconnected if it reads nothing of its stream for this time, or sends nothing in
+    the middle of a request."""
     drain_seconds: float = 30.0
-    """Requests under way have so long to end when the server stops."""
+    """Time for running requests to end when the server stops."""
     allowed_hosts: tuple[str, ...] | None = None
-    """Requests name the server by one of these (the header Host, without a port), so that no web
-    page reaches it by a name of its own (DNS rebinding); None: by any."""
+    """The host names that requests may use (the header Host, without a port), so that no web page
+    reaches the server by another name (DNS rebinding); None: any."""
     ping_seconds: float = 15.0
-    """A stream that has nothing to say for so long says that it is alive."""
+    """A stream without events for this time sends a ping."""
     timeout: float | None = None
-    """Seconds for a request; None: any time."""
+    """Seconds for a request; None: no limit."""
     cors_origins: tuple[str, ...] = ()
-    """Web pages of these origins may ask; none: no page may."""
+    """Web pages of these origins may send requests; none: no page may."""
     keep_volatile: bool = False
-    """Leave text as it is that agents change in every request (`server.turns.stable_prompts`)."""
+    """Do not move text that agents change in every request (`server.turns.stable_prompts`)."""
     date: datetime | None = None
-    """The date of today, for templates; None: the day on which a conversation began."""
+    """The current date for templates; None: the day on which a conversation began."""
     share_cache: bool = False
-    """What was computed for the holder of one key is used for those of the others, too: they can
-    tell from times and counts what was asked. A `cache_salt` still keeps it apart."""
+    """Caches are shared between API keys. Clients can then find out from times and token counts
+    what others have sent. A `cache_salt` still separates them."""
     show_grammar: bool = False
-    """Replies have the grammar that constrained them."""
+    """Replies contain the grammar that constrained them."""
     log_prompts: bool = False
-    """The log has what was asked and answered."""
+    """The log contains prompts and replies."""
     trace: Path | None = None
-    """The file that the trace of each reply is appended to; None: nothing is traced unasked."""
+    """The file to which the trace of each reply is appended; None: only requested traces are
+    made."""
     max_trace_bytes: int = 64 * MIB
-    """Of the file of traces; when it is full, it takes the place of an older one (FILE.1)."""
+    """Bytes of the file of traces; when it is full, it replaces the previous one (FILE.1)."""
     otel: bool = False
     """A span of OpenTelemetry is exported for each reply."""
 
@@ -179,6 +179,6 @@ class Settings:
 
     @property
     def default_repetition(self) -> int | None:
-        """The `max_repetition` of a request that does not say; within the limit."""
+        """The default `max_repetition`, within the limit."""
         bounds = [self.max_repetition, self.max_repetition_limit]
         return min((bound for bound in bounds if bound is not None), default=None)

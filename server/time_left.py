@@ -1,20 +1,21 @@
-"""The time that the request under way has left: one account, whatever is done for it one after the
-other."""
+"""The remaining time of the current request. All steps of the request, one after the other, share
+it."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-LEAST = 1e-3  # seconds; the library refuses a timeout of 0, and reports a tiny one as exceeded
+MIN_SECONDS = 1e-3
+"""The library refuses a timeout of 0, and reports a tiny one as exceeded."""
 
 
 class TimeLeft:
-    """The seconds that are left to a request; they run from when this is made.
+    """The remaining seconds of a request, counted from the creation of this object.
 
     Args:
-        seconds: of the whole request; None: any number.
-        clock: seconds that only ever grow.
+        seconds: the time limit of the whole request; None: no limit.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic):
@@ -22,14 +23,14 @@ class TimeLeft:
         self._end = None if seconds is None else clock() + seconds
 
     def measure(self) -> float | None:
-        """How many there are now; None: any number."""
+        """Returns the remaining seconds; None: no limit."""
         if self._end is None:
             return None
-        return max(LEAST, self._end - self._clock())
+        return max(MIN_SECONDS, self._end - self._clock())
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """What happens meanwhile does not count."""
+        """Stops the clock inside the `with` block."""
         began = self._clock()
         try:
             yield
@@ -42,14 +43,14 @@ _time_left: ContextVar[TimeLeft] = ContextVar("time_left")
 
 
 def start_time(seconds: float | None) -> TimeLeft:
-    """The time of the request under way begins now."""
+    """Starts the time of the current request."""
     time_left = TimeLeft(seconds)
     _time_left.set(time_left)
     return time_left
 
 
 def find_time_left(seconds: float | None) -> TimeLeft:
-    """That of the request under way; it begins now, if it has not.
+    """Returns the remaining time of the current request; starts it if it has not started.
 
     Args:
         seconds: of the whole request; None: any number.

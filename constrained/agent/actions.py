@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from constrained.agent.begun_call import BegunCall
 from constrained.agent.journal import Verdict
 from constrained.agent.outcome import CallResult, Outcome, fail
+from constrained.agent.thread_call import ThreadCall
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import RequestError
 from constrained.reply import Reply
@@ -85,7 +85,7 @@ class Actions(Protocol):
         ...
 
     async def finish(self, execution: Execution) -> CallResult:
-        """Waits for the result of a call that was begun."""
+        """Waits for the result of a call that has started."""
         ...
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
@@ -115,11 +115,11 @@ async def gather_in_turn(works: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T]
         return [await work for work in works]
     finally:
         for work in works:
-            work.close()  # if one was interrupted, those after it have not begun
+            work.close()  # if one was interrupted, those after it have not started
 
 
 class Blocking:
-    """The actions of a sync run: calls run one after the other, except those begun in threads.
+    """The actions of a sync run: calls run one after the other, except those started in threads.
 
     Args:
         model: generates the turns.
@@ -148,17 +148,17 @@ class Blocking:
             raise RequestError("approve is async", where="/approve", hint="Use arun")
         return verdict
 
-    def begin(self, call: ToolCall, tools: Sequence[Any]) -> BegunCall[CallResult]:
+    def begin(self, call: ToolCall, tools: Sequence[Any]) -> ThreadCall[CallResult]:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(thread_name_prefix="tool")
         tool = find_tool(call.name, tools)
         execute = execute_call
         if tool is not None and is_async(tool.function):
             execute = aexecute_call
-        return BegunCall(self._pool, partial(execute, call, tools))
+        return ThreadCall(self._pool, partial(execute, call, tools))
 
     async def finish(self, execution: Execution) -> CallResult:
-        assert isinstance(execution, BegunCall)
+        assert isinstance(execution, ThreadCall)
         return execution.result()
 
     async def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:

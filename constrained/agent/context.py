@@ -2,7 +2,7 @@
 
 If the prompt grows beyond a limit, the oldest results of tools are replaced by a short note, until
 half of the limit is left. Each replacement invalidates the KV cache from the first note on, so many
-results are replaced at once, but seldom.
+results are replaced at once, and rarely.
 """
 
 import json

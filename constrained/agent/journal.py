@@ -32,7 +32,7 @@ class CallPlace:
 
 
 class Journal(Protocol):
-    """Records what happens in a run. Whatever it already has is not done again."""
+    """Records what happens in a run. Recorded actions are not repeated."""
 
     @property
     def id(self) -> str | None:
@@ -72,8 +72,8 @@ class Journal(Protocol):
         """Returns the result of a call; None if there is none yet."""
         ...
 
-    def is_begun(self, place: CallPlace) -> bool:
-        """True if a call was begun before but has no result: its outcome is unknown."""
+    def was_started(self, place: CallPlace) -> bool:
+        """True if a call has started before but has no result: its outcome is unknown."""
         ...
 
     def begin_call(self, place: CallPlace) -> None:
@@ -105,7 +105,7 @@ class NoJournal:
 
     def find_result(self, place: CallPlace) -> None: ...
 
-    def is_begun(self, place: CallPlace) -> bool:
+    def was_started(self, place: CallPlace) -> bool:
         """Returns False: every call is a new one."""
         return False
 

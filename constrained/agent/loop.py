@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from constrained.agent.budget import NO_BUDGET, NOTHING, Budget, Spent, check_cost
+from constrained.agent.confidence_policy import explain_unsure_calls
 from constrained.agent.context import Context
-from constrained.agent.doubt import explain_doubt
 from constrained.agent.outcome import CallResult, Outcome, Reason, Run, refuse
 from constrained.agent.repetition import CallHistory, identify_call
 from constrained.agent.run_tools import RunTools, RunToolset
@@ -81,7 +81,7 @@ class AgentLoop:
             them.
         options: of each turn.
         limits: of the run.
-        spent: what was already spent of the budget before.
+        spent: the part of the budget that was spent before.
         search: a search of further tools, which can be called after it has found them.
         clock: in seconds.
         partial: execute the calls that have a function even if the caller has to execute others of
@@ -184,7 +184,7 @@ class AgentLoop:
         """Prepares the options of the next turn.
 
         Args:
-            seconds: the time from the beginning of the run to that of the turn.
+            seconds: the time from the beginning of the run to the beginning of the turn.
         """
         self.toolset.begin_turn()
         self._started = self._clock() - seconds
@@ -238,7 +238,7 @@ class AgentLoop:
                 self.reason, self.detail = self._last_turn.reason, self._last_turn.detail
             elif reply.unsure_calls:
                 self.reason = Reason.UNSURE
-                self.detail = explain_doubt(reply.unsure_calls)
+                self.detail = explain_unsure_calls(reply.unsure_calls)
             elif reply.barred_calls:
                 self.reason = Reason.REPEATED
                 self.detail = self._explain_repetition(reply.barred_calls[0])
@@ -275,7 +275,8 @@ class AgentLoop:
         return answers
 
     def _find_refusal(self, call: ToolCall) -> CallResult | None:
-        """The refusal of a call that was declined or repeated before; None: it is not refused."""
+        """Returns the refusal of a call that was declined or repeated before; None: it is not
+        refused."""
         if identify_call(call) in self._declined:
             return refuse(call, Outcome.DECLINED, "declined before")
         repetition = self._history.find_repetition(call)
@@ -285,7 +286,7 @@ class AgentLoop:
         return refuse(call, Outcome.REPEATED, text)
 
     def _find_excess(self, call: ToolCall, spent: Spent, cost: float) -> CallResult | None:
-        """The refusal of a call that the budget does not allow; None: it is not refused."""
+        """Returns the refusal of a call that the budget does not allow; None: it is not refused."""
         excess = self._limits.budget.find_excess(spent, cost)
         return None if excess is None else refuse(call, Outcome.OVER_BUDGET, excess)
 
@@ -364,7 +365,7 @@ class AgentLoop:
                 pass
 
     def finish(self, id: str | None = None) -> Run:
-        """The run, once there is a reason.
+        """Returns the run, once there is a reason.
 
         Args:
             id: of the run in its record.
@@ -384,7 +385,7 @@ class AgentLoop:
 
 
 def _relax(choice: Any) -> Any:
-    """The same `tool_choice`, but without requiring a call."""
+    """Returns the same `tool_choice`, but without requiring a call."""
     if read_policy(choice).choice is not Choice.REQUIRED:
         return choice
     match choice:

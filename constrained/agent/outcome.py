@@ -12,7 +12,7 @@ from constrained.reply import Reply
 from constrained.tools.execution import format_result
 from grammars.turn import ToolCall
 
-LONGEST_ERROR = 1000  # characters of an error that the model is shown
+MAX_ERROR_LENGTH = 1000  # characters of an error that the model is shown
 
 
 class Reason(StrEnum):
@@ -143,8 +143,8 @@ def fail(call: ToolCall, error: Exception) -> CallResult:
     if isinstance(error, IsolatedError):  # its text begins with the type of the original error
         text, _, message = error.text.partition(": ")
     if message:
-        text += f": {message[:LONGEST_ERROR]}"
-    if len(message) > LONGEST_ERROR:
+        text += f": {message[:MAX_ERROR_LENGTH]}"
+    if len(message) > MAX_ERROR_LENGTH:
         text += " ..."
     return CallResult(call, Outcome.FAILED, _explain(text), error=error)
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from grammars.schema.nodes import identify
 from grammars.turn import ToolCall
 
-LONGEST_CYCLE = 8  # calls
+MAX_CYCLE_LENGTH = 8  # calls
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class CallHistory:
     def _find_cycle(self, call: ToolCall) -> Repetition | None:
         key = identify_call(call)
         times = max(2, self._max_occurrences)
-        for length in range(2, LONGEST_CYCLE + 1):
+        for length in range(2, MAX_CYCLE_LENGTH + 1):
             tail = self._executed[-length * times :]
             if len(tail) < length * times or tail[0].key != key:
                 continue

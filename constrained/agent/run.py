@@ -5,7 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from constrained.agent.actions import Actions, Approve, Blocking, ChatModel, Concurrent, complete
-from constrained.agent.doubt import Doubt, Unsure, read_doubt, take_back
+from constrained.agent.confidence_policy import (
+    ConfidencePolicy,
+    Unsure,
+    read_confidence_policy,
+    take_back,
+)
 from constrained.agent.early_calls import EarlyCalls
 from constrained.agent.journal import Approval, CallPlace, Journal, NoJournal, Verdict
 from constrained.agent.loop import AgentLoop, OpenCall, RunLimits
@@ -27,7 +32,7 @@ class RunSettings:
     Args:
         limits: of the run.
         approve: see `RunOptions`.
-        doubt: how calls are treated that the model is not sure of.
+        policy: how calls are treated that the model is not sure of.
         on_interrupted: see `RunOptions`.
         search: see `search_tools` of `RunOptions`.
         journal: records the run.
@@ -36,7 +41,7 @@ class RunSettings:
 
     limits: RunLimits = field(default_factory=RunLimits)
     approve: Approve | None = None
-    doubt: Doubt = field(default_factory=Doubt)
+    policy: ConfidencePolicy = field(default_factory=ConfidencePolicy)
     on_interrupted: OnInterrupted | None = None
     search: ToolSearch | None = None
     journal: Journal = field(default_factory=NoJournal)
@@ -67,7 +72,7 @@ def split_options(
     settings = RunSettings(
         limits=RunLimits(**limits),
         approve=approve,
-        doubt=read_doubt(min_confidence, unsure, has_approve=approve is not None),
+        policy=read_confidence_policy(min_confidence, unsure, has_approve=approve is not None),
         on_interrupted=rest.pop("on_interrupted", None),
         search=read_search(rest.pop("search_tools", None)),
         journal=journal,
@@ -90,7 +95,7 @@ def run(
         model: the model, or anything with its `call`.
         messages: as for `Model.run`.
         tools: as for `Model.run`.
-        journal: records the run; what it already has is not done again. Default: no record.
+        journal: records the run; recorded actions are not repeated. Default: no record.
         options: see `RunOptions`; all others are passed to `model.call`.
 
     Raises:
@@ -114,7 +119,7 @@ async def arun(
 ) -> Run:
     """Like `run`, for asyncio; the calls of one turn run concurrently.
 
-    `approve` may be async. It is asked about one call after the other.
+    `approve` may be async. It is called for one call after the other.
     """
     settings, turn_options = split_options(options, journal or NoJournal())
     loop = settings.make_loop(messages, tools, turn_options)
@@ -122,7 +127,7 @@ async def arun(
 
 
 async def drive(loop: AgentLoop, actions: Actions, settings: RunSettings) -> Run:
-    """Carries out what the loop decides, until the run is over."""
+    """Executes what the loop decides, until the run is over."""
     journal = settings.journal
     while loop.reason is None:
         turn = _Turn(loop, actions, settings)
@@ -179,17 +184,17 @@ class _Turn:
         loop.take(reply, seconds, self._list_started(reply))
 
     async def _generate(self) -> Reply:
-        loop, doubt = self._loop, self._settings.doubt
+        loop, policy = self._loop, self._settings.policy
         # The confidence of calls, and the best of several turns, are known only at the end of the
         # turn, so no call may begin before.
-        waits = doubt.min_confidence is not None or loop.options.get("best_of", 1) != 1
+        waits = policy.min_confidence is not None or loop.options.get("best_of", 1) != 1
         has_early = any(getattr(tool, "read_only", False) for tool in loop.toolset.available)
         note = self.early.note if has_early and not waits else None
         reply = await self._actions.generate(loop, note)
-        unsure = doubt.find_unsure(reply)
+        unsure = policy.find_unsure(reply)
         if not unsure:
             return reply
-        options = doubt.change_options(loop.options)
+        options = policy.change_options(loop.options)
         turn = _TurnInstead(loop.messages, loop.tools, options)
         return take_back(unsure, reply, await self._actions.generate(turn, None))
 
@@ -198,7 +203,7 @@ class _Turn:
         started: list[int] = []
         for number, call in enumerate(reply.calls):
             place = self._find_place(number, call)
-            if self._journal.is_begun(place) or self._journal.find_result(place) is not None:
+            if self._journal.was_started(place) or self._journal.find_result(place) is not None:
                 started.append(number)
         return started
 
@@ -225,7 +230,7 @@ class _Turn:
         verdict = self._journal.find_verdict(place)
         if verdict is None:
             verdict = True
-            if self._settings.approve is not None and not self._settings.doubt.is_sure(call):
+            if self._settings.approve is not None and not self._settings.policy.is_sure(call):
                 verdict = await self._actions.ask(self._settings.approve, call)
                 self._journal.note_verdict(place, verdict)
         self._verdicts[number] = verdict
@@ -253,7 +258,7 @@ class _Turn:
         if (execution := self.early.executions.get(open_call.number)) is not None:
             result = await self._actions.finish(execution)
             return replace(result, call=open_call.call)
-        is_lost = self._journal.is_begun(place) and not open_call.tool.read_only
+        is_lost = self._journal.was_started(place) and not open_call.tool.read_only
         if is_lost and not await self._may_repeat(place.call):
             return lose(place.call)
         self._journal.begin_call(place)

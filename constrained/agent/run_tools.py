@@ -26,7 +26,7 @@ class RunToolset:
         source: the given tools, or a function that lists them.
         hidden: tools that may be called but are not in the prompt.
         search: a search of further tools; None: there is none.
-        isolate: the default limits of functions that run in a process of their own.
+        isolate: the default limits of functions that run in separate processes.
         drop: leave out tools whose schemas cannot be enforced; False: they are an error.
 
     Attributes:
@@ -53,12 +53,12 @@ class RunToolset:
         self._drop = drop
         self._hidden = _isolate_all(hidden, isolate)
         self._found: list[Any] = []
-        self._former: list[FunctionTool] = []  # tools of a recorded turn that have gone since
+        self._former: list[FunctionTool] = []  # tools of a recorded turn that no longer exist
         self._given: list[Any] = []
         self.shown: list[Any] = []
         self.prompt: list[Any] = []
         if search is not None:
-            _isolate_all(search.tools, isolate)  # refuses what cannot be isolated
+            _isolate_all(search.tools, isolate)  # raises an error for tools that cannot be isolated
         self._read()
 
     @property
@@ -77,7 +77,7 @@ class RunToolset:
         return [*self.prompt, *self._hidden, *self._found]
 
     def find_function(self, call: ToolCall) -> FunctionTool | None:
-        """The tool of a call; None: there is none, or it has no function to execute."""
+        """Returns the tool of a call; None: there is none, or it has no function to execute."""
         tool = find_tool(call.name, [*self.available, *self._former])
         if tool is None or tool.function is None:
             return None
@@ -90,7 +90,7 @@ class RunToolset:
             self._read()
 
     def find_hidden(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """The hidden tools of the next turn, including those that the search has found.
+        """Returns the hidden tools of the next turn, including those that the search has found.
 
         Args:
             messages: the whole conversation.
@@ -116,7 +116,7 @@ class RunToolset:
         is_list = isinstance(given, list | tuple)
         if is_list and self._given and list(given) == self._given:
             return
-        # Refuses what cannot be offered, and says where.
+        # Raises an error, with a JSON pointer, for tools that cannot be offered.
         offer = read_offer(given, hidden=self._given_hidden, drop=self._drop)
         self._given = list(given)
         self.shown = _isolate_all(given, self._isolate)  # signatures of functions are read once
@@ -131,7 +131,7 @@ def _isolate_all(tools: Sequence[Any], isolate: bool | Isolation) -> list[Any]:
 
 
 def _isolate(tool: Any, isolate: bool | Isolation) -> Any:
-    """The tool with the limits of the run, unless it has its own."""
+    """Returns the tool with the limits of the run, unless it has its own."""
     if not isinstance(tool, FunctionTool) or tool.function is None:
         return tool
     isolation = tool.isolation or read_isolation(isolate)

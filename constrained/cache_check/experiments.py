@@ -65,7 +65,7 @@ class Experiment:
 
     Args:
         name: of the shape or the habit.
-        kind: who makes prompts differ.
+        kind: whether the client or the template makes prompts differ.
         requests: at least two.
         advice: what to do if something is lost.
     """

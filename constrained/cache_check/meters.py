@@ -15,7 +15,7 @@ BLOCK = 16
 """The block of tokens that most servers reuse as a whole or not at all, as vLLM does by default."""
 _PAIRS = 3  # prompts that are sent twice to compare times
 _SHORTER = 0.7  # the maximum time of a repeated prompt, relative to a new one, for a usable meter
-_LEAST_SECONDS = 0.005  # the minimum difference of the two
+_MIN_SECONDS = 0.005  # the minimum difference of the two
 _DOUBT = 0.25  # the error of an estimate, relative to the prompt
 _LETTERS = 4  # characters of a token, if the server does not count tokens
 
@@ -171,7 +171,7 @@ def _find_time(pairs: Sequence[tuple[ChatReply, ChatReply]], guess: int) -> Mete
     """Returns the meter of times, if the slowest repeated prompt was faster than all new ones."""
     cold = min(pair[0].seconds for pair in pairs)
     repeated = max(pair[1].seconds for pair in pairs)
-    if repeated > _SHORTER * cold or cold - repeated < _LEAST_SECONDS:
+    if repeated > _SHORTER * cold or cold - repeated < _MIN_SECONDS:
         return None
     tokens = pairs[0][0].prompt_tokens or guess
     return TimeMeter(repeated, (cold - repeated) / tokens)

@@ -58,7 +58,7 @@ class CacheCost:
     refused: str = ""
 
     def explain(self) -> str:
-        """The remedy in a line; "" if there is nothing to do."""
+        """Returns the remedy in a line; "" if there is nothing to do."""
         if self.refused:
             return f"{self.name}: the server refuses it: {self.refused}"
         if not self.lost:
@@ -73,7 +73,7 @@ class CacheCost:
         return ". ".join(sentences)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Returns the same as JSON."""
         clause = None
         if self.clause is not None:
             cause = self.clause.cause.name
@@ -114,7 +114,7 @@ class CacheReport:
     costs: tuple[CacheCost, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Returns the same as JSON."""
         meter = self.meter
         return {
             "url": self.url,
@@ -129,7 +129,7 @@ class CacheReport:
 
 
 def check_server(client: ChatClient) -> CacheReport:
-    """Asks a server some 40 times. Each run has texts of its own, so what it asks is new.
+    """Asks a server some 40 times. Each run has different texts, so nothing of it is cached.
 
     Raises:
         RequestError, DeadlineError: the server cannot be asked, or does not take a plain chat.
@@ -179,7 +179,7 @@ class _MeasuredRequest:
         earlier, later: the requests.
         measure: of the later one.
         expected: tokens that it could have read from the cache.
-        lost: those of them that it computed again.
+        lost: the number of these that it computed again.
     """
 
     earlier: SentConversation

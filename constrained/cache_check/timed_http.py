@@ -1,4 +1,4 @@
-"""Requests by HTTP whose whole reply has a time limit, and a limit of bytes."""
+"""HTTP requests with limits on the time and the bytes of the whole reply."""
 
 import socket
 import threading
@@ -16,10 +16,10 @@ _MAX_BYTES = 16 * 2**20  # of a reply
 
 @dataclass(frozen=True)
 class ReceivedReply:
-    """What a server has answered.
+    """The reply of a server.
 
     Args:
-        status: of HTTP.
+        status: the HTTP status.
         text: the body.
     """
 
@@ -28,10 +28,10 @@ class ReceivedReply:
 
 
 class _ReplyTimer:
-    """Ends the connections of a request once its time is over.
+    """Closes the connections of a request when its time is over.
 
-    A client of HTTP bounds the time between two pieces of a reply alone, and a head, or a length in
-    front of a chunk, may come in any number of pieces before anybody looks at a clock.
+    An HTTP client only limits the time between two pieces of a reply. Headers, or the length of a
+    chunk, may come in any number of pieces before the client checks the time.
     """
 
     def __init__(self, seconds: float):
@@ -49,7 +49,7 @@ class _ReplyTimer:
         self._timer.cancel()
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Notes the connections that are opened; the `trace` of httpcore."""
+        """Notes the opened connections; called by httpcore as its `trace`."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             with self._lock:
                 self._sockets.append(info["return_value"].get_extra_info("socket"))
@@ -62,27 +62,29 @@ class _ReplyTimer:
             self._shut()
 
     def _shut(self) -> None:
-        """What waits for one of the sockets reads its end. That is not so where one is closed."""
+        """Shuts the sockets down, so that a waiting reader gets the end of the stream. Closing a
+        socket would not wake the reader."""
         for each in self._sockets:
             with suppress(OSError):
-                # Not that of a socket with TLS, which takes the encryption away from a reader.
+                # The plain `shutdown`: that of a TLS socket would remove the encryption from a
+                # running reader.
                 socket.socket.shutdown(each, socket.SHUT_RDWR)
 
 
 def send_in_time(
     client: httpx.Client, url: str, body: Mapping[str, Any] | None = None, *, seconds: float
 ) -> ReceivedReply:
-    """The reply to a request: to a POST with a body of JSON, or to a GET.
+    """Sends a request (a POST with a JSON body, or a GET) and returns the reply.
 
     Args:
-        client: sends it.
-        url: of what is asked for.
-        body: None: there is none.
-        seconds: that the reply has, from the first to the last byte.
+        client: sends the request.
+        url: the URL.
+        body: the JSON body; None: send a GET.
+        seconds: the time limit for the reply, from the first to the last byte.
 
     Raises:
         DeadlineError: it took longer.
-        RequestError: there is none, or it has more than 16 MiB.
+        RequestError: there is no reply, or it has more than 16 MiB.
     """
     late = f"{url} took more than {seconds} s"
     with _ReplyTimer(seconds) as timer:
@@ -95,7 +97,7 @@ def send_in_time(
                 raise DeadlineError(late) from e
             hint = "Start the server, and check host and port"
             raise RequestError(f"{url} cannot be reached: {e}", hint=hint) from e
-        if timer.is_over:  # what was read may be a part of a reply
+        if timer.is_over:  # the reply may be incomplete
             raise DeadlineError(late)
         return answer
 

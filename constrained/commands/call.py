@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from constrained.agent.doubt import explain_doubt
+    from constrained.agent.confidence_policy import explain_unsure_calls
     from constrained.commands.mcp.execution import CallExecutor
 
     check_timeout(options.timeout)
@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace) -> int:
         else:
             reply = answered.generate(job)
             if reply.unsure_calls:
-                print_notes([explain_doubt(reply.unsure_calls)])
+                print_notes([explain_unsure_calls(reply.unsure_calls)])
     if options.json:
         print_json(reply.to_json())
     elif not options.stream:

@@ -36,7 +36,7 @@ HELP = """\
 Ctrl-C cancels the current turn.
 To send a line that begins with "/", put a space before it.
 When the model calls a tool, type the result, text or JSON; an empty line means no result.
-Tools of MCP servers are executed; you are asked first about those that may change something."""
+Tools of MCP servers are executed; those that may change something need your consent."""
 SKIPPED = '{"error": "not executed: the user gives no result"}'
 
 
@@ -197,7 +197,7 @@ class ChatSession:
     def _answer(self) -> None:
         """Generates and prints turns, and gets the results of their calls, until a turn has no
         calls."""
-        from constrained.agent.doubt import explain_doubt
+        from constrained.agent.confidence_policy import explain_unsure_calls
 
         job = self._job
         while True:
@@ -224,7 +224,7 @@ class ChatSession:
                 reply = follow(self._model.stream_turn(turn, **options), self._screen)
             self._traces.save(reply)
             if reply.unsure_calls:
-                self._screen.say(f"({explain_doubt(reply.unsure_calls)})")
+                self._screen.say(f"({explain_unsure_calls(reply.unsure_calls)})")
             if reply.finish_reason == "length":
                 # A call that ran out of tokens is removed instead of executed: templates need a
                 # result for each call.

@@ -1,7 +1,7 @@
 """Reads options from a configuration file, constrained.toml, and notes the source of each value.
 
-The options are those of the parser of the command line; they are not declared twice. The command
-line has precedence over the environment, and the environment over the file.
+The options are taken from the parser of the command line, so they are not declared twice. The
+command line has precedence over the environment, and the environment over the file.
 """
 
 import argparse
@@ -28,8 +28,8 @@ SECRET = ("TOKEN", "KEY")
 MODEL = frozenset({"model", "hf_repo", "hf_file"})
 """Options that together name one model: if one source names it, others do not add to it."""
 RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache trace".split())
-"""Options that open a server, or send or write down what is asked. A file in the current folder,
-which may be somebody else's, cannot set them."""
+"""Options that open a server to others, or that send or save conversations. A file in the current
+folder, which may come from someone else, cannot set them."""
 NOT_IN_FILES = ("help", "config", "show_config", "json")
 
 

@@ -106,7 +106,7 @@ def _detect(options: argparse.Namespace) -> int:
 
 
 def _summarise(evidence: "Iterable[Evidence]") -> Iterator[str]:
-    """A line for each conclusion."""
+    """Yields a line for each conclusion."""
     probes = defaultdict[str, list[str]](list)
     for row in evidence:
         probes[row.conclusion].append(row.probe)

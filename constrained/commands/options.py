@@ -107,7 +107,7 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "draft_p_min": ("LLAMA_ARG_SPEC_DRAFT_P_MIN", float, None),
     "gpu_layers_draft": ("LLAMA_ARG_N_GPU_LAYERS_DRAFT", read_layers, None),
 }
-# Option of the engine -> the library's name of it, for the same or for the opposite value.
+# Option of the engine -> the library's name, for the same or for the opposite value.
 NAMES = {"ctx_size": "context_length", "parallel": "sequences", "flash_attn": "flash_attention"}
 SAME = ("threads", "threads_batch", "batch_size", "ubatch_size", "cache_type_k", "cache_type_v")
 SAME += ("gpu_layers", "split_mode", "main_gpu", "tensor_split", "mlock")
@@ -148,7 +148,7 @@ def add_hub_options(add: Callable[..., Any]) -> None:
     """Declares the options that name a model of the Hub.
 
     Args:
-        add: `add_argument` of the parser, or of a group of it.
+        add: `add_argument` of the parser, or of one of its groups.
     """
     add(
         "-hf",
@@ -201,7 +201,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tool_format(parser: argparse.ArgumentParser) -> None:
-    """Declares the wire format, for users who want another one than the template's."""
+    """Declares the option for another wire format than the template's."""
     help = "wire format of calls: a known one, or a file from `formats detect --save`"
     parser.add_argument("--tool-format", metavar="NAME|FILE", help=help)
 
@@ -525,7 +525,7 @@ def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
     """Returns the variables for the template."""
     kwargs = read_json(options.chat_template_kwargs, "--chat-template-kwargs")
     if not isinstance(kwargs, dict):
-        raise RequestError("--chat-template-kwargs has to be a JSON object")
+        raise RequestError("--chat-template-kwargs must be a JSON object")
     from constrained.template.chat_template import check_kwargs
 
     check_kwargs(kwargs)

@@ -17,7 +17,7 @@ from constrained.terminal.output import Report, describe_checked, describe_findi
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
-    from constrained.agent.doubt import Doubt
+    from constrained.agent.confidence_policy import ConfidencePolicy
     from constrained.compile.compiled_turn import CompiledTurn
     from constrained.job import Job
     from constrained.mcp.servers import McpServers
@@ -51,19 +51,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--search-tools", action="store_true", help=help)
 
 
-def read_doubt(options: argparse.Namespace) -> "Doubt":
+def read_confidence_policy(options: argparse.Namespace) -> "ConfidencePolicy":
     """Returns what happens to calls that the model is unsure of.
 
     Raises:
         RequestError: one of the options needs the other, or has an invalid value.
     """
-    from constrained.agent.doubt import Doubt, Unsure, check_confidence
+    from constrained.agent.confidence_policy import ConfidencePolicy, Unsure, check_confidence
 
     least = check_confidence(options.min_confidence)
     if (least is None) != (options.unsure is None):
         missing = "--min-confidence, from 0 to 1" if least is None else "--unsure ask or decline"
         raise RequestError("--min-confidence and --unsure belong together", hint=f"Give {missing}")
-    return Doubt() if least is None else Doubt(least, Unsure(options.unsure))
+    return ConfidencePolicy() if least is None else ConfidencePolicy(least, Unsure(options.unsure))
 
 
 def read_choice_options(
@@ -74,11 +74,11 @@ def read_choice_options(
     Raises:
         Error: as `Model.compile`, for the turn that replaces one that the model is unsure of.
     """
-    doubt = read_doubt(options)
+    policy = read_confidence_policy(options)
     chosen: CompiledTurnOptions = {"best_of": options.best_of}
-    if doubt.min_confidence is not None:
-        chosen["min_confidence"] = doubt.min_confidence
-        chosen["instead"] = model.compile(doubt.change_job(job))
+    if policy.min_confidence is not None:
+        chosen["min_confidence"] = policy.min_confidence
+        chosen["instead"] = model.compile(policy.change_job(job))
     return chosen
 
 
@@ -139,7 +139,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     answer = _read_answer(options)
     shared.read_sampling(options, Sampling())
     read_stops(options.stop)
-    read_doubt(options)
+    read_confidence_policy(options)
     check_best_of(options.best_of)
     if options.max_tokens is not None and options.max_tokens < 1:
         raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")

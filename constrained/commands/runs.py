@@ -34,6 +34,25 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     _add(actions, "list", "list the runs of a file", _list, one=False)
     _add(actions, "show", "show what happened in a run", _show)
+    _add_resume(actions)
+    replay = _add(
+        actions, "replay", "replay a run without a model, and report what differs", _replay
+    )
+    help = f"{FUNCTIONS}; calls are checked against them, read-only ones are repeated"
+    replay.add_argument("--functions", metavar="FILE.py", help=help)
+    fork = _add(actions, "fork", "make a new run of the first turns of a run; print its id", _fork)
+    fork.add_argument(
+        "--step", type=int, metavar="N", required=True, help="number of turns to keep"
+    )
+    _add_approve(actions)
+    export = _add(actions, "export", "print a run as a test", _export)
+    help = "a pytest file, or rows for `constrained check`; default: pytest"
+    export.add_argument(
+        "--as", dest="form", choices=("pytest", "rows"), default="pytest", help=help
+    )
+
+
+def _add_resume(actions: Any) -> None:
     resume = _add(
         actions,
         "resume",
@@ -50,15 +69,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     shared.add_model_options(resume)
     shared.add_tool_format(resume)
     shared.add_engine_options(resume)
-    replay = _add(
-        actions, "replay", "replay a run without a model, and report what differs", _replay
-    )
-    help = f"{FUNCTIONS}; calls are checked against them, read-only ones are repeated"
-    replay.add_argument("--functions", metavar="FILE.py", help=help)
-    fork = _add(actions, "fork", "make a new run of the first turns of a run; print its id", _fork)
-    fork.add_argument(
-        "--step", type=int, metavar="N", required=True, help="number of turns to keep"
-    )
+
+
+def _add_approve(actions: Any) -> None:
     approve = _add(
         actions,
         "approve",
@@ -70,11 +83,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     help = "decline the call; TEXT tells the model why"
     approve.add_argument("--decline", metavar="TEXT", nargs="?", const="", help=help)
-    export = _add(actions, "export", "print a run as a test", _export)
-    help = "a pytest file, or rows for `constrained check`; default: pytest"
-    export.add_argument(
-        "--as", dest="form", choices=("pytest", "rows"), default="pytest", help=help
-    )
 
 
 def _add(actions: Any, name: str, help: str, run: Any, *, one: bool = True) -> Any:
@@ -123,7 +131,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _describe(store: "RunStore", listed: "ListedRun") -> dict[str, Any]:
-    """A run as a row of a table; of one that is damaged, no more than that."""
+    """Returns a run as a row of a table; of one that is damaged, no more than that."""
     from constrained.runs.store import EventKind
 
     try:
@@ -231,7 +239,7 @@ def _join_tools(functions: Sequence[Any], servers: "McpServers") -> list[Any]:
 
 
 def _read_functions(path: str | None, run: "RecordedRun") -> list[Any]:
-    """Returns the tools of a run: those of a file, if there is one, and those that had no function.
+    """Returns the tools of a run: those of a file, if given, and recorded ones without a function.
 
     Raises:
         RequestError: the file cannot be imported.

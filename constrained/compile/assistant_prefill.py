@@ -44,15 +44,16 @@ class _Part:
 
 
 def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> State:
-    """The state in which the grammar of a turn with this prefill starts: after the reasoning block,
-    if the prefill has content."""
+    """Returns the state in which the grammar of a turn with this prefill starts: after the
+    reasoning block, if the prefill has content."""
     if prefill.content and format.reasoning:
         return replace(state, start=Start.CLOSED, pad="")
     return state
 
 
 def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
-    """The policy after the prefill: content continues as content or as the answer, not as a call.
+    """Returns the policy after the prefill: content continues as content or as the answer, not as a
+    call.
 
     Raises:
         RequestError: the policy does not allow this prefill.
@@ -81,7 +82,7 @@ def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
 
     Raises:
         RequestError: the format has no place for the prefill, the parser would read it as something
-            else, or the request does not allow it; the message says up to which byte it fits.
+            else, or the request does not allow it; the message has the number of bytes that fit.
         GrammarError: the matcher fails.
     """
     if not (prefill.content or prefill.reasoning):
@@ -149,7 +150,8 @@ class _PrefilledTurn:
         return text[: text.find(content or reasoning) + 1]
 
     def _encode(self, text: str) -> list[_Part]:
-        """The parts of a text of `_write`, with the texts of the client for the placeholders."""
+        """Returns the parts of a text of `_write`, with the texts of the client for the
+        placeholders."""
         parts: list[_Part] = []
         has_content = bool(self.prefill.content)
         is_content = has_content and _REASONING not in text
@@ -186,7 +188,7 @@ class _PrefilledTurn:
                 matcher.commit(token)
 
     def _measure_fitting(self, matcher: Matcher, part: _Part, count: int) -> int:
-        """The number of bytes of a part that fit, if this number of its tokens fits."""
+        """Returns the number of bytes of a part that fit, if this number of its tokens fits."""
         vocabulary = self.turn.vocabulary
         fitting = vocabulary.text(part.tokens[:count]).decode("utf-8", "ignore")
         for end in range(len(fitting) + 1, len(part.text)):
@@ -211,8 +213,8 @@ class _PrefilledTurn:
         )
 
     def _cut(self, before: Sequence[_Part], parts: Sequence[_Part]) -> AssistantPrefix:
-        """The prefix without its last tokens, which are left to token healing. The tokens of
-        reasoning whose budget is spent all stay."""
+        """Returns the prefix without its last tokens, which are left to token healing. If the
+        budget of the reasoning is spent, all of its tokens stay."""
         turn, vocabulary = self.turn, self.turn.vocabulary
         tokens = _join_tokens(parts)
         outside = _join_tokens(before)
@@ -237,7 +239,8 @@ class _PrefilledTurn:
         )
 
     def _count_reasoning(self, tokens: Sequence[int]) -> int:
-        """The number of tokens inside the reasoning block; 0 if the tokens close the block."""
+        """Returns the number of tokens inside the reasoning block; 0 if the tokens close the
+        block."""
         parser, decoder, count = self.turn.make_parser(), getincrementaldecoder("utf-8")(), 0
         for token in tokens:
             was_reasoning = parser.is_reasoning
@@ -249,7 +252,7 @@ class _PrefilledTurn:
         return count
 
     def _find_marker_suffixes(self) -> tuple[str, ...]:
-        """Texts that may not follow the prefill, since its end would then become a marker."""
+        """Texts that may not follow the prefill, because they would make a marker of its end."""
         text = self.prefill.content or self.prefill.reasoning
         format = self.turn.format
         markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}
@@ -275,7 +278,7 @@ def _join_texts(parts: Sequence[_Part]) -> str:
 
 
 def _refuse(prefill: AssistantPrefill, size: int, *, is_content: bool) -> RequestError:
-    """The error for a prefill that the request does not allow; `size` bytes of it fit."""
+    """Returns the error for a prefill that the request does not allow; `size` bytes of it fit."""
     return RequestError(
         f"the prefilled text does not fit the request: it is valid up to byte {size}",
         where=prefill.where(is_content=is_content),

@@ -1,4 +1,4 @@
-"""The compiled turn: prompt, grammar, parser, and the checks of what is generated."""
+"""The compiled turn: prompt, grammar, parser, and the checks of the generated values."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -67,7 +67,7 @@ class CompiledTurn:
         call_limits: how many calls the turn may have, and how often the same one.
         max_repetition: as in `Job`.
         call_ids: the ids of the calls in the conversation so far.
-        text_ends: texts of the template that end the turn, where no token does.
+        text_ends: texts of the template that end the turn, if no token does.
         refused: the tools that were left out.
         scope: the cache scope of the prompt; None: nothing is cached.
     """
@@ -97,7 +97,7 @@ class CompiledTurn:
         return self.prompt.tokens + self.prefix.tokens
 
     def make_input(self) -> DecodeInput:
-        """The input for decoding this turn once, with a matcher of its own."""
+        """Returns the input for decoding this turn once, with a new matcher."""
         endless = None if self.max_repetition is None else self.make_endless_values
         return DecodeInput(
             prompt=self.tokens,
@@ -175,8 +175,8 @@ class CompiledTurn:
 
     @cached_property
     def _stride(self) -> int:
-        """How many tokens one more token can add to the shortest ending, at most: those of the
-        longest call or answer."""
+        """Returns how many tokens one more token can add to the shortest ending, at most: those of
+        the longest call or answer."""
         if isinstance(self.policy.answer, RegexAnswer):
             return UNBOUNDED  # one character can make any number of others necessary
         return self._count_tokens(map(bound_length, self._schemas))
@@ -200,7 +200,7 @@ class CompiledTurn:
     def _count_tokens(self, sizes: Iterable[int]) -> int:
         """Estimates the tokens of the longest call or answer.
 
-        A token is taken to have as many bytes as those of the schemas have on average.
+        A token is assumed to have the average bytes of the tokens in the schemas.
 
         Args:
             sizes: in bytes, of the arguments of each tool and of the answer.

@@ -55,8 +55,8 @@ _NO_GRAMMAR = b""
 
 
 def _name_grammar(job: Job) -> bytes | None:
-    """A hash of all in a job that its grammar depends on, except for the end of the prompt, and of
-    its cache scope; None: the tools or the answer are not JSON."""
+    """Returns a hash of all in a job that its grammar depends on, except for the end of the prompt,
+    and of its cache scope; None: the tools or the answer are not JSON."""
     answer: Any = None
     match job.answer:
         case None:
@@ -175,7 +175,7 @@ class Compiler:
         return turn
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """The sizes of the caches, by name; see `Metrics.caches`."""
+        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
         return {**self._grammars.measure_caches(), **self.prompts.measure_caches()}
 
     def knows(self, job: Job) -> bool:
@@ -250,7 +250,7 @@ class Compiler:
         """Makes a compiled turn of one that another process has compiled and detached.
 
         Args:
-            turn: for the same vocabulary as that of this compiler.
+            turn: a turn for the vocabulary of this compiler.
             constraints: its tools and its grammar.
 
         Raises:
@@ -290,7 +290,7 @@ class Compiler:
         Args:
             turn: as compiled.
             tokens: the generated token ids, without the end of the turn.
-            message: what was generated, in OpenAI form, with arguments as objects.
+            message: the generated message, in OpenAI form, with arguments as objects.
         """
         prefix = turn.prefix
         full_message = prefix.prefill.join(message)
@@ -348,7 +348,8 @@ class Compiler:
         return add_prefill(turn, prefill)
 
     def _make_budget(self, job: Job, format: Format, policy: Policy) -> ReasoningBudget | None:
-        """The reasoning budget; None: reasoning has no limit, or the format has no reasoning.
+        """Returns the reasoning budget; None: reasoning has no limit, or the format has no
+        reasoning.
 
         Where a call or an answer is required, there is always a budget: reasoning without end would
         leave no tokens for it.
@@ -369,7 +370,8 @@ class Compiler:
         )
 
     def forget(self) -> None:
-        """Drops the compiled grammars: one that failed may have damaged what its forks share."""
+        """Drops the compiled grammars: one that failed may have damaged data that its forks
+        share."""
         self._grammars.forget()
 
 

@@ -73,7 +73,7 @@ class TurnPacker:
         )
 
     def detach(self, turn: CompiledTurn) -> DetachedTurn:
-        """The turn in a form that can be pickled."""
+        """Returns the turn in a form that can be pickled."""
         return DetachedTurn(
             prompt=replace(turn.prompt, rendered=Prompt(()), reuse=Reuse(), closed=None),
             format=turn.format,
@@ -116,7 +116,7 @@ class ConstraintReader:
         self._read: ByteCache[tuple[TurnConstraints, int]] = ByteCache(ROOM, lambda kept: kept[1])
 
     def read(self, packed: PackedConstraints) -> TurnConstraints:
-        """The constraints."""
+        """Returns the constraints."""
         kept = self._read.find(packed.name, None)
         if kept is None:
             constraints: TurnConstraints = pickle.loads(packed.data)

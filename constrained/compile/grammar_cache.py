@@ -59,7 +59,7 @@ class _KeptGrammar:
     """A completer with its grammar, and the tools that it was built for.
 
     The cache key has the `id` of each schema, so the schemas must stay alive: Python would give the
-    same `id` to another one. Their size counts, since nobody else may hold them any more.
+    same `id` to another one. Their size counts, since the cache may be their only owner.
     """
 
     tools: Sequence[Tool]
@@ -67,7 +67,7 @@ class _KeptGrammar:
     completer: Completer
 
     def measure(self) -> int:
-        """About how many bytes all of it takes."""
+        """Returns the approximate bytes of all entries."""
         text = CHARACTER_BYTES * len(self.completer.grammar.lark)
         return self.tools_bytes + COMPLETER_BYTES + text + self.completer.measure()
 
@@ -91,7 +91,7 @@ class GrammarCache:
     def find(self, source: GrammarSource) -> Completer:
         """Returns the completer of such turns, which holds their grammar.
 
-        Grammars of typed answers are not kept: each request may have a schema of its own.
+        Grammars of typed answers are not kept: each request may have another schema.
 
         Raises:
             SchemaError, ToolError: the grammar cannot be built.

@@ -82,11 +82,11 @@ class GrammarCompiler:
         return GrammarCache(self.markers)
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """The sizes of the caches, by name; see `Metrics.caches`."""
+        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
         return {"matchers": self._matchers.size, "completers": self._grammars.size}
 
     def forget(self) -> None:
-        """Drops all matchers: one that has failed may have damaged what its forks share."""
+        """Drops all matchers: one that has failed may have damaged data that its forks share."""
         self._matchers.clear()
 
     def compile(self, source: GrammarSource, offer: Offer) -> tuple[Completer, Matcher]:
@@ -123,7 +123,7 @@ class GrammarCompiler:
 
         Args:
             grammar: as `GrammarSource.build` made it there, with the same vocabulary.
-            answer: that of the policy, for the pointers of errors.
+            answer: the answer of the policy, for the pointers of errors.
             scope: the cache scope; None: the matcher is not kept.
 
         Returns:
@@ -154,8 +154,8 @@ class GrammarCompiler:
     def _explain(
         self, error: GrammarError | SchemaError | ToolError, source: GrammarSource, offer: Offer
     ) -> None:
-        """Raises an error that names the answer or the tool that this failure is due to, if one of
-        them fails alone, too; or one that points at all tools together."""
+        """Raises an error that names the answer or tool that causes the failure: the one that also
+        fails alone, or else all tools together."""
         is_refused = isinstance(error, GrammarError)  # by llguidance
         if is_refused:
             self._check_answer(source)
@@ -236,7 +236,7 @@ class GrammarCompiler:
 
 
 def _find_pointer(answer: Answer | None) -> str:
-    """The JSON pointer to the part of the request that the grammar comes from."""
+    """Returns the JSON pointer to the part of the request that the grammar comes from."""
     match answer:
         case GrammarAnswer():
             return _GRAMMAR

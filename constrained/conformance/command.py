@@ -1,4 +1,4 @@
-"""`constrained suite`: a parser or a server of anybody, held against what is true of all."""
+"""`constrained suite`: checks any parser or server by properties that all of them must have."""
 
 import argparse
 import os
@@ -55,7 +55,7 @@ def _check_parser(options: argparse.Namespace) -> int:
         hint = "Known ones: constrained formats"
         raise RequestError("--cmd needs the --format that the parser reads", hint=hint)
     if options.examples < 1 or options.timeout <= 0:
-        raise RequestError("--examples and --timeout have to be more than 0")
+        raise RequestError("--examples and --timeout must be more than 0")
     try:
         from constrained.conformance.parser_check import check_parser
     except ImportError as e:  # the extra `suite` is not installed; the message says so

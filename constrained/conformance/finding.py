@@ -56,19 +56,19 @@ class SuiteFinding:
 
 
 def write_pipe_line(command: str, request: Json) -> str:
-    """The shell's line that sends one request to a parser."""
+    """Returns the shell's line that sends one request to a parser."""
     # printf, as echo reads backslashes in some shells.
     return f"printf '%s\\n' {shlex.quote(json.dumps({'id': 1, **request}))} | {command}"
 
 
 def write_curl(url: str, body: Json) -> str:
-    """The shell's line that sends one request to a server."""
+    """Returns the shell's line that sends one request to a server."""
     data = shlex.quote(json.dumps(body))
     return f"curl {shlex.quote(url)} -H 'Content-Type: application/json' -d {data}"
 
 
 def show(value: object) -> Any:
-    """A reading, calls or events as JSON."""
+    """Returns a reading, calls or events as JSON."""
     match value:
         case Reading():
             shown: dict[str, Any] = {"content": value.content}

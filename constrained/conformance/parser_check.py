@@ -63,7 +63,7 @@ class PipedParser:
         self._chunks: list[str] = []
 
     def read(self, text: str) -> Reading:
-        """What is read of a whole text."""
+        """Returns what the parser reads from a whole text."""
         return read_reading(self._ask(write_text(self._tools, text)))
 
     def feed(self, text: str) -> None:
@@ -145,7 +145,7 @@ def check_parser(
         seed: of the random examples.
         timeout: the maximum seconds for each answer.
         max_lost: the maximum seconds that each check may wait for missing answers.
-        report: is called with the number of checks that are done, and that of all checks.
+        report: called with the number of finished checks and the number of all checks.
 
     Raises:
         RequestError: the process does not start, or does not list its abilities.
@@ -202,7 +202,7 @@ def _make_finding(failure: ParserFailure, about: str, command: str) -> SuiteFind
 def _check_row(
     row: CorpusRow, subject: CheckedParser, *, command: str, streams: bool
 ) -> Iterator[SuiteFinding]:
-    """What is wrong with how a row is read: as a whole, then character by character."""
+    """Yields the faults in reading a row: as a whole, then character by character."""
     try:
         got = read_whole(subject.factory, row.tools, row.text, check=ROW)
         _compare(row, got, subject, [row.text], in_pieces=False)

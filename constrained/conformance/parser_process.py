@@ -1,4 +1,4 @@
-"""A parser in a process of its own: a line on stdin is a request, a line on stdout the answer.
+"""A parser in a separate process: a line on stdin is a request, a line on stdout the answer.
 
 The process may hang, end, or write a line that is not an answer. Each is reported as a failure of
 the request, and the process is started again.
@@ -24,7 +24,7 @@ START_TIMEOUT = 60
 """Seconds in which a process has to answer its first line: it may import much."""
 _MAX_BYTES = 16 * 2**20  # of a line
 _MAX_SHOWN = 200  # characters of a wrong answer that are shown
-_PATIENCE = 2  # seconds for a process to end whose pipe is closed
+_PATIENCE = 2  # seconds for a process to end after its pipe is closed
 _CAN_GROUP = sys.platform != "win32"
 
 Json = Mapping[str, Any]
@@ -35,7 +35,7 @@ class ParserProcess:
 
     Args:
         command: as a shell splits it; no shell is involved.
-        hello: what it is asked first; the answer is in `greeting`.
+        hello: the first request; its answer is in `greeting`.
         timeout: seconds for each further answer.
 
     Raises:
@@ -114,7 +114,7 @@ class ParserProcess:
         line = json.dumps(request).encode() + b"\n"
         try:
             return _read_answer(self._runner.run(self._ask(line, timeout)), request)
-        except BrokenParser:  # a late answer to this request could be taken for that of the next
+        except BrokenParser:  # a late answer to this request could be mistaken for the next one's
             self._runner.run(self._stop())
             raise
 
@@ -159,7 +159,7 @@ class ParserProcess:
         return f"{text}: {last}" if last else text
 
     def _read_last_error(self) -> str:
-        """The last line on stderr, which most languages end with what went wrong."""
+        """Returns the last line on stderr, which most languages end with what went wrong."""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - 4096))
         lines = self._errors.read().decode("utf-8", "replace").split("\n")

@@ -47,7 +47,7 @@ class ParserAbilities:
 
 
 def write_hello(format: str) -> Json:
-    """The first line to a parser."""
+    """Returns the first line to a parser."""
     return {"id": 0, "hello": {"version": VERSION, "format": format}}
 
 
@@ -73,12 +73,12 @@ def read_abilities(greeting: Json) -> ParserAbilities:
 
 
 def write_text(tools: Sequence[Tool], text: str) -> Json:
-    """A request to read a whole text, without its id."""
+    """Returns a request to read a whole text, without its id."""
     return {"tools": _write_tools(tools), "text": text}
 
 
 def write_chunks(tools: Sequence[Tool], chunks: Sequence[str]) -> Json:
-    """A request to read a text that arrives in chunks, without its id."""
+    """Returns a request to read a text that arrives in chunks, without its id."""
     return {"tools": _write_tools(tools), "chunks": list(chunks)}
 
 

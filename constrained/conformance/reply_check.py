@@ -1,4 +1,4 @@
-"""What is true of each reply of Chat Completions, whichever model has written it."""
+"""Checks properties that each reply of Chat Completions must have, with any model."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

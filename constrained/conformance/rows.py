@@ -22,7 +22,7 @@ _FIELDS = {"content": "content", "reasoning_content": "reasoning", "tool_calls":
 
 @dataclass(frozen=True)
 class CorpusRow:
-    """A recorded turn, and what has to be read of it.
+    """A recorded turn, and the expected reading.
 
     Args:
         name: what holds; with its thread, if it has one.

@@ -1,5 +1,5 @@
-"""Checks a server that speaks Chat Completions, by what is true of its replies whichever model
-writes them."""
+"""Checks a server of the Chat Completions API, by properties that its replies must have with any
+model."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -26,18 +26,18 @@ from constrained.conformance.server_requests import (
 )
 from constrained.errors import DeadlineError, RequestError
 
-_FEW_TOKENS = 12  # less than any call of the tools needs
+_FEW_TOKENS = 12  # fewer than any call of the tools needs
 _OK = 200
 
 
 @dataclass(frozen=True)
 class ServerReport:
-    """What was found out about a server.
+    """The result of checking a server.
 
     Args:
-        url, model: that were asked.
-        checks: the names of the checks that were made.
-        findings: what is wrong.
+        url, model: the server and the model.
+        checks: the names of the executed checks.
+        findings: the faults.
     """
 
     url: str
@@ -48,13 +48,13 @@ class ServerReport:
 
 @dataclass(frozen=True)
 class ReplyFault:
-    """An error in an answer.
+    """A fault in a reply.
 
     Args:
-        what: describes the error.
+        what: describes the fault.
         body: the request.
-        got: the answer, as JSON.
-        expected: the expected answer, if there is one to compare.
+        got: the reply, as JSON.
+        expected: the expected reply, if there is one to compare.
     """
 
     what: str
@@ -64,7 +64,7 @@ class ReplyFault:
 
 
 class FaultFound(Exception):  # noqa: N818  ends a check, and is no error of ours
-    """Ends a check that found an error and cannot continue."""
+    """Ends a check that found a fault and cannot continue."""
 
     def __init__(self, fault: ReplyFault):
         self.fault = fault
@@ -72,13 +72,13 @@ class FaultFound(Exception):  # noqa: N818  ends a check, and is no error of our
 
 
 class Asker:
-    """Asks a server, and reads its replies."""
+    """Sends requests to a server, and reads its replies."""
 
     def __init__(self, server: ChatServer):
         self._server = server
 
     def make(self, question: str, **fields: Any) -> dict[str, Any]:
-        """The body of a request."""
+        """Returns the body of a request."""
         return make_body(self._server.model, question, **fields)
 
     def ask(self, body: Json) -> ReplyOfServer:
@@ -100,11 +100,11 @@ class Asker:
     def _send(self, body: Json) -> HttpAnswer:
         try:
             return self._server.ask(body)
-        except (RequestError, DeadlineError) as e:  # it may have ended because of this request
+        except (RequestError, DeadlineError) as e:  # this request may have ended the server
             raise FaultFound(ReplyFault(f"there is no reply: {e.message}", body)) from e
 
     def find_mistaken(self, body: Json) -> Iterator[ReplyFault]:
-        """What is wrong with the answer to a request that cannot be executed.
+        """Yields what is wrong with the reply to an invalid request.
 
         Raises:
             FaultFound: there is none.
@@ -156,14 +156,14 @@ def calls_nothing_when_none(asker: Asker) -> Iterator[ReplyFault]:
 
 
 def chooses_by_itself(asker: Asker) -> Iterator[ReplyFault]:
-    """tool_choice "auto": what is called fits the schema, and no call is left in the content."""
+    """With tool_choice "auto", calls fit the schema, and no call is left in the content."""
     for question in QUESTIONS:
         body = asker.make(question, tools=TOOLS)
         yield from _find_faults(asker.ask(body), body)
 
 
 def calls_one_if_not_parallel(asker: Asker) -> Iterator[ReplyFault]:
-    """parallel_tool_calls: false gives one call at most."""
+    """parallel_tool_calls: false gives at most one call."""
     question = "What is the weather in Paris, in Rome, and in Oslo?"
     body = asker.make(question, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
     reply = asker.ask(body)
@@ -181,7 +181,7 @@ def streams_the_reply(asker: Asker) -> Iterator[ReplyFault]:
             stream_body = {**body, "stream": True}
             streamed = asker.ask(stream_body)
             yield from _find_faults(streamed, stream_body)
-            # A server that answers otherwise each time cannot be held to its first answer.
+            # If the server's replies differ each time, its first reply proves nothing.
             if whole.show() == again.show() != streamed.show():
                 what = "the chunks of the stream add up to a different reply"
                 yield ReplyFault(what, stream_body, streamed.show(), whole.show())
@@ -218,7 +218,7 @@ def takes_its_calls_back(asker: Asker) -> Iterator[ReplyFault]:
 
 
 def refuses_what_cannot_be(asker: Asker) -> Iterator[ReplyFault]:
-    """A request that cannot be carried out is status 400 with a message, and is not ignored."""
+    """An invalid request gets status 400 with a message, and is not ignored."""
     for mistake in MISTAKES:
         body = asker.make("Hello", **{"max_tokens": 32, **mistake.fields})
         for fault in asker.find_mistaken(body):
@@ -248,10 +248,10 @@ def check_server(
     """Checks a server with some 50 requests.
 
     Args:
-        url: with or without `/v1`.
-        api_key: of the server; "": none.
+        url: the address, with or without `/v1`.
+        api_key: the API key; "": none.
         model: the name of the model; "": the first one that the server lists.
-        report: is called with the number of checks that are done, and that of all checks.
+        report: called with the number of finished checks and the number of all checks.
 
     Raises:
         RequestError, DeadlineError: the server cannot be reached.

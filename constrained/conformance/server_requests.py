@@ -1,4 +1,5 @@
-"""The requests that a server is checked with: tools, messages, and what has to be refused."""
+"""The requests for checking a server: tools, messages, and invalid requests, which it must
+refuse."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ MAX_TOKENS = 512
 
 
 def make_tool(name: str, description: str, properties: Json, **keywords: Any) -> dict[str, Any]:
-    """A tool in OpenAI's form, strict, with closed arguments; `keywords` are further ones of its
-    schema."""
+    """Returns a tool in OpenAI's form, strict, with closed arguments; `keywords` are further ones
+    of its schema."""
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     parameters |= {"required": list(properties), "additionalProperties": False, **keywords}
     function = {"name": name, "description": description, "parameters": parameters, "strict": True}
@@ -73,14 +74,14 @@ def make_body(model: str, question: str, **fields: Any) -> dict[str, Any]:
 
 
 def write_format(schema: Any) -> Json:
-    """A response format for an answer that fits a schema."""
+    """Returns a response format for an answer that fits a schema."""
     format = {"name": "answer", "schema": schema, "strict": True}
     return {"type": "json_schema", "json_schema": format}
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A request that cannot be carried out.
+    """A request that cannot be executed.
 
     Args:
         what: is wrong with it.

@@ -71,17 +71,17 @@ class Shape:
         return self.messages if self.returns_reasoning else drop_reasoning(self.messages)
 
     def without_system(self) -> "Shape":
-        """The shape for a template that refuses system messages."""
+        """Returns the shape for a template that refuses system messages."""
         rest = [message for message in self.messages if message["role"] != "system"]
         return replace(self, messages=tuple(rest))
 
     def without_reasoning(self) -> "Shape":
-        """The shape for a model that does not reason."""
+        """Returns the shape for a model that does not reason."""
         return replace(self, messages=drop_reasoning(self.messages))
 
 
 def drop_reasoning(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages without reasoning."""
+    """Returns the messages without reasoning."""
     kept: list[Message] = []
     for message in messages:
         kept.append({key: value for key, value in message.items() if key not in REASONING_NAMES})

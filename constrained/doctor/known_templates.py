@@ -1,6 +1,6 @@
 """Known chat templates, by their hashes: those in the tests of llama.cpp.
 
-The table has no text of the templates, but a hash of each tag and of each text between tags. That
+The table has no texts of the templates, only a hash of each tag and of each text between tags. That
 is enough to find the nearest known template, and the tags by which a template differs from it.
 """
 
@@ -72,7 +72,7 @@ def split_parts(source: str) -> list[TemplatePart]:
 
 
 def hash_source(source: str) -> str:
-    """The SHA-256 of a template, with Unix line ends and without white space at the end."""
+    """Returns the SHA-256 of a template, with Unix line ends and without white space at the end."""
     text = source.replace("\r\n", "\n").rstrip()
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

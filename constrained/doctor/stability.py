@@ -408,7 +408,7 @@ def _lower_tools() -> tuple[Tool, ...]:
 
 
 def _count_common(first: Sequence[int], second: Sequence[int]) -> int:
-    """The number of tokens of the common prefix of two prompts."""
+    """Returns the number of tokens of the common prefix of two prompts."""
     for i, (token, other) in enumerate(zip(first, second, strict=False)):
         if token != other:
             return i

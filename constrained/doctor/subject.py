@@ -27,14 +27,14 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import MAX_DETECTION_STEPS, limit_work
 from grammars.wire.format import Reasoning
 
-TEMPLATE_FILE = "chat_template.jinja"  # beside tokenizer_config.json, in newer repositories
+TEMPLATE_FILE = "chat_template.jinja"  # next to tokenizer_config.json
 QUESTION = "PROBE-QUESTION"
 _HINT = "Name a GGUF file, a Jinja template, or a tokenizer_config.json"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is examined.
+    """The model file or template to examine.
 
     Args:
         name: of the file.

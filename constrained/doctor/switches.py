@@ -58,13 +58,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class EffortVariable:
-    """A variable that tells the model how much to reason.
+    """A variable that sets how much the model reasons.
 
     Args:
         name: of the variable.
         values: the grades with an effect.
         evidence: how this is known.
-        beside: other variables that have to be set, too.
+        beside: other variables that must also be set.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Switches:
     effort: EffortVariable | None = None
 
     def modes(self) -> dict[str, dict[str, Any]]:
-        """The variables for reasoning at its default, on, and off."""
+        """Returns the variables for reasoning at its default, on, and off."""
         return {"": {}, "on": self._find_mode(True), "off": self._find_mode(False)}
 
     def _find_mode(self, is_on: bool) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Switches:
         return {}
 
     def values_of(self, name: str) -> list[Any]:
-        """The values of a variable with an effect."""
+        """Returns the values of a variable with an effect."""
         return [setting.value for setting in self.settings if setting.name == name]
 
 
@@ -144,8 +144,8 @@ def find_switches(template: ChatTemplate, format: Format) -> Switches:
 
 
 def _find_effort(probe: "_SwitchProbe", switches: Switches) -> EffortVariable | None:
-    """Finds the variable for the effort of reasoning, whatever its name: the template compares it
-    with grades, has one as its default, or writes it into a line about reasoning. It is tried with
+    """Finds the variable for the reasoning effort, by any name: the template compares it with
+    grades, has a grade as its default, or writes it into a line about reasoning. It is tried with
     the default settings, then with reasoning on."""
     tree = probe.template.tree
     for beside in (switches.modes()[""], switches.modes()["on"]):

@@ -31,9 +31,9 @@ class Verdict:
 
     Args:
         level: the severity.
-        text: what was found, in a sentence.
+        text: the result, in a sentence.
         remedy: what to do; "" if there is nothing to do.
-        facts: what was found as JSON, for programs.
+        facts: the result as JSON, for programs.
         is_detail: it is shown only if all details are requested.
     """
 
@@ -103,7 +103,7 @@ class Diagnosis:
         return max((answer.level for answer in self.answers), default=Level.OK)
 
     def to_json(self) -> dict[str, Any]:
-        """The diagnosis as JSON."""
+        """Returns the diagnosis as JSON."""
         checks: list[dict[str, Any]] = []
         for answer in self.answers:
             verdicts: list[dict[str, Any]] = []

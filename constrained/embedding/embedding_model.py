@@ -78,12 +78,12 @@ class EmbeddingModel:
 
         Args:
             texts: texts, or their token ids.
-            dimensions: cuts the vectors to so many. Makes sense for models that were trained for it
-                (Matryoshka).
+            dimensions: cuts the vectors to this number of dimensions. Makes sense for models that
+                were trained for it (Matryoshka).
             normalize: make each vector 1 long, so that the dot product of two is the cosine of
                 their angle.
             truncate: cut texts that are too long, in place of refusing them.
-            check: is called between batches; what it raises ends the work.
+            check: called between batches; an error that it raises ends the work.
 
         Returns:
             The vectors, in the order of the texts.
@@ -113,7 +113,7 @@ class EmbeddingModel:
             dimensions: see `embed`.
 
         Raises:
-            RequestError: vectors cannot be cut to so many.
+            RequestError: vectors cannot be cut to this number of dimensions.
         """
         if dimensions is not None and not 1 <= dimensions <= self.dimensions:
             message = f"dimensions is {dimensions}, must be 1 to {self.dimensions}"
@@ -122,7 +122,7 @@ class EmbeddingModel:
     def read(
         self, texts: Sequence[str | Sequence[int]], *, truncate: bool = False
     ) -> list[Sequence[int]]:
-        """The tokens of texts: the first step of `embed`.
+        """Returns the tokens of texts: the first step of `embed`.
 
         Args:
             texts: see `embed`.
@@ -134,7 +134,7 @@ class EmbeddingModel:
         return [self._read(text, number, truncate) for number, text in enumerate(texts)]
 
     def split(self, texts: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
-        """The texts in batches that can be computed at once: the second step of `embed`.
+        """Yields the texts in batches that can be computed at once: the second step of `embed`.
 
         Args:
             texts: their tokens.
@@ -151,10 +151,10 @@ class EmbeddingModel:
             yield batch
 
     def compute(self, batch: Sequence[Sequence[int]]) -> np.ndarray:
-        """The vectors of a batch, as the model gives them: the third step of `embed`.
+        """Returns the vectors of a batch, as the model gives them: the third step of `embed`.
 
         Args:
-            batch: one of those of `split`.
+            batch: a batch from `split`.
 
         Raises:
             ModelError: the model is closed.
@@ -165,10 +165,10 @@ class EmbeddingModel:
     def finish(
         self, vectors: Sequence[np.ndarray], *, dimensions: int | None, normalize: bool
     ) -> np.ndarray:
-        """All vectors, as they are asked for: the last step of `embed`.
+        """Returns all vectors in the requested form: the last step of `embed`.
 
         Args:
-            vectors: those of the batches.
+            vectors: the vectors of the batches.
             dimensions: see `embed`.
             normalize: see `embed`.
         """
@@ -180,8 +180,8 @@ class EmbeddingModel:
         return found / np.where(lengths == 0, 1, lengths)
 
     def order_by(self, texts: Mapping[str, str]) -> Callable[[str], list[str]]:
-        """A function that orders names by how near their texts are to a query: for the `rank` of a
-        `ToolSearch`, for example.
+        """Returns a function that orders names by how near their texts are to a query: for the
+        `rank` of a `ToolSearch`, for example.
 
         Args:
             texts: a text of each name.
@@ -207,7 +207,7 @@ class EmbeddingModel:
         self.close()
 
     def _read(self, text: str | Sequence[int], number: int, truncate: bool) -> Sequence[int]:
-        """The tokens of a text."""
+        """Returns the tokens of a text."""
         where = f"/{number}"
         if not text:
             raise RequestError("the text is empty", where=where, hint="Leave it out")
@@ -262,7 +262,7 @@ def load_embeddings(
 
     Args:
         source: a GGUF file, or `hf:user/repo[:quant]` for a model of the Hugging Face Hub.
-        pooling: how the vectors of the tokens become one, where the file does not say it: `mean`,
+        pooling: how the vectors of the tokens are combined, if the file does not say it: `mean`,
             `cls` or `last`.
         token: a token for the Hub. Default: HF_TOKEN, else the saved login.
         offline: do not ask the Hub; use models that are downloaded already.

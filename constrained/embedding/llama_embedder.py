@@ -23,10 +23,10 @@ from constrained.errors import ContextError, ModelError
 from constrained.gguf.contents import NO_POOLING, POOLINGS, RANK
 
 Pooling = Literal["mean", "cls", "last"]
-"""How the vectors of the tokens become one: their mean, that of the first, or that of the last."""
-UNASKED_LENGTH = 2048
-"""Tokens of a text, at most, where nobody asks for a length. A text is computed at once, so memory
-for all of it is taken when the model is loaded."""
+"""How the vectors of the tokens are combined: their mean, the first one, or the last one."""
+DEFAULT_CONTEXT_LENGTH = 2048
+"""The default maximum of tokens in a text. A text is computed at once, so memory for the longest
+text is taken when the model is loaded."""
 
 
 class Embedder:
@@ -34,7 +34,7 @@ class Embedder:
 
     Args:
         path: the file.
-        pooling: in place of what the file says; None: that.
+        pooling: replaces the value in the file; None: that.
         options: of llama.cpp.
         max_batch_texts: texts of a batch.
         progress: takes the part done, 0 to 1, while the file is read.
@@ -68,8 +68,8 @@ class Embedder:
             trained = llama_cpp.llama_model_n_ctx_train(self._model)
             asked = options.context_length
             if asked is None:
-                asked = UNASKED_LENGTH
-            self.context_length = min(trained, asked or trained)  # 0: what it was trained on
+                asked = DEFAULT_CONTEXT_LENGTH
+            self.context_length = min(trained, asked or trained)  # 0: as trained
             self._context = self._create(options, pooling, max_batch_texts)
             self._check_pooling(path)
         except BaseException:
@@ -117,8 +117,8 @@ class Embedder:
             )
 
     def tokenize(self, text: str) -> list[int]:
-        """The tokens of a text, without those around it. What looks like a special token in the
-        text is text.
+        """Returns the tokens of a text, without those around it. Names of special tokens in the
+        text are ordinary text.
 
         Raises:
             UnicodeEncodeError: it has a lone surrogate.
@@ -138,7 +138,7 @@ class Embedder:
         return [], []
 
     def embed(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
-        """The vectors of some texts, as the model gives them.
+        """Returns the vectors of some texts, as the model gives them.
 
         Args:
             texts: their tokens: at most `max_batch_texts`, with `context_length` tokens in all.
@@ -158,7 +158,7 @@ class Embedder:
         try:
             for number, text in enumerate(texts):
                 _append(batch, text, number)
-            # A model that reads both ways has no memory of what it has read.
+            # A bidirectional model has no KV cache.
             compute = llama_cpp.llama_decode if self._memory else llama_cpp.llama_encode
             status = compute(self._context, batch)
         finally:

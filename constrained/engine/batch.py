@@ -68,12 +68,12 @@ def check_shorter(sequence: int, present: int, length: int) -> None:
 def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
     """Lays out chunks as batches of at most `capacity` tokens, in order.
 
-    llama.cpp keeps the logits of the last batch only, so all tokens whose logits are wanted are in
+    llama.cpp keeps the logits of the last batch only, so all tokens whose logits are needed are in
     that one.
 
     Returns:
         For each batch four rows of int32, one column per token: the token, its position, its
-        sequence, and 1 where the logits are wanted. Those columns are in the order of the chunks.
+        sequence, and 1 if its logits are needed. Those columns are in the order of the chunks.
     """
     n_tokens = sum(len(chunk.tokens) for chunk in chunks)
     table = np.zeros((4, n_tokens), np.int32)

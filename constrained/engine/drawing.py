@@ -10,7 +10,7 @@ from constrained.errors import GrammarError, ModelError
 
 ALL_FORBIDDEN = "every token is forbidden"
 BLOCKS = 128  # rows of the table of logits in which the largest are searched
-FEWEST_COLUMNS = 4  # of that table for each wanted token; with fewer, the table saves no time
+FEWEST_COLUMNS = 4  # of that table for each requested token; with fewer, the table saves no time
 
 
 class RowSampler:
@@ -70,7 +70,7 @@ def find_candidates(logits: np.ndarray, count: int) -> np.ndarray | None:
 
     Args:
         logits: one for each token; those of forbidden tokens are -inf.
-        count: how many tokens are wanted.
+        count: the requested number of tokens.
 
     Returns:
         The ids of the most likely tokens, in any order: at least `count`, with all that are as

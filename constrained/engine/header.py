@@ -29,7 +29,7 @@ NEUTRAL = {"xtc_probability": 0.0, "mirostat": 0.0}
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """What a model file says besides its weights.
+    """The contents of a model file except its weights.
 
     Args:
         vocabulary: the tokens.

@@ -11,7 +11,7 @@ from typing import ClassVar
 from constrained.errors import ModelError
 from constrained.files.input_files import open_input
 
-GGUF = b"GGUF"  # what such a file begins with
+GGUF = b"GGUF"  # the beginning of such a file
 # mallopt(3): M_MMAP_THRESHOLD in bytes, M_ARENA_MAX.
 MMAP_THRESHOLD, LARGE = -3, 1 << 20
 ARENA_MAX, ARENAS = -8, 2
@@ -53,7 +53,7 @@ def bound_heap() -> bool:
 
     Blocks of 1 MiB and more return to the system when they are freed: by default, glibc raises this
     threshold, and states of sequences leave holes in the heap. All threads share two heaps: by
-    default, each thread that compiles grammars may get a heap of its own, with holes of its own.
+    default, each thread that compiles grammars may get its own heap, with its own unused memory.
 
     Returns:
         False if the C library is not glibc; then nothing has changed.

@@ -16,7 +16,7 @@ from constrained.engine.header import Header
 from constrained.engine.host import check_gguf
 from constrained.engine.llama_params import (
     BITS,
-    LEAST_LENGTH,
+    MIN_CONTEXT_LENGTH,
     ContextNeeds,
     ContextSize,
     context_params,
@@ -102,7 +102,7 @@ def measure_needs(
 
 
 def check_keys(model: llama_cpp.llama_model_p, options: EngineOptions) -> None:
-    """Raises ModelError if the keys cannot have the type that is asked for.
+    """Raises ModelError if the keys cannot have the requested type.
 
     llama.cpp refuses that itself, but without flash attention it ends the process.
     """
@@ -127,7 +127,8 @@ def _read_width(model: llama_cpp.llama_model_p, name: str, default: int) -> int:
 
 
 def make_failure(what: str, memory: str | None = None) -> ModelError:
-    """Makes an error with the cause that llama.cpp has logged: the first line, which says most.
+    """Makes an error with the cause that llama.cpp has logged: the first line, which is the most
+    specific.
 
     Args:
         what: what failed.
@@ -239,8 +240,8 @@ def create_context(
         The context and its size; None if memory is too short for either.
     """
     params.n_seq_max = sequences
-    # Logits are wanted of one token of each sequence, and of drafted tokens. By default, llama.cpp
-    # reserves memory for those of every token of a batch: 300 MB for 152,000 tokens.
+    # Logits are needed for one token of each sequence, and for drafted tokens. By default,
+    # llama.cpp reserves memory for those of every token of a batch: 300 MB for 152,000 tokens.
     params.n_outputs_max = sequences + MAX_DRAFTED
     errors.clear()
     context = None
@@ -256,7 +257,7 @@ def create_context(
     return context, size
 
 
-def create_unasked(
+def create_default_context(
     model: llama_cpp.llama_model_p, params: Any, size: ContextSize, *, sequences: int
 ) -> tuple[llama_cpp.llama_context_p | None, ContextSize]:
     """Creates a context as `create_context` does, but halves the length while memory is short: the
@@ -264,9 +265,9 @@ def create_unasked(
     while True:
         context, made = create_context(model, params, size, sequences=sequences)
         is_short = any(map(MEMORY.search, errors))
-        if context or not is_short or made.length <= LEAST_LENGTH:
+        if context or not is_short or made.length <= MIN_CONTEXT_LENGTH:
             return context, made
-        length = max(LEAST_LENGTH, made.length // 2)
+        length = max(MIN_CONTEXT_LENGTH, made.length // 2)
         size = ContextSize(length, length, is_shared=sequences > 1)
 
 

@@ -25,16 +25,16 @@ CACHE_TYPES = {
 }
 SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}
 LOAD_MODES = {(True, False): -1, (False, False): 0, (False, True): 2, (True, True): 3}
-"""By `mmap` and `mlock`; -1 maps the file unless a device cannot read what is mapped."""
+"""By `mmap` and `mlock`; -1 maps the file unless a device cannot read mapped memory."""
 BITS = {"f32": 32, "q4_0": 5, "q4_1": 5, "q5_0": 6, "q5_1": 6, "q8_0": 9, "iq4_nl": 5}
 """Bits of a number in a context, scales included, rounded up; 16 for the others."""
 MAX_MEMORY = 0.8  # the part of the free memory for contexts of separate sequences
-UNASKED_MEMORY = 0.5  # the part of the free memory for a context of no requested length
-UNASKED_LENGTH = 65_536
+DEFAULT_MEMORY_SHARE = 0.5  # the part of the free memory for a context of no requested length
+DEFAULT_CONTEXT_LENGTH = 65_536
 """Maximum tokens of a sequence if no length is requested: llama.cpp allocates and clears the whole
 context at the start. Agents begin with about 34,000 tokens."""
-MAX_SCORES = 1 << 30  # bytes of the scores of attention, if nobody asks for flash attention or none
-LEAST_LENGTH = 4096  # tokens, if the model was trained on as many; few requests fit into less
+MAX_SCORES = 1 << 30  # bytes of attention scores, if the option is not given
+MIN_CONTEXT_LENGTH = 4096  # tokens, if the model was trained on as many; few requests fit into less
 NEED_GPU = {"gpu_layers": "-ngl", "split_mode": "-sm", "main_gpu": "-mg", "tensor_split": "-ts"}
 
 
@@ -71,7 +71,7 @@ class ContextSize:
     Args:
         length: the maximum number of tokens of a sequence.
         cells: the maximum number of tokens of all sequences together.
-        is_shared: sequences share the cells; otherwise each has `length` cells of its own.
+        is_shared: sequences share the cells; otherwise each has `length` cells.
     """
 
     length: int
@@ -82,15 +82,15 @@ class ContextSize:
 def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
     """Chooses the size of a context.
 
-    Each sequence has cells of its own if memory suffices; otherwise they share them.
+    Each sequence has its own cells if memory suffices; otherwise they share them.
 
     Args:
         asked: the requested length of a sequence, in tokens; 0: the length that the model was
-            trained on. None: the same, but at most `UNASKED_LENGTH`, and as memory allows.
+            trained on. None: the same, but at most `DEFAULT_CONTEXT_LENGTH`, and as memory allows.
         needs: of the model.
     """
     if asked is None:
-        return _choose_unasked(needs)
+        return _choose_default(needs)
     length = min(asked or needs.trained, needs.trained)
     separate = ContextSize(length, length * needs.sequences)
     if needs.sequences == 1 or needs.memory is None:
@@ -100,14 +100,14 @@ def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
     return ContextSize(length, length, is_shared=True)
 
 
-def _choose_unasked(needs: ContextNeeds) -> ContextSize:
-    length = min(needs.trained, UNASKED_LENGTH)
-    least = min(length, LEAST_LENGTH)
+def _choose_default(needs: ContextNeeds) -> ContextSize:
+    length = min(needs.trained, DEFAULT_CONTEXT_LENGTH)
+    least = min(length, MIN_CONTEXT_LENGTH)
     # A single sequence can use all shared cells. If all sequences are in use, each still has
     # `least` cells.
-    cells = min(length * needs.sequences, max(UNASKED_LENGTH, least * needs.sequences))
+    cells = min(length * needs.sequences, max(DEFAULT_CONTEXT_LENGTH, least * needs.sequences))
     if needs.memory is not None:
-        free = int(UNASKED_MEMORY * needs.memory) - needs.weights
+        free = int(DEFAULT_MEMORY_SHARE * needs.memory) - needs.weights
         room = max(1, free // max(1, needs.cell + needs.graph))
         if cells > room:
             # A power of two, since free memory varies from run to run, and snapshots in files are
@@ -139,7 +139,7 @@ def spares_flash_attention(
     longest = size.cells if size.is_shared else size.length
     if longest * needs.graph > MAX_SCORES:
         return False
-    return needs.memory is None or needs.measure(size) <= UNASKED_MEMORY * needs.memory
+    return needs.memory is None or needs.measure(size) <= DEFAULT_MEMORY_SHARE * needs.memory
 
 
 def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) -> Iterator[str]:
@@ -151,7 +151,7 @@ def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) 
         )
     if asked is None and size.length < needs.trained:
         cause = "more is used only on request"
-        if size.length < min(needs.trained, UNASKED_LENGTH):
+        if size.length < min(needs.trained, DEFAULT_CONTEXT_LENGTH):
             cause = "the free memory has no room for more"
         yield (
             f"the context has {size.length} tokens, the model was trained on {needs.trained}: "

@@ -23,7 +23,7 @@ SPLIT = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
 
 
 def state_size(context: llama_cpp.llama_context_p, sequence: int, flags: int = WHOLE) -> int:
-    """The number of bytes that `read_state` returns."""
+    """Returns the number of bytes that `read_state` returns."""
     return _llama.llama_state_seq_get_size_ext(context, sequence, flags)
 
 

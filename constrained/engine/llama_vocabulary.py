@@ -23,12 +23,12 @@ LOSSY_KINDS = (
     llama_cpp.LLAMA_VOCAB_TYPE_UGM,
 )
 MAX_BYTES = 4096  # bytes; the longest token known has 1,024
-LONGEST_WORD = 4096  # bytes without white space, or of white space
-LONGEST_NUMBER = 120  # digits
+MAX_WORD_LENGTH = 4096  # bytes without white space, or of white space
+MAX_NUMBER_LENGTH = 120  # digits
 _LONG_RUNS = (
-    (re.compile(rb"[^ \t\r\n]{%d,}" % (LONGEST_WORD + 1)), LONGEST_WORD),
-    (re.compile(rb"[ \t\r\n]{%d,}" % (LONGEST_WORD + 1)), LONGEST_WORD),
-    (re.compile(rb"[0-9]{%d,}" % (LONGEST_NUMBER + 1)), LONGEST_NUMBER),
+    (re.compile(rb"[^ \t\r\n]{%d,}" % (MAX_WORD_LENGTH + 1)), MAX_WORD_LENGTH),
+    (re.compile(rb"[ \t\r\n]{%d,}" % (MAX_WORD_LENGTH + 1)), MAX_WORD_LENGTH),
+    (re.compile(rb"[0-9]{%d,}" % (MAX_NUMBER_LENGTH + 1)), MAX_NUMBER_LENGTH),
 )
 
 

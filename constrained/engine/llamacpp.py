@@ -17,7 +17,7 @@ from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
     check_keys,
     create_context,
-    create_unasked,
+    create_default_context,
     errors,
     load_model,
     make_failure,
@@ -91,7 +91,7 @@ def load(
     if spares_flash_attention(options, plain, size, is_offloaded=is_offloaded):
         needs = plain
         params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    create = create_unasked if asked is None else create_context
+    create = create_default_context if asked is None else create_context
     context, size = create(model, params, size, sequences=sequences)
     if not context:
         llama_cpp.llama_model_free(model)
@@ -120,7 +120,7 @@ def borrow(llama: Any) -> "LlamaEngine":
     freed.
 
     Raises:
-        ModelError: it is no such object, it is closed, or it computes embeddings.
+        ModelError: it is not such an object, it is closed, or it computes embeddings.
     """
     try:
         model, context = llama._model.model, llama._ctx.ctx
@@ -249,7 +249,7 @@ class ChainSampler:
             candidates = find_candidates(row, self._top_k)
             if candidates is not None:
                 return self._draw_from(candidates, row[candidates])
-        return self._draw(self._chain, slot)  # llama.cpp accepts what it has drawn
+        return self._draw(self._chain, slot)  # llama.cpp accepts a token when it draws it
 
     def _draw_from(self, tokens: np.ndarray, logits: np.ndarray) -> int:
         """Samples one of these tokens. llama_sampler_sample would first list all tokens."""
@@ -359,7 +359,7 @@ class LlamaEngine:
         self._rows = self._view_logits(0)  # the logits, in llama.cpp's memory
         self.context_length = context_length
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
-        # All wanted logits have to come from the last batch: llama.cpp keeps no others.
+        # All needed logits must come from the last batch: llama.cpp keeps no others.
         self.max_drafted = min(MAX_DRAFTED, self._batch.capacity - self.max_sequences)
         self._lengths = [0] * self.max_sequences
         self.needs_checkpoints = bool(

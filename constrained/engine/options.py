@@ -58,7 +58,7 @@ class EngineOptions:
     Args:
         context_length: tokens of each sequence, at most the length that the model was trained on,
             which 0 selects. None: the same, but at most 65,536, and at most half of the free memory
-            (at least 4,096); `model.notices` tells if that is less.
+            (at least 4,096); `model.notices` has a note if that is less.
         sequences: how many requests are decoded together, up to 256. Each has its own context, or
             all share one if llama.cpp cannot allocate as much memory.
         threads: CPU threads; None or 0: one per physical core.
@@ -120,7 +120,7 @@ class EngineOptions:
         self._require_together()
 
     def _require_together(self) -> None:
-        if self.batch_size < self.sequences:  # each of them decodes a token at least
+        if self.batch_size < self.sequences:  # each of them decodes at least one token
             least = f"at least the number of sequences, {self.sequences}"
             self._require("batch_size", False, least)
         if self.cache_type_v not in PLAIN_TYPES and self.flash_attention is False:

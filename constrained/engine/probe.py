@@ -2,7 +2,7 @@
 
 If a damaged file violates an assertion of llama.cpp, the process ends without an error. So a child
 process loads a new file first. It reads no more of the file than loading does, and shares the
-mapped pages with this process. If it succeeds, a note in the cache folder says so, and the file is
+mapped pages with this process. If it succeeds, this is noted in the cache folder, and the file is
 not tried again until it changes.
 """
 

@@ -24,11 +24,11 @@ class Chunk:
     position: int
     """The position of the first token, from 0: the number of tokens of the sequence so far."""
     wanted: int = 1
-    """For how many of the last tokens the logits after them are wanted."""
+    """The number of last tokens for which logits are needed."""
 
     @property
     def drafted(self) -> int:
-        """The number of drafted tokens: all but one of those whose logits are wanted."""
+        """The number of drafted tokens: one less than the tokens whose logits are needed."""
         return max(0, self.wanted - 1)
 
 
@@ -91,7 +91,7 @@ class Engine(ModelEngine, Protocol):
 
     @property
     def offloads(self) -> bool:
-        """True if another device decodes, so the CPU is free meanwhile."""
+        """True if another device decodes, so the CPU is free during a decode."""
         ...
 
     @property
@@ -117,12 +117,13 @@ class Engine(ModelEngine, Protocol):
             chunks: at most one for each sequence.
 
         Returns:
-            Logits of shape (wanted tokens, tokens of the vocabulary), float32, in the order of the
-            chunks. They are valid until the next decode. Samplers see changes made to them.
+            Logits of shape (tokens whose logits are needed, tokens of the vocabulary), float32, in
+            the order of the chunks. They are valid until the next decode. Samplers see changes made
+            to them.
 
         Raises:
             ValueError: a chunk is empty, is not at the end of its sequence, or its sequence does
-                not exist; or too many logits are wanted.
+                not exist; or too many logits are requested.
             ContextError: the chunks do not fit into the context; nothing has changed.
             ModelError: the model failed; the sequences of the chunks are released.
         """

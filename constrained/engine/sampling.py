@@ -15,7 +15,7 @@ MAX_BIAS = 1e6
 MAX_PENALTY = 1e3
 MAX_TEMPERATURE = 1e3
 # Logits divided by less could overflow, too; below this, the most likely token is drawn anyway.
-LEAST_TEMPERATURE = 1e-6
+MIN_TEMPERATURE = 1e-6
 Biases: TypeAlias = tuple[tuple[int, float], ...]
 
 
@@ -84,12 +84,12 @@ class Sampling:
     @property
     def is_greedy(self) -> bool:
         """True if always the most likely token is sampled."""
-        return self.temperature < LEAST_TEMPERATURE
+        return self.temperature < MIN_TEMPERATURE
 
     @property
     def is_argmax(self) -> bool:
-        """True if always the token with the highest logit is sampled: no bias and no penalty
-        changes what the model says."""
+        """True if the token with the highest logit is always sampled, without biases and
+        penalties."""
         return self.is_greedy and not self.biases and not self.has_penalties
 
     @property

@@ -1,2 +1,2 @@
-"""Files that somebody names, to be read within bounds (`input_files`), and those that are their
-user's alone (`private_files`). Needs nothing of ours but `grammars`."""
+"""Input files, which are read within limits (`input_files`), and files that only their user can
+read (`private_files`). Needs nothing of ours but `grammars`."""

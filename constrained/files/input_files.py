@@ -1,7 +1,7 @@
-"""Files that somebody names, to be read: whatever a path leads to, reading ends.
+"""Reads input files by path. Reading always ends, even if the path is a pipe or a device.
 
-A named pipe keeps whoever opens it waiting until another program writes, and a device such as
-/dev/zero has no end. A pipe that this process was given is read: stdin, or `<(...)` of a shell.
+Opening a named pipe waits until another program writes, and a device such as /dev/zero has no end.
+A pipe that this process was given is read: stdin, or `<(...)` of a shell.
 """
 
 import errno
@@ -17,19 +17,19 @@ from grammars.byte_cache import MIB
 MAX_BYTES = 256 * MIB
 """Of a file that is read whole, and of a line of one that is read by lines."""
 PIECE = MIB
-"""Bytes that are read at once: Python makes room for as many, whatever the file has."""
+"""Bytes that are read at once: Python allocates this many, for any file."""
 GIVEN = re.compile(r"/dev/stdin|(/dev|/proc/(self|thread-self|[0-9]+))/fd/[0-9]+")
 """Paths of the descriptors that this process was given, or another one of this user."""
-# A pipe that nobody writes into is not waited for.
+# Do not wait for a pipe without a writer.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> BinaryIO:
-    """A file to read.
+    """Returns a file to read.
 
     Args:
         path: of a regular file, a device, or a pipe that this process was given.
-        regular: nothing but a regular file.
+        regular: accept only regular files.
 
     Raises:
         OSError: it cannot be opened, or is something else.
@@ -52,7 +52,7 @@ def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> Binary
 
 
 def read_input(path: str | os.PathLike[str]) -> bytes:
-    """All of a file; see `open_input`.
+    """Returns all of a file; see `open_input`.
 
     Raises:
         OSError: it cannot be read, or is longer than `MAX_BYTES`.
@@ -62,7 +62,7 @@ def read_input(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_stream(file: BinaryIO) -> bytes:
-    """All of an open file, or of stdin.
+    """Returns all of an open file, or of stdin.
 
     Raises:
         OSError: it cannot be read, or is longer than `MAX_BYTES`.
@@ -76,7 +76,7 @@ def read_stream(file: BinaryIO) -> bytes:
 
 
 def read_stream_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of an open file, or of stdin, each with its end.
+    """Yields the lines of an open file, or of stdin, each with its end.
 
     Raises:
         OSError: it cannot be read, or a line is longer than `MAX_BYTES`.
@@ -91,8 +91,8 @@ def read_stream_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def begins_with(path: str | os.PathLike[str], begin: bytes) -> bool:
-    """Whether a regular file begins so; what is none is not touched, since it could be read only
-    once.
+    """True if a regular file begins with these bytes. Other files are not opened, since they could
+    be read only once.
 
     Raises:
         OSError: it cannot be read.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
-OTHERS = 0o077  # the permissions of all but the owner
+OTHERS = 0o077  # the permissions of everyone except the owner
 # Opening a named pipe does not block, and opening a symbolic link fails.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -50,7 +50,8 @@ def open_private(path: Path, max_bytes: int) -> BinaryIO:
 
     Raises:
         OSError: it cannot be opened.
-        ValueError: it is no regular file, belongs to another user (root excepted), or is too large.
+        ValueError: it is not a regular file, belongs to another user (except root), or is too
+            large.
     """
     file = os.fdopen(os.open(path, READ), "rb")
     try:

@@ -93,7 +93,7 @@ class Instructions:
 
         Args:
             format: the wire format that is taught.
-            writes_results: the template writes the results of calls, as it was trained to.
+            writes_results: the template writes the results of calls in its own form.
 
         Raises:
             RenderError, ToolError: the format cannot write the example.

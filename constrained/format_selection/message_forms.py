@@ -2,8 +2,8 @@
 role is found in its syntax tree, and tested by rendering.
 
 Some templates read the name of a function from a field of the assistant's message and the arguments
-from its content, some a call of older APIs (`function_call`), some a message with a role of its
-own.
+from its content, some read a call of older APIs (`function_call`), some a message with a special
+role.
 """
 
 import json
@@ -31,7 +31,7 @@ _FUNCTION = {"name": _NAME, "arguments": _ARGUMENTS}
 _STANDARD_FIELDS = frozenset(["role", "content", "tool_calls", "tool_call_id"])
 _STANDARD_ROLES = frozenset(["system", "developer", "user", "assistant"])
 _USER: dict[str, Any] = {"role": "user", "content": "Hello"}
-_ASKED: dict[str, Any] = {
+_CALL_MESSAGE: dict[str, Any] = {
     "role": "assistant",
     "content": None,
     "tool_calls": [
@@ -42,7 +42,7 @@ _ASKED: dict[str, Any] = {
         }
     ],
 }
-_TOLD: dict[str, Any] = {"role": "tool", "tool_call_id": "abcdefgh1", "content": _RESULT}
+_RESULT_MESSAGE: dict[str, Any] = {"role": "tool", "tool_call_id": "abcdefgh1", "content": _RESULT}
 
 Message = dict[str, Any]
 
@@ -183,7 +183,7 @@ def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:
 
 def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageForm | None:
     """Returns the form if the template writes its calls where the model's turn begins."""
-    messages = [_USER, _ASKED]
+    messages = [_USER, _CALL_MESSAGE]
     text = _write_json(_ARGUMENTS)
     # A template that writes arguments as they are needs text; one that encodes them as JSON needs
     # objects.
@@ -210,7 +210,7 @@ def _list_with_results(
         if message_form.call_form is CallForm.ROLE and role == message_form.word:
             continue
         tried = replace(message_form, result_role=role)
-        if _RESULT in _try(template, tried, [_USER, _ASKED, _TOLD]):
+        if _RESULT in _try(template, tried, [_USER, _CALL_MESSAGE, _RESULT_MESSAGE]):
             yield tried
 
 

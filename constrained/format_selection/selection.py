@@ -61,13 +61,13 @@ def select_format(
     """Selects the wire format for a chat template.
 
     Args:
-        chosen: the format that the user wants; the template is used as it is if it teaches that
-            one, else instructions in the prompt teach it. None: the format that the template
-            teaches or its prompt shows; the generic one, if neither is known.
+        chosen: the user's format. If the template teaches it, the template is used unchanged; else
+            instructions in the prompt teach it. None: the format that the template teaches or its
+            prompt shows; the generic one, if neither is known.
         special_tokens: the texts of the model's special tokens; None: not known.
 
     Raises:
-        RequestError: the chosen format cannot be taught to this template; says why.
+        RequestError: the chosen format cannot be used with this template, with the reason.
         TemplateError: the template fails on a plain message.
     """
     if chosen is not None:
@@ -103,8 +103,8 @@ def select_format(
 def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat:
     """Adapts the selection to the tokens that end the generation of the model.
 
-    A template may write such a token between two calls, each in a message of its own. Since the
-    model ends its turn there, a turn has only one call. If the template writes such a token between
+    A template may write such a token between two calls, each in a separate message. Since the model
+    ends its turn there, a turn has only one call. If the template writes such a token between
     content and a call, a turn with content has no call.
     """
     format, notice = selected.format, selected.notice
@@ -120,13 +120,13 @@ def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat
 
 
 def _select_own(template: ChatTemplate) -> SelectedFormat:
-    """The template's own format.
+    """Returns the template's own format.
 
     Some templates write calls but do not describe the tools to the model; the prompt does so then.
 
     Raises:
         DetectError: as `detect_format`; or the tools are not described, and the template changes
-            calls that stand in a message.
+            calls that are written in a message.
     """
     found = detect_format(template)
     if found.slip:
@@ -137,7 +137,7 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
         return SelectedFormat(template, found.format, found.origin)
     message = "the chat template does not describe the tools"
     notice = f"{template.name}: {message}: the prompt explains them, in the model's own tool format"
-    # What only looks like a known format may leave out a part of it: the end of the calls, or calls
+    # A format that only resembles a known one may lack a part of it: the end of the calls, or calls
     # beside content. So calls of the history are written here.
     abilities = Abilities(calls=found.origin is Origin.INFERRED, results=True)
     teacher = GenericTemplate(template, found.format, abilities=abilities)
@@ -158,8 +158,8 @@ def _select_thoughtless(template: ChatTemplate, found: Detection) -> SelectedFor
 
 
 def _select_corrected(template: ChatTemplate, found: Detection) -> SelectedFormat:
-    """The format that a template with a slip in its calls means. The prompt of the template shows
-    it; calls of the history become text of their message, well-formed.
+    """Returns the format that a template with a slip in its calls means. The prompt of the template
+    shows it; calls of the history become text of their message, well-formed.
 
     Raises:
         DetectError: the template changes the calls.
@@ -180,7 +180,8 @@ def _select_corrected(template: ChatTemplate, found: Detection) -> SelectedForma
 
 
 def _select_message_form(template: ChatTemplate) -> SelectedFormat:
-    """The format in which a template writes calls that it is given in another form than OpenAI's.
+    """Returns the format in which a template writes calls that it is given in another form than
+    OpenAI's.
 
     Raises:
         DetectError: it accepts calls in no other form.
@@ -266,7 +267,8 @@ def detect_shown(
 
 
 def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
-    """A format of the registry by its name, or one that `formats detect --save` has written.
+    """Returns a format of the registry by its name, or one that `formats detect --save` has
+    written.
 
     Raises:
         RequestError: there is no such format or file, or the file cannot be read.

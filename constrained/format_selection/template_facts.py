@@ -33,7 +33,7 @@ class TemplateFacts:
         self._template = template
 
     def measure(self) -> int:
-        """The estimated size of the facts and the template in bytes."""
+        """Returns the estimated size of the facts and the template in bytes."""
         return self._template.measure()
 
     @cached_property
@@ -153,7 +153,7 @@ def find_facts(template: ChatTemplate) -> TemplateFacts:
 
 
 def detect_format(template: ChatTemplate) -> Detection:
-    """The wire format that a template teaches.
+    """Returns the wire format that a template teaches.
 
     Raises:
         TemplateError: the template fails on a plain message.

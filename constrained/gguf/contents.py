@@ -17,8 +17,8 @@ from constrained.gguf.reader import DamagedFile, GgufReader, Item, TensorInfo, V
 
 TOKENS, TOKEN_TYPES = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
 VOCABULARY = (TOKENS, TOKEN_TYPES)
-"""The lists that have the vocabulary."""
-_ALIGNMENT = 32  # bytes, where the file does not say otherwise
+"""The keys of the vocabulary's lists."""
+_ALIGNMENT = 32  # bytes, unless the file has another value
 _FIRST_PART = re.compile(r"-00001-of-(\d{5})$")
 TYPES: Mapping[int, tuple[str, int, int]] = {
     0: ("F32", 1, 4),
@@ -47,11 +47,11 @@ TYPES: Mapping[int, tuple[str, int, int]] = {
     35: ("TQ2_0", 256, 66),
     39: ("MXFP4", 32, 17),
 }
-"""Numbers of types: their names, and how many numbers take how many bytes."""
+"""Types by number: name, numbers in a block, bytes of a block."""
 
 
 class ModelPurpose(StrEnum):
-    """What a model was made for."""
+    """The purpose of a model."""
 
     TEXT = "text"
     EMBEDDINGS = "embeddings"
@@ -60,11 +60,11 @@ class ModelPurpose(StrEnum):
 
 POOLINGS: Mapping[str, int] = {"mean": 1, "cls": 2, "last": 3}
 NO_POOLING, RANK = 0, 4
-"""How a model makes one vector of those of the tokens (llama.h: enum llama_pooling_type)."""
+"""How a model combines the vectors of tokens into one (llama.h: enum llama_pooling_type)."""
 
 
 def count_bytes(tensor: TensorInfo) -> int | None:
-    """The size of a tensor; None: its type is not known."""
+    """Returns the size of a tensor; None: its type is not known."""
     if tensor.kind not in TYPES:
         return None
     _, numbers, size = TYPES[tensor.kind]
@@ -79,7 +79,7 @@ class GgufContents:
         metadata: by key; lists that were not requested are None.
         tensors: of this file; the other files of a split model have others.
         data: the offset at which the weights begin; 0 for several files together.
-        size: of the file, in bytes.
+        size: the size of the file, in bytes.
         damage: why the rest could not be read; "" if everything was read.
     """
 
@@ -105,12 +105,12 @@ class GgufContents:
         return self.text("general.architecture")
 
     def own(self, name: str) -> int | None:
-        """A number of the architecture, such as `block_count`."""
+        """Returns a number of the architecture, such as `block_count`."""
         return self.number(f"{self.architecture}.{name}")
 
     @property
     def purpose(self) -> ModelPurpose:
-        """What the model was made for: one that writes text pools nothing."""
+        """The purpose of the model. One that generates text has no pooling."""
         pooling = self.own("pooling_type")
         if pooling == RANK:
             return ModelPurpose.RANKING
@@ -118,7 +118,7 @@ class GgufContents:
 
     @cached_property
     def tokens(self) -> list[str]:
-        """The texts of all tokens, in the letters of the file."""
+        """The texts of all tokens, in the file's encoding."""
         return [str(item) for item in self._list(TOKENS)]
 
     @cached_property
@@ -127,7 +127,7 @@ class GgufContents:
         return self._list(TOKEN_TYPES)
 
     def token(self, name: str) -> str:
-        """The text of a special token such as `eos`; "" if there is none."""
+        """Returns the text of a special token such as `eos`; "" if there is none."""
         number = self.number(f"tokenizer.ggml.{name}_token_id")
         if number is None or not 0 <= number < len(self.tokens):
             return ""
@@ -147,8 +147,8 @@ def read_contents(path: Path, lists: Collection[str] = ()) -> GgufContents:
     """Reads a file as far as it goes.
 
     Args:
-        path: of a GGUF file; of a split one, any part.
-        lists: keys of the lists that are read; the others are None.
+        path: the path of a GGUF file; of a split model, any part.
+        lists: the keys of the lists to read; the others are None.
 
     Raises:
         OSError: it cannot be read at all.
@@ -171,7 +171,7 @@ def read_contents(path: Path, lists: Collection[str] = ()) -> GgufContents:
 
 
 def read_purpose(path: Path) -> ModelPurpose | None:
-    """What a model was made for; None if its file cannot be read.
+    """Reads the purpose of a model; None if its file cannot be read.
 
     Args:
         path: of a split model, the first part.
@@ -184,7 +184,7 @@ def read_purpose(path: Path) -> ModelPurpose | None:
 
 
 def list_parts(path: Path) -> list[Path]:
-    """The files of a model: of a split one all parts that are there, in their order.
+    """Returns the files of a model; for a split one, all existing parts in order.
 
     Args:
         path: of a split model, the first part.
@@ -197,7 +197,7 @@ def list_parts(path: Path) -> list[Path]:
 
 
 def join_parts(parts: Sequence[GgufContents]) -> GgufContents:
-    """A split model as one: the metadata of its first part, the tensors of all."""
+    """Joins the parts of a split model: the metadata of the first, the tensors of all."""
     if len(parts) == 1:
         return parts[0]
     tensors = [tensor for part in parts for tensor in part.tensors]

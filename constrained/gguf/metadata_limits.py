@@ -1,6 +1,6 @@
 """Metadata that llama.cpp does not survive.
 
-It believes what it reads: a count of layers of 0 or 2^32 - 1 ends the process.
+It does not check values: a layer count of 0 or 2^32 - 1 ends the process.
 """
 
 import math

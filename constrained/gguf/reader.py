@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 Item: TypeAlias = int | float | bool | str
 Value: TypeAlias = Item | list[Item] | None
-"""A value of the metadata; None stands for a list that is not read."""
+"""A value of the metadata; A list that is not read is None."""
 # The letters of `struct` for each type of number.
 _NUMBERS = {
     0: "B",
@@ -60,7 +60,7 @@ class TensorInfo:
 
 @dataclass
 class GgufReader:
-    """Reads metadata and tensors; what was read before a damage stays.
+    """Reads metadata and tensors, up to the first damage.
 
     Args:
         data: the whole file.

@@ -1,4 +1,4 @@
-"""Runs functions in processes of their own, with limits on time and memory: `isolated_call`.
+"""Runs functions in separate processes, with limits on time and memory: `isolated_call`.
 
 Such a process imports this package, so it imports little: `errors`.
 """

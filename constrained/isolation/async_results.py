@@ -1,4 +1,4 @@
-"""Results that async functions and generators have yet to make."""
+"""Awaits the results of async functions and generators."""
 
 import contextvars
 import inspect
@@ -8,8 +8,8 @@ from typing import Any
 
 
 def as_awaitable(result: Any) -> Any:
-    """A list, in the place of an async generator, which pydantic does not write as one; anything
-    else as it is."""
+    """Returns a coroutine that collects the items of an async generator in a list, since pydantic
+    does not serialise generators. Returns other values unchanged."""
     if not isinstance(result, AsyncIterator):
         return result
 
@@ -20,8 +20,8 @@ def as_awaitable(result: Any) -> Any:
 
 
 def finish(result: Any) -> Any:
-    """What a function has returned; that of an async one, or of an async generator, is run to its
-    end in an event loop of its own."""
+    """Returns the result of a function. A coroutine or an async generator is run to its end in a
+    new event loop."""
     result = as_awaitable(result)
     if inspect.isawaitable(result):
         return _wait(result)
@@ -38,6 +38,6 @@ def _wait(result: Awaitable[Any]) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(wait())
-    # In a notebook, say: this thread has a loop already, and it is busy with us.
+    # For example in a notebook: the event loop of this thread is running this code.
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(contextvars.copy_context().run, asyncio.run, wait()).result()

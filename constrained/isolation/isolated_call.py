@@ -1,4 +1,4 @@
-"""Isolated calls: a function runs in a process of its own, with limits on time and memory.
+"""Isolated calls: a function runs in a separate process, with limits on time and memory.
 
 When it exceeds a limit, the process is killed with its child processes. Its result comes back as
 JSON. This limits resources and survives crashes, but it is not a sandbox: the function has all
@@ -76,7 +76,7 @@ def check_isolated(function: Callable[..., Any], name: str) -> None:
 
 
 class IsolatedCall:
-    """A call in a process of its own, which starts at once.
+    """A call in a separate process, which starts at once.
 
     Args:
         bound: the function with its arguments.
@@ -173,7 +173,7 @@ def _limit(isolation: Isolation) -> None:
 
 
 def _measure() -> int:
-    """The size of this process's address space in bytes."""
+    """Returns the size of this process's address space in bytes."""
     try:
         with open("/proc/self/statm") as sizes:
             pages = int(sizes.read().split()[0])

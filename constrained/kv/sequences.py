@@ -74,7 +74,7 @@ class SequenceState:
     scope: CacheScope = None
 
     def cut(self, length: int) -> None:
-        """Forgets all but the first `length` tokens."""
+        """Keeps only the first `length` tokens."""
         del self.tokens[length:]
         self.in_blocks = min(self.in_blocks, length)
         self.checkpoints = {at: data for at, data in self.checkpoints.items() if at <= length}
@@ -181,7 +181,7 @@ class PrefixCache:
 
         Args:
             wanted: the tokens of the prompt.
-            known: how many of them the sequences have already.
+            known: how many of these the sequences have already.
 
         Returns:
             The length of the prefix and the snapshot; 0 and None if none spares enough tokens.
@@ -291,7 +291,7 @@ class PrefixCache:
         return usable - self._count_reusable(new, old, usable) <= SPARED
 
     def _count_usable(self, computed: ComputedTokens) -> int:
-        """How many of the tokens a prompt that begins with all of them could reuse."""
+        """Returns how many of the tokens a prompt that begins with all of them could reuse."""
         return computed.in_blocks if self._block > 1 else len(computed.tokens)
 
     def _count_reusable(self, outline: Outline, wanted: TokensInScope, max_tokens: int) -> int:
@@ -319,7 +319,7 @@ class Sequences:
     Args:
         engine: is used by this object alone.
         block: reused prefixes consist of whole blocks of this many tokens, each computed in a
-            decode of its own. So the logits do not depend on what was cached. 1: prefixes of any
+            separate decode. So the logits do not depend on what was cached. 1: prefixes of any
             length are reused.
         cache: the room for snapshots of sequences that are overwritten.
 
@@ -407,7 +407,7 @@ class Sequences:
         self.engine.release(sequence)
 
     def tokens(self, sequence: int) -> Sequence[int]:
-        """The tokens of a sequence."""
+        """Returns the tokens of a sequence."""
         return self._states[sequence].tokens
 
     def pin(
@@ -437,7 +437,7 @@ class Sequences:
         return length - length % self._block
 
     def until_stop(self, sequence: int) -> int:
-        """How many more tokens there are until the next checkpoint is taken."""
+        """Returns how many more tokens there are until the next checkpoint is taken."""
         state = self._states[sequence]
         size = len(state.tokens)
         left = ENDLESS
@@ -457,8 +457,8 @@ class Sequences:
     ) -> PrefixMatch:
         """Prepares an idle sequence for a prompt: it holds the longest known prefix, and no more.
 
-        The sequence that has the prefix is cut, or the prefix is copied or restored into the least
-        recently used one: whatever loses the least.
+        Either the sequence with the prefix is cut, or the prefix is copied or restored into the
+        least recently used sequence, depending on which loses less.
 
         Args:
             tokens: of the prompt.
@@ -493,7 +493,7 @@ class Sequences:
         return oldest
 
     def _count(self, number: int) -> int:
-        """The number of tokens of a sequence."""
+        """Returns the number of tokens of a sequence."""
         return len(self._states[number].tokens)
 
     def forget_oldest(self, idle: Iterable[int]) -> bool:
@@ -524,7 +524,7 @@ class Sequences:
     def _compare(self, wanted: ScopedTokens) -> list[int]:
         """Returns for each sequence how many of the first wanted tokens it can be cut to.
 
-        The last wanted token is left out: it has to be decoded, for its logits.
+        The last token of the prompt is left out, because it must be decoded for its logits.
         """
         max_tokens = max(0, len(wanted.tokens) - 1)
         return [

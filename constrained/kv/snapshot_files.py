@@ -112,11 +112,11 @@ class SnapshotFiles:
         self.amount = Amount(len(entries), tokens, size)
 
     def admits(self, size: int) -> bool:
-        """True if a snapshot of so many bytes can be kept."""
+        """True if a snapshot of this size, in bytes, can be kept."""
         return size <= self._budget
 
     def outlines(self) -> Sequence[Outline]:
-        """The outlines of the snapshots that can be read."""
+        """Returns the outlines of the snapshots that can be read."""
         return [entry.outline for entry in self._entries.values()]
 
     def write(self, snapshot: Snapshot) -> None:

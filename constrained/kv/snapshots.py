@@ -27,7 +27,7 @@ class Cache:
     Args:
         memory: the maximum bytes in memory.
         folder: of the files; None: snapshots are kept in memory only.
-        disk: the maximum bytes of the files in the folder, those of other models included.
+        disk: the maximum bytes of the files in the folder, including those of other models.
     """
 
     memory: int = 0

@@ -37,7 +37,7 @@ class WriteBehind:
         return self._files.admits(size)
 
     def outlines(self) -> Sequence[Outline]:
-        """The outlines of the snapshots that can be read, waiting ones included."""
+        """Returns the outlines of the snapshots that can be read, waiting ones included."""
         tasks = self._waiting()
         found = [outline for outline in self._files.outlines() if outline.key not in tasks]
         for snapshot in tasks.values():

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import httpx2
 
-LONGEST_MESSAGE = 32 * 1024 * 1024
+MAX_MESSAGE_LENGTH = 32 * 1024 * 1024
 """The maximum number of bytes of a server's message; images and files are single messages, too."""
 EVENTS = "text/event-stream"
 PLAIN = ("", "identity")
@@ -15,19 +15,20 @@ class RefusedBodyError(httpx2.StreamError):
 
 
 class ForeignEndpointError(httpx2.SSEError):
-    """A server names an address on another host. Of all errors of a stream, the package lets go of
-    those of this kind alone."""
+    """A server names an address on another host. It is the only kind of stream error that the
+    package passes on."""
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """A body that fails when it is longer than a message may be, or at once if it is compressed: we
-    do not ask for compression, and a few compressed bytes may be gigabytes of text.
+    """A body that fails if it is longer than a message may be, or at once if it is compressed: we
+    do not request compression, and a few compressed bytes may become gigabytes of text.
 
     Args:
         body: the arriving bytes.
         encoding: its `Content-Encoding`.
-        is_stream: it may have any length: it is read event by event, and each event has a limit.
-        check: sees each piece first; None: nobody does.
+        is_stream: the body may have any length, because it is read event by event and each event
+            has a limit.
+        check: called with each piece first; None: there is none.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._body = body
         self._check = check
         self._encoding = encoding.strip()
-        self._max_bytes = None if is_stream else LONGEST_MESSAGE
+        self._max_bytes = None if is_stream else MAX_MESSAGE_LENGTH
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._encoding.lower() not in PLAIN:
@@ -74,8 +75,9 @@ def make_bounded_client(
         timeout: of connections and reads.
         auth: from the package `mcp`.
         streamed: the methods whose replies the package reads event by event, if the server says
-            that they are events. It reads replies to all other methods whole, whatever they say.
-        check_stream: makes what sees the pieces of a stream first; None: nobody does.
+            that they are events. It always reads replies to all other methods whole.
+        check_stream: makes the function that is called with each piece of a stream first; None:
+            there is none.
     """
 
     async def bound(response: httpx2.Response) -> None:

@@ -1,8 +1,8 @@
-"""The transport to a server that runs as a command: a message a line, on its stdin and stdout.
+"""The transport to a server that runs as a command: one message per line, on its stdin and stdout.
 
-That of the package `mcp` reads a line of any length, and copies what it has of it for each piece
-that comes: a line of 30 MB takes seconds, in which nothing else is read. Here a line is bounded,
-and each of its bytes is looked at once.
+The transport of the package `mcp` reads lines of any length, and copies the line so far for each
+piece that arrives: a line of 30 MB takes seconds, in which nothing else is read. Here the length of
+a line is limited, and each byte is read once.
 """
 
 import json
@@ -13,39 +13,40 @@ from contextlib import asynccontextmanager, suppress
 from typing import IO, Any
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import StdioServerParameters, stdio_client, types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from constrained.errors import Error
-from constrained.mcp.bounded_http import LONGEST_MESSAGE
+from constrained.mcp.bounded_http import MAX_MESSAGE_LENGTH
 from constrained.mcp.server import ServerCommand
 
 if sys.platform != "win32":
     from mcp.os.posix.utilities import terminate_posix_process_tree
 
-LONGEST_REASON = 500  # characters, of an answer that cannot be read
-LONGEST_SEARCHED = 1 << 20  # bytes of a line that is no message
-LONGEST_ID = 18  # digits
-OBJECT = re.compile(rb"\s*\{")  # the beginning of what may be a message
+MAX_REASON_LENGTH = 500  # characters of the error about an unreadable answer
+MAX_SEARCHED_LENGTH = 1 << 20  # bytes of a line that is not a message
+MAX_ID_LENGTH = 18  # digits
+OBJECT = re.compile(rb"\s*\{")  # the beginning of a possible message
 PIECE = 1 << 18  # bytes that are read at a time
-END_SECONDS = 2.0  # for a server to end when its stdin is closed, and again when it is told to
-FLUSH_SECONDS = 0.5  # for what is written already
-LOOK_SECONDS = 0.01  # between two looks at whether it has ended
+END_SECONDS = 2.0  # for a server to end after its stdin is closed, and again after SIGTERM
+FLUSH_SECONDS = 0.5  # for messages that are being written
+LOOK_SECONDS = 0.01  # between two checks whether it has ended
 GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, OSError)
 
 
 class LongLineError(Error):
-    """A server has written a line that is longer than a message may be, or so long an answer that
-    cannot be read that nobody can say whose it is."""
+    """A server has written a line that is too long for a message, or an unreadable answer that is
+    too long to find its request."""
 
 
 class LineReader:
-    """Cuts what a server writes into lines.
+    """Splits the output of a server into lines.
 
     Args:
-        max_bytes: the longest line.
+        max_bytes: the maximum length of a line.
     """
 
     def __init__(self, max_bytes: int):
@@ -53,7 +54,7 @@ class LineReader:
         self._line = bytearray()
 
     def take(self, piece: bytes) -> Iterator[bytes]:
-        """The lines that end in this piece.
+        """Yields the lines that end in this piece.
 
         Raises:
             LongLineError: a line is too long.
@@ -75,24 +76,21 @@ class LineReader:
 async def run_command(
     server: ServerCommand, log: IO[str], on_failure: Callable[[Exception], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Starts a server, and ends it and all that it has started.
+    """Starts a server. On exit, ends it and all processes that it has started.
 
     Args:
         server: the command.
-        log: takes what it writes on stderr.
-        on_failure: called with the reason if the connection ends because of what it has written.
+        log: takes the text that it writes to stderr.
+        on_failure: called with the reason if the connection ends because of its output.
 
     Yields:
-        Streams to read from and to write to, as the package `mcp` has them.
+        A stream to read from and one to write to, in the form of the package `mcp`.
 
     Raises:
         OSError, ValueError: it cannot be started.
     """
-    if sys.platform == "win32":  # where a job has to end what the server has started
-        parameters = StdioServerParameters(
-            command=server.command, args=[*server.args], env=dict(server.env), cwd=server.cwd
-        )
-        async with stdio_client(parameters, errlog=log) as streams:  # type: ignore[arg-type]
+    if sys.platform == "win32":
+        async with _run_on_windows(server, log) as streams:
             yield streams
         return
     process = await anyio.open_process(
@@ -102,39 +100,15 @@ async def run_command(
         cwd=server.cwd,
         start_new_session=True,
     )
-    # Nothing is awaited between the start and the `try`: if it was cancelled, the process would be
-    # left.
+    # Nothing is awaited between the start and the `try`: a cancellation there would leave the
+    # process running.
     read_in, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, write_out = anyio.create_memory_object_stream[SessionMessage](0)
     has_written = anyio.Event()
 
-    async def read_messages() -> None:
-        assert process.stdout is not None
-        try:
-            async with read_in:
-                await _deliver(process.stdout, read_in.send)
-        except LongLineError as error:
-            on_failure(error)
-        except GONE:
-            pass
-        with suppress(*GONE):  # a server that cannot write would not read that it has to end
-            while True:
-                await process.stdout.receive(PIECE)
-
-    async def write_messages() -> None:
-        assert process.stdin is not None
-        try:
-            async for message in write_out:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await process.stdin.send(text.encode() + b"\n")
-        except GONE:
-            read_in.close()  # nothing that is asked from now on would be answered
-        finally:
-            has_written.set()
-
     async with anyio.create_task_group() as group:
-        group.start_soon(read_messages)
-        group.start_soon(write_messages)
+        group.start_soon(_read_messages, process.stdout, read_in, on_failure)
+        group.start_soon(_write_messages, process.stdin, write_out, read_in, has_written)
         try:
             yield read, write
         finally:
@@ -149,40 +123,90 @@ async def run_command(
                 stream.close()
 
 
+@asynccontextmanager
+async def _run_on_windows(server: ServerCommand, log: IO[str]) -> AsyncIterator[tuple[Any, Any]]:
+    """Does the same with the transport of the package `mcp`: on Windows, it has a job object, which
+    ends the processes that the server has started."""
+    parameters = StdioServerParameters(
+        command=server.command, args=[*server.args], env=dict(server.env), cwd=server.cwd
+    )
+    async with stdio_client(parameters, errlog=log) as streams:  # type: ignore[arg-type]
+        yield streams
+
+
+async def _read_messages(
+    output: ByteReceiveStream | None,
+    read_in: MemoryObjectSendStream[SessionMessage | Exception],
+    on_failure: Callable[[Exception], None],
+) -> None:
+    """Passes on the messages of a server until its output ends."""
+    assert output is not None
+    try:
+        async with read_in:
+            await _deliver(output, read_in.send)
+    except LongLineError as error:
+        on_failure(error)
+    except GONE:
+        pass
+    # Read on: a server that is blocked in a write would not notice that its stdin is closed.
+    with suppress(*GONE):
+        while True:
+            await output.receive(PIECE)
+
+
+async def _write_messages(
+    input: ByteSendStream | None,
+    write_out: MemoryObjectReceiveStream[SessionMessage],
+    read_in: MemoryObjectSendStream[SessionMessage | Exception],
+    has_written: anyio.Event,
+) -> None:
+    """Writes messages to a server until there are no more, then sets `has_written`."""
+    assert input is not None
+    try:
+        async for message in write_out:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await input.send(text.encode() + b"\n")
+    except GONE:
+        read_in.close()  # no later request would get an answer
+    finally:
+        has_written.set()
+
+
 async def _deliver(output: ByteReceiveStream, deliver: Callable[..., Any]) -> None:
     """Reads messages until the output ends."""
-    lines = LineReader(LONGEST_MESSAGE)
+    lines = LineReader(MAX_MESSAGE_LENGTH)
     while True:
         for line in lines.take(await output.receive(PIECE)):
             await deliver(_read_message(line))
 
 
 def _read_message(line: bytes) -> SessionMessage | Exception:
-    """A message. Of an answer that cannot be read, an error for whoever waits for it; of any other
-    line, its error, which the session passes over.
+    """Reads a message. An unreadable answer becomes an error for the request that waits for it. For
+    any other unreadable line, returns the exception, which the session ignores.
 
     Raises:
-        LongLineError: an answer cannot be read, and is too long to look for whose it is.
+        LongLineError: an unreadable answer is too long to find its request.
     """
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        if len(line) > LONGEST_SEARCHED and OBJECT.match(line):  # whoever waits for it has to hear
-            reason = str(error)[:LONGEST_REASON]
+        if len(line) > MAX_SEARCHED_LENGTH and OBJECT.match(line):
+            # A request may wait for this answer. It has to fail, not to wait for ever.
+            reason = str(error)[:MAX_REASON_LENGTH]
             message = f"a message of {len(line):,} bytes cannot be read: {reason}"
             raise LongLineError(message) from error
         id = find_answered(line)
         if id is None:
             return error
-        message = f"its answer cannot be read: {str(error)[:LONGEST_REASON]}"
+        message = f"its answer cannot be read: {str(error)[:MAX_REASON_LENGTH]}"
         fault = types.ErrorData(code=types.PARSE_ERROR, message=message)
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=fault))
 
 
 def find_answered(line: bytes) -> int | str | None:
-    """The id of the request that a line answers, although it is no valid message: text that is not
-    UTF-8, lone surrogates, NaN, or long numbers do not matter; None: it is no answer."""
-    if len(line) > LONGEST_SEARCHED:
+    """Returns the id of the request that an invalid line answers: text that is not UTF-8, lone
+    surrogates, NaN and long numbers are tolerated. None: it is not an answer."""
+    if len(line) > MAX_SEARCHED_LENGTH:
         return None
     try:
         found = json.loads(line.decode("utf-8", "replace"), parse_int=_read_integer)
@@ -195,23 +219,24 @@ def find_answered(line: bytes) -> int | str | None:
 
 
 def _read_integer(digits: str) -> int:
-    """Reads an id; of other numbers, which may have any length, nothing is needed."""
-    return int(digits[:LONGEST_ID])
+    """Reads an id. Other numbers may have any length, but are not needed, so they are cut."""
+    return int(digits[:MAX_ID_LENGTH])
 
 
 async def _end(process: Process) -> None:
-    """Ends a server, and all that it has started: in order, or else by force."""
+    """Ends a server and all processes that it has started: gracefully, then by force."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(*GONE):
         await process.stdin.aclose()
     await _has_ended(process)
-    # Also if it has ended by itself: what it has started is in its process group, and may go on.
+    # Also if it has ended by itself: processes that it has started are in its process group, and
+    # may still run.
     await terminate_posix_process_tree(process, END_SECONDS)
     await _has_ended(process)
     with suppress(*GONE):
         await process.stdout.aclose()
-    # What the server has started may hold the pipes open, and asyncio its transport with them.
+    # Processes that the server has started may hold the pipes open, and so asyncio's transport.
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with suppress(PermissionError):
@@ -220,7 +245,7 @@ async def _end(process: Process) -> None:
 
 async def _has_ended(process: Process) -> bool:
     """Waits until the process has ended, at most `END_SECONDS`. `Process.wait` would also wait for
-    its pipes, which others may hold."""
+    its pipes, which other processes may hold open."""
     with anyio.move_on_after(END_SECONDS):
         while process.returncode is None:
             await anyio.sleep(LOOK_SECONDS)

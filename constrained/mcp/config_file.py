@@ -62,16 +62,16 @@ class ConfigReader:
         """
         keys = [key for key in SERVERS if key in self._document]
         if len(keys) != 1:
-            raise self._error("", "it has to have `mcpServers`, or `servers` as in VS Code")
+            raise self._error("", "it must have `mcpServers`, or `servers` as in VS Code")
         self._read_inputs()
         entries = self._document[keys[0]]
         if not isinstance(entries, Mapping):
-            raise self._error(f"/{keys[0]}", "the servers have to be an object, by their names")
+            raise self._error(f"/{keys[0]}", "the servers must be an object, by their names")
         servers: list[McpServer] = []
         for name, entry in entries.items():
             where = f"/{keys[0]}/{escape_pointer(name)}"
             if not isinstance(entry, Mapping):
-                raise self._error(where, "a server has to be an object")
+                raise self._error(where, "a server must be an object")
             if entry.get("disabled") is True:
                 self._notes.append(f"{self._name}: the server {name!r} is disabled")
             else:
@@ -82,7 +82,7 @@ class ConfigReader:
         inputs = self._document.get("inputs", [])
         for number, entry in enumerate(inputs if isinstance(inputs, list) else [inputs]):
             if not isinstance(entry, Mapping) or not isinstance(entry.get("id"), str):
-                raise self._error(f"/inputs/{number}", "an input has to have an id")
+                raise self._error(f"/inputs/{number}", "an input must have an id")
             self._inputs[entry["id"]] = entry
 
     def _read_server(self, name: str, entry: Mapping[str, Any], where: str) -> McpServer:
@@ -107,7 +107,7 @@ class ConfigReader:
             return ServerAddress(url, headers, name, TRANSPORTS.get(kind, HttpTransport.ANY))
         args = entry.get("args", [])
         if not isinstance(args, list):
-            raise self._error(f"{where}/args", "the arguments have to be a list")
+            raise self._error(f"{where}/args", "the arguments must be a list")
         cwd = entry.get("cwd")
         command = self._read_text(entry.get("command"), f"{where}/command")
         if not command:
@@ -124,7 +124,7 @@ class ConfigReader:
         if given is None:
             return {}
         if not isinstance(given, Mapping):
-            raise self._error(where, "it has to be an object of texts")
+            raise self._error(where, "it must be an object of texts")
         texts: dict[str, str] = {}
         for key, value in given.items():
             texts[key] = self._read_text(value, f"{where}/{escape_pointer(key)}")
@@ -134,7 +134,7 @@ class ConfigReader:
         if isinstance(given, int | float) and not isinstance(given, bool):
             given = str(given)  # for example a port
         if not isinstance(given, str):
-            raise self._error(where, "it has to be a text")
+            raise self._error(where, "it must be a text")
         return VARIABLE.sub(lambda found: self._find_variable(found[1], where), given)
 
     def _find_variable(self, variable: str, where: str) -> str:

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
 from constrained.errors import Error, RequestError
-from constrained.mcp.bounded_http import LONGEST_MESSAGE, make_bounded_client
+from constrained.mcp.bounded_http import MAX_MESSAGE_LENGTH, make_bounded_client
 from constrained.mcp.command_transport import run_command
 from constrained.mcp.elicitation import Elicit, answer, read_elicitation
 from constrained.mcp.results import McpResult
@@ -29,10 +29,10 @@ T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 MAX_PAGES = 100  # of a list
 MAX_ENTRIES = 10_000  # of a list
-LONGEST_LIST = LONGEST_MESSAGE  # characters of all entries, as JSON
-LONGEST_NAME = 200  # characters of a server's own name
-LONGEST_ERROR = 4_000  # characters of a server's error, in our message
-LONGEST_LOG = 500  # characters of a server's log, in our message
+MAX_LIST_LENGTH = MAX_MESSAGE_LENGTH  # characters of all entries, as JSON
+MAX_NAME_LENGTH = 200  # characters of a server's own name
+MAX_ERROR_LENGTH = 4_000  # characters of a server's error, in our message
+MAX_LOG_LENGTH = 500  # characters of a server's log, in our message
 LISTEN_AGAIN = (1.0, 60.0)  # seconds before notifications are requested again: first and maximum
 PATIENCE = 5.0  # seconds to wait for the cause of an end, before it is reported without
 LIST_AGAIN = 1.0  # seconds between two lists of the tools
@@ -165,9 +165,9 @@ class McpConnection:
         self._broken = error
 
     def _find_last_moment(self) -> float | None:
-        """When a connection has to be closed, on the clock of the loop. A server is told of the end
-        over HTTP, and may never answer; the package bounds the end of a command, and would leave
-        its process if that was cancelled."""
+        """When a connection has to be closed, on the clock of the loop. Over HTTP, the server gets
+        a request about the end and may never answer. The package limits the time for the end of a
+        command, and would leave its process running if this was cancelled."""
         if isinstance(self._server, ServerCommand):
             return None
         return asyncio.get_running_loop().time() + self._settings.connect_timeout
@@ -186,7 +186,7 @@ class McpConnection:
             return await self._open_client(stack, self._make_streamable(server), end)
         except Exception as failure:
             if not isinstance(_find_cause(failure), MCPError | httpx2.HTTPStatusError):
-                raise  # nobody listens, or the server does not answer
+                raise  # the connection is refused, or the server does not answer
             try:  # as in MCP's specification: a server of 2024 refuses the request
                 return await self._open_client(stack, self._make_sse(server), end)
             except Exception as other:
@@ -197,7 +197,7 @@ class McpConnection:
         async with (
             self._make_http(STREAMED, dict(server.headers)) as http,
             streamable_http_client(
-                server.url, http_client=http, max_sse_event_size=LONGEST_MESSAGE
+                server.url, http_client=http, max_sse_event_size=MAX_MESSAGE_LENGTH
             ) as streams,
         ):
             yield streams
@@ -248,7 +248,7 @@ class McpConnection:
         async with AsyncExitStack() as attempt:
             await attempt.enter_async_context(client)
             if self._name is None and client.server_info is not None:
-                self._name = client.server_info.name[:LONGEST_NAME]
+                self._name = client.server_info.name[:MAX_NAME_LENGTH]
             await self._list_tools(client)
             stack.push_async_exit(attempt.pop_all())
         state.is_ready = True
@@ -313,7 +313,7 @@ class McpConnection:
                 pass
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
-            self._note_change()  # changes may have been missed meanwhile
+            self._note_change()  # changes may have been missed until now
 
     async def _elicit(self, context: Any, params: Any) -> types.ElicitResult | types.ErrorData:
         with self._stop_clocks():
@@ -397,8 +397,9 @@ class McpConnection:
         return answered
 
     def _has_closed(self, error: MCPError, end: asyncio.Event) -> bool:
-        """True if an error says that the connection has ended, which the package gives a code that
-        a server may give to any error of its own. Over HTTP it also stands for a lost request."""
+        """True if an error says that the connection has ended. Its code is not enough, because a
+        server may use the same code for other errors. Over HTTP, it may also mean a lost
+        request."""
         is_command = isinstance(self._server, ServerCommand)
         return error.code == types.CONNECTION_CLOSED and (end.is_set() or not is_command)
 
@@ -425,7 +426,8 @@ class McpConnection:
     async def _find_failure(
         self, keeper: asyncio.Task[Exception | None] | None
     ) -> Exception | None:
-        """What a connection has failed of; over HTTP the package tells it as it is closed."""
+        """Returns why a connection has failed. Over HTTP, the package raises the cause only when
+        the connection is closed."""
         if isinstance(self._server, ServerCommand):
             return self._broken
         if keeper is None:
@@ -488,8 +490,8 @@ async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> lis
         if len(entries) > MAX_ENTRIES:
             raise McpError(f"the list of {name} has more than {MAX_ENTRIES:,} entries")
         length += len(page.model_dump_json())
-        if length > LONGEST_LIST:
-            raise McpError(f"the list of {name} has more than {LONGEST_LIST:,} characters")
+        if length > MAX_LIST_LENGTH:
+            raise McpError(f"the list of {name} has more than {MAX_LIST_LENGTH:,} characters")
         cursor = page.next_cursor
         if cursor is None:
             return entries
@@ -498,12 +500,12 @@ async def list_pages(list_page: Callable[..., Awaitable[Any]], name: str) -> lis
 
 def _shorten(text: str) -> str:
     """Shortens a server's text for a message."""
-    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} [...]"
+    return text if len(text) <= MAX_ERROR_LENGTH else f"{text[:MAX_ERROR_LENGTH]} [...]"
 
 
 def _read_end(log: IO[str]) -> str:
     """Returns the end of a command's output."""
     with suppress(OSError, ValueError):
         log.seek(0)
-        return log.read().strip()[-LONGEST_LOG:]
+        return log.read().strip()[-MAX_LOG_LENGTH:]
     return ""

@@ -32,7 +32,7 @@ class Elicitation:
 
 Elicit: TypeAlias = Callable[[Elicitation], Mapping[str, Any] | bool | None]
 """Answers a question of a server: with the requested values, or True if the page was visited; None
-and False decline. Called in a thread of its own."""
+and False decline. Called in a separate thread."""
 
 
 def read_elicitation(server: str, params: Any) -> Elicitation:
@@ -68,11 +68,11 @@ def _read_schema(question: Elicitation) -> Schema:
     schema."""
     members = question.schema.get("properties", {})
     if not isinstance(members, Mapping):
-        raise RequestError("it has to be an object", where="/properties")
+        raise RequestError("it must be an object", where="/properties")
     for name, member in members.items():
         if not isinstance(member, Mapping):
             where = f"/properties/{escape_pointer(name)}"
-            raise RequestError("a schema has to be an object", where=where)
+            raise RequestError("a schema must be an object", where=where)
     return lower(dict(question.schema))
 
 

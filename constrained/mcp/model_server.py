@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 ANNOTATIONS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ABOUT = """\
-A language model of this machine. `extract` and `choose` give what fits the schema, or one of the
-options, whatever the model would like to say: its tokens are held to that while they are drawn."""
+A language model of this machine. `extract` always returns a value that fits the schema, and
+`choose` one of the options: a mask enforces that for each token."""
 MaxTokens = Annotated[int, Field(description="most tokens of the answer", ge=1)]
 
 
@@ -41,7 +41,8 @@ class ChoiceAnswered(TypedDict):
 
 
 def make_server(model: Model) -> MCPServer:
-    """An MCP server with three tools: `ask`, `extract`, `choose`. The model stays the caller's.
+    """Returns an MCP server with three tools: `ask`, `extract`, `choose`. The model stays the
+    caller's.
 
     Args:
         model: what answers.

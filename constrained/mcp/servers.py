@@ -28,7 +28,7 @@ class McpOptions(TypedDict, total=False):
             servers. Default: False.
         elicit: a function that answers questions of servers in the middle of a call: takes an
             `Elicitation`, returns the values that it asks for, or None to decline. Called in a
-            thread of its own. Default: they are declined.
+            separate thread. Default: they are declined.
         timeout: seconds until a call is given up and cancelled; None: no limit. Default: 60.
         connect_timeout: seconds until a server has to be ready. Default: 60.
     """
@@ -70,8 +70,8 @@ class McpResource:
 
 @dataclass(frozen=True)
 class McpPrompt:
-    """A prompt of a server; `get_prompt` fills it in. `arguments` says for each argument whether it
-    is required."""
+    """A prompt of a server; `get_prompt` fills it in. `arguments` has True for each required
+    argument, False for others."""
 
     server: str
     name: str
@@ -205,7 +205,7 @@ class McpServers:
         return any(connection.is_lost for connection in self._connections)
 
     def list_tools(self) -> list[McpTool]:
-        """The current tools of all servers, each with its server; without those that
+        """Returns the current tools of all servers, each with its server; without those that
         `resource_tools` adds."""
         functions = iter(self.tools())
         listed: list[McpTool] = []
@@ -216,7 +216,7 @@ class McpServers:
         return listed
 
     def tools(self) -> list[FunctionTool]:
-        """The current tools of all servers.
+        """Returns the current tools of all servers.
 
         If `model.run` gets this function (`servers.tools`), it calls it before each turn, so the
         next turn has the tools that a server adds. Calls of read-only tools (`readOnlyHint`) start
@@ -266,7 +266,7 @@ class McpServers:
         return FunctionTool.from_function(read_resource, description=description, read_only=True)
 
     def list_resources(self) -> list[McpResource]:
-        """The resources of all servers."""
+        """Returns the resources of all servers."""
         return self._run(self._list_resources)
 
     async def alist_resources(self) -> list[McpResource]:
@@ -296,7 +296,7 @@ class McpServers:
                 that has resources.
 
         Raises:
-            McpError: the server does not have it, or it is not clear which server is meant.
+            McpError: the server does not have it, or several servers have it.
         """
         return self._run(lambda: self._read_resource(uri, server))
 
@@ -310,7 +310,7 @@ class McpServers:
         return McpResult(read.contents)
 
     def list_prompts(self) -> list[McpPrompt]:
-        """The prompts of all servers."""
+        """Returns the prompts of all servers."""
         return self._run(self._list_prompts)
 
     async def alist_prompts(self) -> list[McpPrompt]:
@@ -336,7 +336,7 @@ class McpServers:
 
         Args:
             name: of the prompt.
-            arguments: of it, as texts.
+            arguments: its arguments, as texts.
             server: whose; None: the one that lists it.
 
         Returns:

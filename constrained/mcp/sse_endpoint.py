@@ -1,7 +1,8 @@
-"""The address that a server over SSE names in its first event `endpoint`, for what is posted to it.
+"""Checks the address that an SSE server sends in its first event, `endpoint`, for the client's
+messages.
 
-The package `mcp` refuses one on another host, and then waits for another one without end; here the
-connection ends, and says why.
+The package `mcp` refuses an address on another host, but then waits for another one endlessly. Here
+the connection ends with the reason.
 """
 
 import re
@@ -10,8 +11,8 @@ from urllib.parse import urljoin, urlsplit
 
 from constrained.mcp.bounded_http import ForeignEndpointError
 
-LONGEST_BEGIN = 65_536  # bytes that are looked through for the event
-LONGEST_SHOWN = 200  # characters of an address in a message
+MAX_BEGIN_LENGTH = 65_536  # bytes that are looked through for the event
+MAX_SHOWN_LENGTH = 200  # characters of an address in a message
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -24,7 +25,7 @@ class EndpointCheck:
 
     def __init__(self, url: str):
         self._url = url
-        self._room = LONGEST_BEGIN
+        self._room = MAX_BEGIN_LENGTH
         self._line = bytearray()
         self._ends_in_cr = False
         self._is_first = True
@@ -64,7 +65,7 @@ class EndpointCheck:
                 self._data.append(value)
             case "" if not line:
                 self._end_event()
-            case _:  # a comment, or a field that says nothing of the address
+            case _:  # a comment, or a field other than the address
                 pass
 
     def _end_event(self) -> None:
@@ -80,7 +81,7 @@ class EndpointCheck:
         ours, theirs = urlsplit(self._url), urlsplit(endpoint)
         if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
             message = (
-                f"it names an address on another host, {endpoint[:LONGEST_SHOWN]}, to which "
+                f"it names an address on another host, {endpoint[:MAX_SHOWN_LENGTH]}, to which "
                 "nothing is sent"
             )
             raise ForeignEndpointError(message)

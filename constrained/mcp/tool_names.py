@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Container, MutableMapping, Sequence
 
-LONGEST = 64  # characters, the limit of OpenAI and Anthropic
+MAX_NAME_LENGTH = 64  # characters, the limit of OpenAI and Anthropic
 
 
 def name_tools(tools: Sequence[tuple[str | None, str]]) -> list[str]:
@@ -19,8 +19,8 @@ def name_tools(tools: Sequence[tuple[str | None, str]]) -> list[str]:
         name = make_word(tool)
         if server is not None:
             name = f"{make_word(server)}__{name}"
-        if len(name) > LONGEST:
-            name = f"{name[: LONGEST - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        if len(name) > MAX_NAME_LENGTH:
+            name = f"{name[: MAX_NAME_LENGTH - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
         names[_make_unique(name, names, numbers)] = None
     return list(names)
 
@@ -35,9 +35,9 @@ def _make_unique(name: str, taken: Container[str], numbers: MutableMapping[str, 
     """Adds a number to a name that is taken. `numbers` has the last number for each name, since a
     server may list thousands of tools with one name."""
     unique = name
-    beginning = name[: LONGEST - 4]
+    beginning = name[: MAX_NAME_LENGTH - 4]
     while unique in taken:
         number = numbers[beginning] = numbers.get(beginning, 1) + 1
         ending = f"_{number}"
-        unique = f"{beginning[: LONGEST - len(ending)]}{ending}"
+        unique = f"{beginning[: MAX_NAME_LENGTH - len(ending)]}{ending}"
     return unique

@@ -61,11 +61,11 @@ class Branch:
 
 
 def find_branches(reply: Reply, turn: CompiledTurn, max_branches: int) -> list[Branch]:
-    """The likeliest branches of a traced turn, best first.
+    """Returns the likeliest branches of a traced turn, best first.
 
     Args:
         reply: the turn, with its trace.
-        turn: what it was compiled from.
+        turn: the compiled turn.
         max_branches: branches.
     """
     tokens, places = _list_live(reply)
@@ -139,12 +139,12 @@ def choose_best(replies: Sequence[Reply], turn: CompiledTurn) -> tuple[int, Repl
     """Chooses the likeliest of several replies; of equal ones, the first.
 
     Returns:
-        Its number, and the reply, whose usage counts the tokens of all.
+        Returns its number, and the reply; the usage counts the tokens of all turns.
     """
     scored = [(score(reply, turn), number) for number, reply in enumerate(replies)]
     whole = [pair for pair in scored if not _is_cut(replies[pair[1]])]
     scored = whole or scored
-    # Rounded, so that what is equally likely is not ordered by the last digits of a sum.
+    # Rounded, so that equally likely turns are not ordered by the last digits of a sum.
     scored.sort(key=lambda pair: -round(pair[0], DIGITS))
     best = scored[0][1]
     usage = replies[best].usage
@@ -160,7 +160,7 @@ def _is_cut(reply: Reply) -> bool:
 
 
 def join(branch: Branch, reply: Reply) -> Reply:
-    """The reply of a branch, whose first tokens were traced when the first turn was written."""
+    """Returns the reply of a branch. Its first tokens were traced with the first turn."""
     assert reply.trace is not None
     known = iter(branch.tokens)
     tokens: list[TracedToken] = []
@@ -172,7 +172,7 @@ def join(branch: Branch, reply: Reply) -> Reply:
 
 
 def score(reply: Reply, turn: CompiledTurn) -> float:
-    """The logarithm of the legal likelihood of a traced turn."""
+    """Returns the logarithm of the legal likelihood of a traced turn."""
     tokens, places = _list_live(reply)
     return sum(_score(tokens[index]) for index in _find_choices(tokens, places, reply, turn))
 
@@ -182,7 +182,7 @@ def _score(token: TracedToken) -> float:
 
 
 def _list_live(reply: Reply) -> tuple[list[TracedToken], list[TokenPlace]]:
-    """The tokens that the turn has, and their places."""
+    """Returns the tokens that the turn has, and their places."""
     assert reply.trace is not None
     tokens: list[TracedToken] = []
     places: list[TokenPlace] = []
@@ -199,7 +199,7 @@ def _find_choices(
     reply: Reply,
     turn: CompiledTurn,
 ) -> Iterator[int]:
-    """The indexes of the tokens that were drawn in names and listed values."""
+    """Yields the indexes of the tokens that were drawn in names and listed values."""
     schemas = {tool.name: tool.schema for tool in turn.tools}
     for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
         if token.source is not TokenSource.DRAWN or token.masked_probability is None:

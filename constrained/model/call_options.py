@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 from constrained.agent.actions import Approve
 from constrained.agent.budget import Budget
-from constrained.agent.doubt import Doubt, Unsure, check_confidence
+from constrained.agent.confidence_policy import ConfidencePolicy, Unsure, check_confidence
 from constrained.agent.run import OnInterrupted
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
@@ -61,8 +61,9 @@ class CompiledTurnOptions(TurnOptions, total=False):
         best_of: see `Options`.
         min_confidence: from 0 to 1: measure how sure the model is of its calls, and find those
             whose `confidence.lowest` is below. Default: None, nothing is measured.
-        instead: the turn that is generated in place of one with such a call, whose events are then
-            never sent: that of `Doubt.change_job`. Default: None: the calls are delivered.
+        instead: the turn that is generated in place of one with such a call, made with
+            `ConfidencePolicy.change_job`. The events of the first turn are then never sent.
+            Default: None, the calls are delivered.
         note_failed_trace: a function that takes the trace of a turn that fails, as far as it came,
             before its error is raised. It is called in the thread that decodes. Needs `trace`.
     """
@@ -132,16 +133,16 @@ class Options(TurnOptions, total=False):
             forces or that are drafted have no probabilities, unless `logprobs` is given as well.
             Default: False.
         owner: identifies the client, such as an API key. Waiting clients take turns, however many
-            requests each of them has. Default: None: each request is a client of its own.
+            requests each of them has. Default: None: each request counts as a separate client.
         cache_salt: share cached prompts, turns and grammars only with requests of the same salt, so
             that other clients cannot find out by timing what was asked. Default: None: share with
             all requests without a salt.
-        best_of: write so many turns (1 to 16) where there are calls, and return the likeliest: the
-            turn itself, and its likeliest branches, which differ in a name or a listed value
+        best_of: generate this many turns (1 to 16) if there are calls, and return the likeliest:
+            the turn itself, and its likeliest branches, which differ in a name or a listed value
             (enum, boolean, the name of an argument). They run as one batch on models with as many
             sequences. A stream has its events once the turn is chosen. Not with `logprobs`.
             Default: 1.
-        cache_prompt: reuse what is cached of the prompt, and cache it. Default: True.
+        cache_prompt: reuse the cached part of the prompt, and cache the prompt. Default: True.
         background: low priority: other requests are admitted first, and while they run, this
             prompt is processed in small pieces. It may wait forever. Default: False.
     """
@@ -176,15 +177,16 @@ class RunOptions(Options, total=False):
 
     Attributes:
         search_tools: tools that the model finds by a search, as a list or a `ToolSearch`: hundreds
-            of them. The prompt has a tool `search_tools`; what it finds can be called from then on,
-            and the prompt stays cached. Default: None.
+            of them. The prompt has a tool `search_tools`; the tools that it finds can be called
+            from then on, and the prompt stays cached. Default: None.
         max_steps: maximum number of turns. The calls of the last one are still executed.
             Default: 8.
-        max_repeats: after this many repetitions, a call is not executed again, and the model is
-            told so: the same call with the same result, a cycle of calls, or a call whose arguments
-            only grow. If it continues like that, it has to answer without calls. Default: 2.
-        approve: a function that is asked before each call is executed. True allows the call;
-            anything else declines it, and the model is told so, with the text if it is one. If the
+        max_repeats: after this many repetitions, a call is not executed again, and the model reads
+            that in its place: the same call with the same result, a cycle of calls, or a call whose
+            arguments only grow. If it continues like that, it has to answer without calls. Default:
+            2.
+        approve: a function that is called before each call is executed. True allows the call;
+            anything else declines it, and the model reads that, with the text if it is one. If the
             model makes a declined call again, the run ends. With `LATER` the run ends, and resumes
             when the decision is there. May be async in `arun`.
         min_confidence: ask `approve` only about calls whose `confidence.lowest` is below this, from
@@ -197,9 +199,9 @@ class RunOptions(Options, total=False):
             last turn to answer without calls. Default: None, no limit.
         max_context: maximum number of prompt tokens. Beyond it, the oldest tool results are
             replaced by a note. Default: None: a prompt that does not fit the context is an error.
-        isolate: execute functions in processes of their own, with limits on time and memory; True:
-            those of `Isolation`. The functions must be defined at the top of a module.
-            Default: False.
+        isolate: execute functions in separate processes, with limits on time and memory; True: the
+            limits of `Isolation`. The functions must be defined at the top of a module. Default:
+            False.
         record: a SQLite file in which the run records what happens, before it has an effect;
             `resume` continues from there, also after a crash. Default: None, no record.
     """
@@ -220,15 +222,15 @@ class ResumeOptions(TypedDict, total=False):
     """Options of `Model.resume`; everything else is in the record of the run.
 
     Attributes:
-        search_tools: as in `RunOptions`. Default: those of the record, from among the tools given.
+        search_tools: as in `RunOptions`. Default: the recorded ones, from among the tools given.
         approve: as in `RunOptions`. Without it, calls of a run that had it wait for a decision.
-        on_interrupted: a function that is asked about a call that was being executed when the
+        on_interrupted: a function that is called for a call that was being executed when the
             process ended, unless its tool is read-only. True: execute it again. Otherwise the model
-            is told that the outcome is not known. May be async in `aresume`.
-        max_steps: replaces that of the record.
-        budget: replaces that of the record.
-        max_context: replaces that of the record.
-        timeout: replaces that of the record.
+            reads that the outcome is not known. May be async in `aresume`.
+        max_steps: replaces the recorded one.
+        budget: replaces the recorded one.
+        max_context: replaces the recorded one.
+        timeout: replaces the recorded one.
     """
 
     search_tools: ToolSearch | Sequence[Any] | None
@@ -278,9 +280,9 @@ class CallOptions:
     note_failed_trace: Callable[[TurnTrace], None] | None = None
 
     @property
-    def doubt(self) -> Doubt:
-        """Tells which calls the model is not sure of, for which the turn is taken back."""
-        return Doubt(self.min_confidence, Unsure.DECLINE)
+    def confidence_policy(self) -> ConfidencePolicy:
+        """Decides for which unsure calls the turn is discarded."""
+        return ConfidencePolicy(self.min_confidence, Unsure.DECLINE)
 
 
 def read_call_options(
@@ -290,7 +292,7 @@ def read_call_options(
 
     Args:
         options: by name.
-        defaults: what holds where they say nothing.
+        defaults: the values of options that are not given.
         force: see `DecodeOptions`.
 
     Raises:
@@ -338,7 +340,7 @@ def _check_logprobs(count: Any) -> int | None:
 
 @dataclass(frozen=True)
 class ModelCall:
-    """A call of a model: what is asked, and how it is decoded."""
+    """A call of a model: the request, and how it is decoded."""
 
     job: Job
     options: CallOptions
@@ -356,14 +358,14 @@ def read_call(
 
     Args:
         messages: the conversation, or the text of a user message.
-        tools: what may be called.
+        tools: the tools that may be called.
         options: by name.
-        defaults: how turns are decoded where the options say nothing.
+        defaults: the defaults for decoding.
         target: the value to generate; then the options may have no response_format.
 
     Raises:
         TypeError: an option is not known.
-        RequestError: the answer is asked for twice, or cannot be.
+        RequestError: the form of the answer is given twice, or is invalid.
     """
     _check_names(options, Options.__annotations__)
     if isinstance(messages, str):

@@ -1,13 +1,13 @@
 """The turn that becomes the reply: the best of n, or another one in its place if the model was not
 sure of a call.
 
-The events of such turns wait until the reply is known: what was sent is never taken back.
+The events of such turns wait until the reply is known, because sent events cannot be taken back.
 """
 
 from concurrent.futures import Future
 from dataclasses import replace
 
-from constrained.agent.doubt import take_back
+from constrained.agent.confidence_policy import take_back
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import RequestError
 from constrained.model.best_of import Launch, generate_best
@@ -69,7 +69,8 @@ def _generate(
 def _generate_sure(
     launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
 ) -> Future[Reply]:
-    """Generates a turn; if the model was not sure of a call of it, another one in its place."""
+    """Generates a turn; if the model was not sure of one of its calls, generates another turn
+    instead."""
     instead = options.instead
     assert instead is not None
     held = HeldEvents(sink)
@@ -77,7 +78,7 @@ def _generate_sure(
     outer.set_running_or_notify_cancel()
 
     def check(first: Reply) -> None:
-        unsure = options.doubt.find_unsure(first)
+        unsure = options.confidence_policy.find_unsure(first)
         if not unsure:
             held.release()
             outer.set_result(first)

@@ -45,7 +45,7 @@ def make_model(
         header: of the model file.
         name: of the model.
         notices: of the engine.
-        chat_template: replaces those of the file; None: those of the file.
+        chat_template: replaces the templates of the file; None: the templates of the file.
         format: the wire format of calls; None: the one that the template teaches.
         build: the function that makes the model.
     """
@@ -79,10 +79,11 @@ def make_model(
 
 
 def _find_templates(templates: Mapping[str, str], *, chosen: str | None) -> dict[str, str]:
-    """The default template, and that for tools if it is another one; empty if there is none.
+    """Returns the default template, and the template for tools if it differs; empty if there is
+    none.
 
-    A GGUF file may have several under names of their own, as Hermes and Command R do; the one that
-    the user has chosen goes before all of them.
+    A GGUF file may have several named templates, as Hermes and Command R do; the user's template
+    goes before all of them.
 
     Raises:
         TemplateError: there are some, but none that can be used.

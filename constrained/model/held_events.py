@@ -29,5 +29,5 @@ class HeldEvents:
             self._sink(progress)
 
     def release(self) -> None:
-        """Sends what is held on: the turn is the reply."""
+        """Sends the held events: the turn is the reply."""
         self._sink(self._events)

@@ -56,17 +56,17 @@ def load(
         tool_format: wire format of calls, in place of the one of the chat template: the name of a
             known format, or a file written by `constrained formats detect --save`. If the template
             does not explain it to the model, the prompt does.
-        deterministic: give the same reply to the same request and seed, whatever else runs or was
-            cached. Slower, and without drafts.
+        deterministic: give the same reply to the same request and seed, independently of other
+            requests and of caches. Slower, and without drafts.
         cache_ram: MiB of memory for prompts and replies that no longer fit into the KV cache;
             0: none, -1: no limit.
-        cache_dir: a folder for the same (at most 8 GiB), which the next process can use. Whoever
-            can read the folder can read the prompts. None: no folder.
+        cache_dir: a folder for the same (at most 8 GiB), which the next process can use. Everyone
+            who can read the folder can read the prompts. None: no folder.
         draft: speculative decoding where a turn repeats a text of the prompt (prompt lookup). The
             reply is the same.
         draft_model: a GGUF file of a small model of the same vocabulary. It drafts the texts that
             repeat nothing, and the model verifies several tokens at once; the reply is the same.
-            `DraftOptions` says more.
+            See `DraftOptions`.
         max_waiting: maximum number of waiting requests; further ones fail with a `BusyError`.
         tokenizer: for the address of an engine: a GGUF file of the model that it runs, with or
             without weights. A llama-server on this machine names its own.
@@ -109,20 +109,13 @@ def load(
             options=options,
         )
     _refuse_remote_options(tokenizer, api_key, engine_timeout)
-    from constrained.engine.llamacpp import load as load_engine
-
     step = read_options(options).batch_size  # checks the options before a download
     cache = _read_cache(cache_ram, cache_dir)
     format = read_format(tool_format)
     drafts = _read_drafts(draft_model, draft=draft, deterministic=deterministic)
     source = given or embedded.PATH
     path = find_source(source, token=token, offline=offline, progress=progress)
-    engine = load_engine(path, progress=progress, **options)
-    try:
-        drafting = _load_draft_model(engine, drafts, options)
-    except BaseException:
-        engine.close()
-        raise
+    engine, drafting = _load_engines(path, drafts, options, progress=progress)
     build = partial(
         Model,
         draft_model=drafting,
@@ -211,6 +204,24 @@ def _read_drafts(
     if isinstance(given, DraftOptions):
         return given
     return DraftOptions(given)
+
+
+def _load_engines(
+    path: Path,
+    drafts: DraftOptions | None,
+    options: LoadOptions,
+    *,
+    progress: Callable[[float], None] | None,
+) -> "tuple[LlamaEngine, DraftModel | None]":
+    """Loads the engine of the model, and the draft model if there is one."""
+    from constrained.engine.llamacpp import load as load_engine
+
+    engine = load_engine(path, progress=progress, **options)
+    try:
+        return engine, _load_draft_model(engine, drafts, options)
+    except BaseException:
+        engine.close()
+        raise
 
 
 def _load_draft_model(

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def _ignore(events: Sequence[StreamEvent]) -> None:
-    """The sink of a caller who only needs the reply."""
+    """The sink for a caller that only needs the reply."""
 
 
 class Model(TurnModel):
@@ -57,8 +57,8 @@ class Model(TurnModel):
         sampling: how tokens are sampled if a request does not say.
         notices: notes for the user about this model.
         tool_format: wire format of calls, in place of the one of the chat template.
-        deterministic: give the same reply to the same request and seed, whatever else runs or was
-            cached; slower.
+        deterministic: give the same reply to the same request and seed, independently of other
+            requests and of caches; slower.
         step: maximum number of tokens in one forward pass.
         clock: measures timeouts, in seconds.
         cache: where prompts and replies are kept that no longer fit into the KV cache.
@@ -227,7 +227,7 @@ class Model(TurnModel):
         Args:
             messages: the conversation in OpenAI's form, or the text of a user message.
             tools: as for `call`; functions, models and `FunctionTool`s can be executed. Or a
-                function that is asked for them before each turn.
+                function that returns them, called before each turn.
             options: listed below.
 
         Returns:

@@ -1,4 +1,5 @@
-"""Models whose tokens a remote engine draws: the handshake, and what the engine says of itself."""
+"""Loads models whose tokens a remote engine draws: connects, and asks the engine about its
+model."""
 
 import os
 from collections.abc import Mapping
@@ -24,19 +25,20 @@ from constrained.remote.sampler import TokenSampler
 from grammars.wire.format import Format
 
 SEQUENCES = "sequences"
-"""The one option of an engine that is also that of its client: how many requests it gets."""
+"""The only engine option that also applies to a remote engine: the number of concurrent
+requests."""
 TOKENIZER_HINT = "Name a GGUF file of the model that it runs, with or without weights (--tokenizer)"
 
 
 @dataclass(frozen=True)
 class Connected:
-    """An engine that was found to be usable.
+    """A remote engine that has passed the checks.
 
     Args:
-        sampler: of the engine.
-        header: of its model: vocabulary, templates.
-        name: of its model.
-        identity: knows it again.
+        sampler: requests tokens from the engine.
+        header: the vocabulary and chat templates of its model.
+        name: the name of its model.
+        identity: recognises the engine later.
     """
 
     sampler: TokenSampler
@@ -58,7 +60,7 @@ def load_remote(
     max_waiting: int,
     options: Mapping[str, Any],
 ) -> Model:
-    """See `load`; `source` is an address."""
+    """Loads a model on a remote engine; see `load`. `source` is an address."""
     address = read_address(source)
     _refuse_options(address, options, deterministic=deterministic, cache_dir=cache_dir)
     check_timeout(engine_timeout, "engine_timeout")
@@ -91,7 +93,7 @@ def _refuse_options(
     deterministic: bool,
     cache_dir: str | os.PathLike[str] | None,
 ) -> None:
-    """Refuses what only the engine itself could do."""
+    """Raises an error for options that only the engine's operator can set."""
     given = [name for name in options if name != SEQUENCES]
     if deterministic:
         given.append("deterministic")
@@ -110,7 +112,7 @@ def _refuse_options(
 async def _connect(
     client: HttpClient, tokenizer: str | os.PathLike[str] | None, *, sequences: int | None
 ) -> Connected:
-    """Asks an engine what it is, and checks that it can be used."""
+    """Asks an engine about its model, and checks that it can be used."""
     match client.address.kind:
         case EngineKind.LLAMA_SERVER:
             return await _connect_llama_server(client, tokenizer, sequences)
@@ -129,7 +131,7 @@ async def _connect_llama_server(
     header, path = _read_tokenizer(client.address, tokenizer)
     make = partial(llama_server.LlamaServerSampler, client, header.vocabulary, facts, sequences)
     handshake = Handshake(
-        make(),  # one of its own: what it asks for is no secret from requests of any salt
+        make(),  # a separate sampler: the handshake's prompts are no secret
         llama_server.make_tokenizer(client),
         llama_server.GRAMMAR_HINT,
         spells_exactly=True,
@@ -137,7 +139,7 @@ async def _connect_llama_server(
     )
     identity = EngineIdentity(handshake, partial(llama_server.read_facts, client))
     await identity.confirm()
-    if facts.templates:  # its operator may have given it another one than the file has
+    if facts.templates:  # its operator may have replaced the template of the file
         header = _with_templates(header, facts.templates)
     return Connected(make(), header, facts.model.name or path.name, identity)
 
@@ -175,7 +177,7 @@ def _read_tokenizer(address: Address, path: str | os.PathLike[str] | None) -> tu
 
 
 def _with_templates(header: Header, templates: Mapping[str, str]) -> Header:
-    """The header with these chat templates in place of its own."""
+    """Returns the header with its chat templates replaced by these."""
     metadata = {key: text for key, text in header.metadata.items() if TEMPLATE not in key}
     for name, text in templates.items():
         metadata[f"{TEMPLATE}.{name}" if name else TEMPLATE] = text

@@ -1,4 +1,4 @@
-"""What carries out the turns of a model: the schedule of an engine here, or an engine elsewhere."""
+"""Runs the turns of a model: with the schedule of a local engine, or on a remote engine."""
 
 from constrained.deadline import Clock
 from constrained.decode.drafts.draft_model import DraftModel
@@ -19,7 +19,7 @@ def make_runner(
     draft_model: DraftModel | None,
     max_waiting: int,
 ) -> TurnRunner:
-    """The runner of an engine.
+    """Returns the runner of an engine.
 
     Args:
         engine: here or elsewhere.

@@ -1,8 +1,8 @@
 """Measures the speed of a model on this machine: prompts, generation with and without a grammar,
 masks, and the time to the first token. The tests have llama-bench's names.
 
-Each test has a share of the time. A test that would take longer is made smaller, and its name says
-so (pp128 in place of pp512).
+Each test has a share of the time. A test that would take longer is made smaller, which its name
+shows (pp128 instead of pp512).
 """
 
 import random
@@ -23,7 +23,7 @@ from grammars.turn import Think
 
 SMALLEST = 16  # tokens of a test
 PILOT_PROMPT, PILOT_TOKENS = 32, 8
-SHARES = 8  # of the time; one for each test, and one for what is made ready
+SHARES = 8  # of the time; one for each test, and one for the preparation
 GREEDY = Sampling(temperature=0)
 SHORT_CALL: dict[str, Any] = {
     "name": "get_weather",
@@ -86,7 +86,7 @@ class Figure:
         test: its name.
         unit: of the samples.
         samples: one for each repetition, or for each mask.
-        detail: what else there is to say.
+        detail: further information.
         value: the median of the samples, if it is nothing else.
     """
 
@@ -102,7 +102,7 @@ class Figure:
 
 
 def measure_speed(model: Model, options: SpeedOptions) -> Iterator[Figure]:
-    """Runs the tests one after the other; gives each figure as soon as it is there.
+    """Runs the tests one after the other; yields each figure as soon as it is measured.
 
     Where the time is over, the tests that are left do not run: the last one is LAST.
     """
@@ -153,7 +153,8 @@ class _Tests:
             yield self._repeat(name, "tokens/s", lambda: self._write(each, count))
 
     def _fit_size(self, size: int, speed: float, *, smallest: int = SMALLEST) -> int:
-        """So many tokens, or half, a quarter and so on, as can be had in the time."""
+        """Returns this number of tokens, or a half, a quarter and so on, so that the test ends in
+        time."""
         while size // 2 >= smallest and size / speed > self._share:
             size //= 2
         return size
@@ -186,7 +187,7 @@ class _Tests:
         return self._model.complete(turns, max_tokens=generated, sampling=GREEDY, ignore_eos=True)
 
     def _measure_call(self, test: str, tool: dict[str, Any]) -> Iterator[Figure]:
-        """The speed of a call, and how long its masks take for a grammar that is new."""
+        """Yields the speed of a call, and how long its masks take for a grammar that is new."""
         turn = self._model.compile(self._make_job(QUESTIONS[tool["name"]], tool))
         written: list[int] = []
         kept: list[Reply] = []
@@ -245,7 +246,8 @@ class _Tests:
         return masks
 
     def _measure_first_token(self, size: int) -> Iterator[Figure]:
-        """The time to the first token of a request with a tool: of a new prompt, of a known one."""
+        """Yields the time to the first token of a request with a tool: of a new prompt, of a known
+        one."""
         cold: list[float] = []
         known: list[float] = []
 

@@ -77,7 +77,7 @@ class TurnModel:
     ):
         self.engine = engine
         self._name = template.name
-        remembered = 0 if deterministic else MAX_TOKENS  # what was before would change prompts
+        remembered = 0 if deterministic else MAX_TOKENS  # earlier turns would change prompts
         self.compiler = Compiler(
             engine.vocabulary,
             template,
@@ -225,7 +225,7 @@ class TurnModel:
             turns: the results of `compile`.
             force: append tokens that the grammar forces (fast-forward tokens) without evaluating
                 the model for them.
-            options: those of `CompiledTurnOptions`, and of decoding.
+            options: the options of `CompiledTurnOptions`, and of decoding.
 
         Returns:
             The replies, in the order of the turns.
@@ -347,7 +347,7 @@ class TurnModel:
 
         Args:
             turn: compiled for this model.
-            is_wanted: True while somebody waits for it.
+            is_wanted: True while a client waits for it.
             sink: takes the events as they come.
             options: of the decoding.
             deadline: on the clock of the model.
@@ -385,9 +385,10 @@ class TurnModel:
         return reply
 
     def _note_failure(self, generation: Future[Generation]) -> None:
-        """A matcher that has failed has spoilt what its forks share: it is compiled anew."""
+        """A matcher that has failed has damaged the data that its forks share: it is compiled
+        again."""
         if isinstance(generation.exception(), GrammarError):
-            with suppress(ModelError):  # closed meanwhile
+            with suppress(ModelError):  # it was closed by now
                 order = Order(is_known=True, is_bounded=False)
                 self._workers.submit(self.compiler.forget, order)
 

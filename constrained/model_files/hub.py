@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from huggingface_hub import HfApi, constants, errors, hf_hub_download
 
-# The base of its errors is that of its HTTP client, which it does not export itself.
+# The base of its errors is the base of its HTTP client's errors, which it does not export.
 from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]
 from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.utils import tqdm
@@ -91,7 +91,8 @@ def split_spec(spec: str) -> tuple[str, str]:
 
 
 def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
-    """Chooses a model from the files of a repository: its path, or those of all its parts.
+    """Chooses a model from the files of a repository. Returns its path, or the paths of all its
+    parts.
 
     Args:
         files: paths, in any order.
@@ -119,7 +120,7 @@ def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
 
 
 def _models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The models among the files: the path of the (first) part -> all parts."""
+    """Returns the models among the files: the path of the (first) part -> all parts."""
     present = {file for file in files if file.lower().endswith(".gguf")}
     models: dict[str, tuple[str, ...]] = {}
     for path in present:
@@ -132,7 +133,8 @@ def _models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _name_parts(path: str) -> tuple[str, ...]:
-    """All parts of the model that a file belongs to, by llama.cpp's names of split models."""
+    """Returns all parts of the model that a file belongs to, by llama.cpp's names of split
+    models."""
     match = PART.fullmatch(path)
     if match is None:
         return (path,)
@@ -141,7 +143,8 @@ def _name_parts(path: str) -> tuple[str, ...]:
 
 
 def _name_models(models: Iterable[str]) -> list[str]:
-    """The quantisations of the models; or their paths, if one has no quantisation in its name."""
+    """Returns the quantisations of the models; or their paths, if one has no quantisation in its
+    name."""
     quants: set[str] = set()
     for path in models:
         found = QUANT.findall(path)
@@ -152,9 +155,9 @@ def _name_models(models: Iterable[str]) -> list[str]:
 
 
 def name_models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The models among the files of a repository, each with the paths of its parts, by the shortest
-    name that `choose` understands: the quantisation, or the path if two models have the same
-    one."""
+    """Returns the models among the files of a repository, each with the paths of its parts, by the
+    shortest name that `choose` understands: the quantisation, or the path if two models have the
+    same one."""
     present = set(files)
     models = _models(present)
     named: dict[str, tuple[str, ...]] = {}
@@ -198,7 +201,7 @@ def _find_cached(repo: str, wanted: str, reason: str) -> Path:
 
 
 def _snapshots(folder: Path) -> list[Path]:
-    """The cached versions of a repository, the newest first."""
+    """Returns the cached versions of a repository, the newest first."""
     head = folder / "refs" / "main"
     newest = ""
     if head.is_file():
@@ -247,8 +250,7 @@ class _Hub:
         files: Mapping[str, _RemoteFile],
         progress: Callable[[int, int], None] | None,
     ) -> Path:
-        """Downloads those of the files that are not in the cache; returns the path of the first
-        one."""
+        """Downloads the files that are not in the cache; returns the path of the first one."""
         counted = _Progress(sum(files[part].bytes for part in parts), progress)
         snapshots: set[Path] = set()
         for part in parts:

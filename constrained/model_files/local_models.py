@@ -20,7 +20,7 @@ from constrained.gguf.contents import list_parts
 OLLAMA, LM_STUDIO, LLAMA_CPP = "Ollama", "LM Studio", "llama.cpp"
 OLLAMA_WEIGHTS = "application/vnd.ollama.image.model"
 OLLAMA_DEFAULTS = ("registry.ollama.ai/", "library/")
-"""What Ollama leaves out of names: its registry, and the folder of its own models."""
+"""The parts that Ollama leaves out of names: its registry, and the folder of its own models."""
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
 _FIRST_PART = re.compile(r"-00001-of-\d{5}$")
 _PROJECTOR = "mmproj"
@@ -79,7 +79,7 @@ def _list_ollama(folder: Path) -> Iterator[LocalModel]:
 
 
 def _read_weights(manifest: Path) -> str:
-    """The digest of the weights in a manifest of Ollama; "": it has none."""
+    """Returns the digest of the weights in a manifest of Ollama; "": it has none."""
     try:
         layers: Any = json.loads(manifest.read_bytes())["layers"]
         for layer in layers:
@@ -101,7 +101,8 @@ def _describe(program: str, name: str, path: Path) -> LocalModel:
 
 
 def find_models(paths: Iterable[Path]) -> list[Path]:
-    """The models among GGUF files, sorted: of split models, the first part; without projectors."""
+    """Returns the models among GGUF files, sorted: of split models, the first part; without
+    projectors."""
     models: list[Path] = []
     for path in sorted(paths):
         if not _LATER_PART.search(path.stem) and not path.name.startswith(_PROJECTOR):
@@ -110,12 +111,12 @@ def find_models(paths: Iterable[Path]) -> list[Path]:
 
 
 def name_model(path: Path) -> str:
-    """The name of a model, from the name of its file."""
+    """Returns the name of a model, from the name of its file."""
     return _FIRST_PART.sub("", path.stem)
 
 
 def measure_files(path: str | None) -> int:
-    """The size of a model's files in bytes, with all parts; 0: not known yet."""
+    """Returns the size of a model's files in bytes, with all parts; 0: not known yet."""
     if not path or not Path(path).is_file():
         return 0
     return sum(part.stat().st_size for part in list_parts(Path(path)))

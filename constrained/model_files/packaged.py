@@ -53,8 +53,8 @@ def suggest_source(source: str) -> str:
 def find_packaged(
     source: str | os.PathLike[str], *, models: Mapping[str, PackagedModel] = MODELS
 ) -> Path | None:
-    """Returns the file of the packaged model of this name; None if it is no such name, or if there
-    is a file of that name, which goes first.
+    """Returns the file of the packaged model of this name; None if it is not such a name, or if
+    there is a file of that name, which goes first.
 
     Raises:
         ModelError: the package is not installed, or does not have the file.

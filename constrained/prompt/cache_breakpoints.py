@@ -63,7 +63,8 @@ class SharedPrefixes:
         tokens: Tokens,
         encode: Callable[[Messages], Tokens],
     ) -> int:
-        """The number of first tokens of any conversation with these tools and system messages.
+        """Returns the number of first tokens of any conversation with these tools and system
+        messages.
 
         Args:
             key: names what else the prompt depends on, see `TurnCache.recall`.
@@ -106,7 +107,7 @@ class TokenizedPrompt:
     vocabulary: Vocabulary
 
     def find_breakpoints(self, counts: Sequence[int], messages: Messages, write: Write) -> set[int]:
-        """The numbers of tokens of first messages; of the last counts, if there are many. A
+        """Returns the numbers of tokens of first messages; of the last counts, if there are many. A
         template that refuses a part of the conversation has no such breakpoint.
 
         Args:

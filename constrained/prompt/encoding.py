@@ -34,7 +34,7 @@ def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
 
 
 def encode_pieces(prompt: Prompt, vocabulary: Vocabulary, *, inside: bool = False) -> list[int]:
-    """The tokens of a prompt, or of a part `inside` of one; raises as `encode_prompt`."""
+    """Returns the tokens of a prompt, or of a part `inside` of one; raises as `encode_prompt`."""
     tokens: list[int] = []
     try:
         for piece in prompt.pieces:

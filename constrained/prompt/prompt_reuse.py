@@ -22,7 +22,7 @@ from constrained.template.special_tokens import Prompt, find_free_characters
 
 Messages = Sequence[Mapping[str, Any]]
 Write = Callable[[Messages], Prompt]
-MAX_PROBES = 2  # if the ends of the last turns are not found, those of others are not, either
+MAX_PROBES = 2  # if the ends of the last turns are not found, the ends of others are not, either
 
 
 class Missed(StrEnum):
@@ -86,10 +86,11 @@ class RenderedHistory:
         return frozenset(index for index, character in marked.items() if character in text)
 
     def find_reusable(self, recall: Recall, reasoning: frozenset[int]) -> Reusable | Missed:
-        """The prompt with the last cached turn that may be in it; or why the last one may not.
+        """Returns the prompt with the last cached turn that may be in it; or why the last one may
+        not.
 
         Args:
-            recall: whose view of earlier reasoning holds.
+            recall: who decides about earlier reasoning.
             reasoning: indexes of the messages whose reasoning the template writes.
         """
         allowed = _allow_reasoning(self.history, recall, reasoning)
@@ -114,11 +115,11 @@ class RenderedHistory:
         return missed[0] if missed else Missed.NONE
 
     def _find_rest(self, index: int) -> Prompt | Missed:
-        """The text that the template writes after a turn; or why that is not known."""
+        """Returns the text that the template writes after a turn; or why that is not known."""
         messages = copy_json(self.history.messages)
         if index + 1 == len(messages) or messages[index + 1]["role"] == "assistant":
             return Missed.LAST
-        for message in messages[: index + 1]:  # what is written of it may depend on what follows
+        for message in messages[: index + 1]:  # the text of a message may depend on later ones
             _drop_reasoning(message)
         turn = messages[index]
         try:

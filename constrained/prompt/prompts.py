@@ -1,4 +1,5 @@
-"""Composes prompts: the text of the chat template as tokens, reusing those of earlier turns."""
+"""Composes prompts: the text of the chat template as tokens, reusing the tokens of earlier
+turns."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -69,7 +70,7 @@ class ComposedPrompt:
         tokens: the token ids for the model; reused turns have the tokens that the model wrote.
         state: where the prompt leaves the turn.
         key: the key of the conversation in the turn cache; b"" if the prompt is no conversation.
-        reuse: what is reused from that cache.
+        reuse: the tokens that are reused from that cache.
         breakpoints: positions up to which other prompts are likely to share the tokens.
         closed: the text without the generation prompt; None: the prompt has none.
     """
@@ -94,7 +95,7 @@ class _RenderContext:
 
     Args:
         selected: the format, and the template that teaches it.
-        tools: those of the prompt, in OpenAI form.
+        tools: the tools of the prompt, in OpenAI form.
         variables: of the template.
         names: texts of special tokens and markers, which data must not contain as such.
         scope: the cache scope.
@@ -151,12 +152,13 @@ class Prompts:
         self._shared_prefixes = SharedPrefixes()
 
     def share_turns(self, store: TurnStore) -> None:
-        """Also keeps generated turns in this store, and finds those of other processes there."""
+        """Also keeps generated turns in this store, and finds the turns of other processes
+        there."""
         if self._remembers:
             self._turns.shared = store
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """The sizes of the caches of prompts and turns, by name."""
+        """Returns the sizes of the caches of prompts and turns, by name."""
         return {"turns": self._turns.size, "shared_prefixes": self._shared_prefixes.size}
 
     def compose(self, job: Job, tools: Sequence[Any], selected: SelectedFormat) -> ComposedPrompt:
@@ -171,7 +173,8 @@ class Prompts:
             TemplateError: the template refuses the messages, or ignores one because of its role.
             RequestError: the text has a lone surrogate.
             ContextError: the prompt is far too long for the context. If it is only a little too
-                long, it is refused where it is generated from, so its tokens can be counted.
+                long, it is refused later, when a turn is generated, so that its tokens can be
+                counted.
         """
         context = _RenderContext(
             selected=selected,
@@ -279,7 +282,7 @@ class Prompts:
     def _encode(
         self, prompt: Prompt, context: _RenderContext, history: History, *, recall: Recall
     ) -> tuple[tuple[int, ...], Reuse]:
-        """Encodes a prompt; returns its tokens, and what they reuse from the turn cache."""
+        """Encodes a prompt; returns its tokens, and the part reused from the turn cache."""
         format = context.selected.format
         boundaries = TurnBoundaries(format, {*format.ends, *self._ends})
         rendered = RenderedHistory(history, prompt, write=context.write, boundaries=boundaries)

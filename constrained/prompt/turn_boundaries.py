@@ -14,7 +14,7 @@ from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
 
-MAX_TAGS = 8  # at the end of a prompt: more of them are data
+MAX_TAGS = 8  # at the end of a prompt: further ones are data
 _TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]")
 _ANSWER, _QUESTION = "PROBE-OF-AN-ANSWER", "PROBE-OF-A-QUESTION"
 
@@ -137,7 +137,7 @@ class TurnBoundaries:
 
 
 def _without_tag(text: str) -> str:
-    """The text without a tag at its end."""
+    """Returns the text without a tag at its end."""
     start = text.rfind({">": "<", "]": "["}.get(text[-1:], "\0"))
     if start >= 0 and _TAG.fullmatch(text, start):
         return text[:start]

@@ -1,12 +1,12 @@
 """Caches generated turns as tokens, to reuse them when a conversation brings one back.
 
-A client does not send back exactly what was generated: it drops reasoning and spells arguments in
+A client does not send back exactly the generated text: it drops reasoning and spells arguments in
 another way, and the template has its own form of the turn. Tokenised again, the turn would be new
 to the KV cache. So turns are kept as tokens, after the tokens of the prompt that they answered.
 
 A turn is found by everything that came before it (the tools, each message, and which cached turns
-those were) and by its visible text. An edited turn is never found, nor is a turn of a conversation
-with another past, whatever ids the calls have.
+those were) and by its visible text. An edited turn is never found, nor is a turn after another
+history, even if the ids of calls are the same.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ def digest(*parts: object) -> bytes:
     if data is None:
         try:
             data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")
-        except (TypeError, ValueError, RecursionError):  # no JSON; whoever renders it says so
+        except (TypeError, ValueError, RecursionError):  # not JSON; rendering it raises the error
             return os.urandom(16)
     return hashlib.blake2b(data, digest_size=16).digest()
 
@@ -86,12 +86,12 @@ class CachedTurn:
 
     @property
     def size(self) -> int:
-        """The room that it takes, in tokens; that of the message, too."""
+        """Its size in tokens, including the size of the message."""
         return len(self.added) + len(self.tokens) + OVERHEAD + self._message_size
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
-        """The prompt, and what was generated."""
+        """The prompt, and the generated tokens."""
         parts, turn = list["array[int]"](), self
         while turn is not None:
             parts += [turn.tokens, turn.added]
@@ -112,11 +112,11 @@ class CachedTurn:
         return hashlib.blake2b(self.tokens.tobytes(), digest_size=16).digest()
 
     @cached_property
-    def _said(self) -> tuple[Any, list[bytes], list[bytes]]:
+    def _content(self) -> tuple[Any, list[bytes], list[bytes]]:
         message = self.message
         return _read_text(message), _read_calls(message, True), _read_calls(message, False)
 
-    def is_said_by(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
+    def has_same_content(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
         """True if a message has the content of this turn. White space around texts and the spelling
         of arguments do not matter; reasoning may be missing.
 
@@ -130,7 +130,7 @@ class CachedTurn:
         for key, value in message.items():
             if value and key not in VISIBLE:
                 return False
-        text, named, calls = self._said
+        text, named, calls = self._content
         if with_ids:
             calls = named
         try:
@@ -188,7 +188,7 @@ class History:
     Args:
         key: names the conversation.
         messages: in normal form; turns that are kept have their reasoning again.
-        turns: what was generated, by the index of the message.
+        turns: the generated turns, by the index of the message.
     """
 
     key: bytes
@@ -225,7 +225,7 @@ class TurnStore(Protocol):
     """Turns that several processes share. For several threads."""
 
     def find(self, key: bytes) -> Iterable[PackedTurn]:
-        """The turns that answered what the key names, the oldest first."""
+        """Returns the turns that answered what the key names, the oldest first."""
         ...
 
     def keep(self, key: bytes, turn: PackedTurn) -> None:
@@ -235,14 +235,14 @@ class TurnStore(Protocol):
 
 @dataclass(frozen=True)
 class _Path:
-    """A way to read a conversation: the name of what was read so far, and the turns in it."""
+    """A way to read a conversation: the hash of the part read so far, and the turns in it."""
 
     key: bytes
     turns: dict[int, CachedTurn] = field(default_factory=dict[int, CachedTurn])
     followed: tuple[_TurnKey, ...] = ()
 
     def follow(self, number: int, turn: CachedTurn) -> "_Path":
-        """The path with one more turn."""
+        """Returns the path with one more turn."""
         followed = (*self.followed, (self.key, turn.name))
         return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, followed)
 
@@ -255,11 +255,11 @@ class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
 
     Args:
-        max_tokens: tokens, those of `OVERHEAD` included; see `Room`.
-        with_ids: see `CachedTurn.is_said_by`.
+        max_tokens: the maximum number of tokens, including `OVERHEAD`; see `Room`.
+        with_ids: see `CachedTurn.has_same_content`.
 
     Attributes:
-        shared: where turns are, too, that this process may not have generated; None: nowhere.
+        shared: a store with the turns of other processes; None: there is none.
     """
 
     shared: TurnStore | None = None
@@ -319,13 +319,13 @@ class TurnCache:
         """Returns the turns that match a message, the latest one first."""
         found = list[CachedTurn]()
         for turn in reversed(turns):
-            if turn.is_said_by(message, with_ids=self._with_ids):
+            if turn.has_same_content(message, with_ids=self._with_ids):
                 found.append(turn)
         return found
 
     def _take_over(self, key: bytes, packed: PackedTurn) -> CachedTurn | None:
-        """A turn of another process; None if one before it is not there any more. A conversation is
-        read from its start, so these are in memory, unless that is short."""
+        """Returns a turn of another process; None if one before it is not there any more. A
+        conversation is read from its start, so these are in memory, unless that is short."""
         before = None
         if packed.before is not None:
             with self._lock:

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class EventLoopThread:
-    """An event loop in a thread of its own.
+    """An event loop in a separate thread.
 
     Args:
         name: of the thread.

@@ -1,7 +1,7 @@
 """Checks that an engine is still the one that has passed the handshake.
 
 It may be restarted with another model while this process runs. So after a failure, and after a
-pause that is long enough for a restart, it is asked for its properties before it gets a request. If
+pause that is long enough for a restart, its properties are requested before it gets a request. If
 it was unreachable, or reports another start or other weights, the whole handshake is repeated, and
 its weights are compared by the probabilities of one token.
 """

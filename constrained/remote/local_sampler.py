@@ -101,7 +101,7 @@ class LocalSampler:
 
 
 def _read_tokens(events: Sequence[StreamEvent]) -> list[SampledToken]:
-    """The tokens in these events, with their probabilities if they have any."""
+    """Returns the tokens in these events, with their probabilities if they have any."""
     tokens: list[int] = []
     drawn: dict[int, TokenDrawn] = {}
     for event in events:

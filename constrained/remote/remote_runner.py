@@ -27,7 +27,7 @@ from grammars.ir.grammar import Grammar
 
 POLL = 0.02  # seconds between two checks whether requests are still wanted
 WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds before each retry at a busy engine
-LONGEST_WAIT = 10.0
+MAX_WAIT_SECONDS = 10.0
 """Seconds. If an engine asks for a longer wait, the client gets the error."""
 
 
@@ -38,8 +38,8 @@ class RemoteSeat:
     Args:
         seat: of the request.
         task: executes it.
-        turn: its turn so far; None: it has not begun.
-        fault: the reason of its cancellation; None: nobody wants it.
+        turn: its turn so far; None: it has not started.
+        fault: the reason of its cancellation; None: the client has left.
     """
 
     seat: Seat
@@ -59,7 +59,7 @@ class RemoteRunner:
 
     Args:
         sampler: of the engine.
-        loop: where it runs.
+        loop: the event loop in which it runs.
         identity: recognises the engine after a restart; None: it cannot change.
         clock: for deadlines and timings.
         max_waiting: the maximum number of waiting requests.
@@ -174,7 +174,7 @@ class RemoteRunner:
                 seat.result.set_result(active.turn.result())
             else:
                 seat.result.set_result(_cancel(seat.request))
-        except Exception as error:  # any error, since nobody else would report it
+        except Exception as error:  # any error, since nothing else would report it
             self._note_failure(error)
             seat.result.set_exception(error)
         else:
@@ -209,7 +209,7 @@ class RemoteRunner:
             try:
                 return await self._draw(turn, request)
             except RemoteError as error:
-                if error.retry_after is None or error.retry_after > LONGEST_WAIT:
+                if error.retry_after is None or error.retry_after > MAX_WAIT_SECONDS:
                     raise
                 if self._identity is not None:
                     self._identity.note_failure(error)
@@ -232,7 +232,7 @@ class RemoteRunner:
         raise turn.fail_cut()
 
     async def _watch_requests(self) -> None:
-        """Ends requests that nobody wants any more, and late ones, until none are left."""
+        """Ends requests whose clients have left, and late ones, until none are left."""
         while self._waiting or self._running:
             now = self._clock()
             if self._end and self._end.is_over(now):
@@ -286,7 +286,7 @@ def _read_drawer(sampled: Sampled) -> DrawnBy:
 
 
 def _cancel(request: Request) -> Generation:
-    """The result of a request that is cancelled before it has begun."""
+    """Returns the result of a request that is cancelled before it has begun."""
     usage = Usage(len(request.turn.prompt), 0, 0)
     return Generation((), "", (), finish=Finish.CANCELLED, usage=usage)
 

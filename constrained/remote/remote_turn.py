@@ -31,7 +31,7 @@ HINT = "Try again; if it happens again, compare versions of llguidance, and look
 
 
 class RemoteInput:
-    """The token input of a turn whose tokens another process draws, and therefore knows.
+    """The token input of a turn whose tokens another process draws.
 
     Attributes:
         prompt: token ids.

@@ -19,7 +19,7 @@ class Lack(StrEnum):
     FORCED_TOKENS = "forced tokens"
     """Tokens that the grammar forces cost a decode each."""
     SNAPSHOTS = "snapshots"
-    """Conversations whose KV cache is overwritten are computed again."""
+    """Conversations are computed again after their KV cache has been overwritten."""
     PREFILL = "prefill"
     """No turn continues a text of the client."""
     AFTER_REPETITION = "continuing after max_repetition"
@@ -120,7 +120,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True)
 class DrawnBy:
-    """What has drawn a reply, in the engine's own names.
+    """The model and version that have drawn a reply, in the engine's own names.
 
     Args:
         build: the engine and its configuration; None: not reported.
@@ -140,7 +140,7 @@ class SampleEnd:
         count: the number of sent tokens, with end tokens; None: not reported.
         cached: the number of prompt tokens from the cache; None: not reported.
         drawn: the number of drawn tokens; None: the number of sent tokens.
-        drawn_by: what has drawn the reply.
+        drawn_by: the model and version that have drawn the reply.
     """
 
     reason: EndReason

@@ -35,7 +35,7 @@ def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, 
         rows: `{id, template | format | model, tools, hidden_tools?, text, messages?, tool_choice?,
             parallel_tool_calls?, response_format?, chat_template_kwargs?, reasoning_format?,
             tool_format?, markers?, bos_token?, eos_token?}`; `text` is what the model wrote
-            after the generation prompt. An error stands for a row that could not be read.
+            after the generation prompt. An error takes the place of a row that could not be read.
 
     Yields:
         one answer for each row, in order: `{id, accepted, accepted_bytes, complete, format,

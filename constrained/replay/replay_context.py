@@ -93,13 +93,13 @@ def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
     """Returns a field of a row; the default if it is missing or null.
 
     Raises:
-        RequestError: its type is not that of the default.
+        RequestError: its type differs from the default's.
     """
     value = row.get(name)
     if value is None:
         return default
     if not isinstance(value, type(default)):
-        message = f"{name} has to be {_TYPE_NAMES[type(default)]}"
+        message = f"{name} must be {_TYPE_NAMES[type(default)]}"
         raise RequestError(message, where=f"/{name}")
     return value
 
@@ -108,13 +108,13 @@ def read_option(row: Mapping[str, Any], name: str, options: Sequence[str]) -> st
     """Returns a field of a row; the first option if it is missing or null.
 
     Raises:
-        RequestError: it is none of the options.
+        RequestError: it is not one of the options.
     """
     value = row.get(name)
     if value is None:
         return options[0]
     if value not in options:
-        raise RequestError(f"{name} has to be {' or '.join(options)}", where=f"/{name}")
+        raise RequestError(f"{name} must be {' or '.join(options)}", where=f"/{name}")
     return value
 
 

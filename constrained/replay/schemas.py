@@ -20,7 +20,7 @@ def check_schemas(
 
     Args:
         rows: `{id, schema, tests: [{data, valid?}]}`; the schema may be true or false. An error
-            stands for a row that could not be read.
+            takes the place of a row that could not be read.
         close: objects with declared properties and without `additionalProperties` allow no others.
 
     Yields:
@@ -84,7 +84,7 @@ def _read_instances(row: Mapping[str, Any]) -> list[Any]:
     if tests is None:
         return []
     if not isinstance(tests, list):
-        raise RequestError("tests have to be a list", where="/tests")
+        raise RequestError("tests must be a list", where="/tests")
     for i, test in enumerate(tests):
         if not isinstance(test, Mapping) or "data" not in test:
             raise RequestError("the test has no data", where=f"/tests/{i}/data")

@@ -38,7 +38,7 @@ def _object(required: Json, optional: Json | None = None) -> Json:
 
 
 def _fields(kind: type, known: Json) -> Json:
-    """The schema of an object with the fields of a dataclass, and no others."""
+    """Returns the schema of an object with the fields of a dataclass, and no others."""
     fields = dataclasses.fields(kind)
     properties = {field.name: known.get(field.name, _ANY) for field in fields}
     required = [field.name for field in fields if _has_no_default(field)]
@@ -51,7 +51,7 @@ def _fields(kind: type, known: Json) -> Json:
 
 
 def _find_types(kind: type) -> Json:
-    """The schemas of the fields of a dataclass, by their annotations."""
+    """Returns the schemas of the fields of a dataclass, by their annotations."""
     return TypeAdapter(kind).json_schema()["properties"]
 
 
@@ -156,11 +156,11 @@ def _lower_body(kind: str) -> Schema:
 
 
 def read_request(text: Any, where: str) -> dict[str, Any]:
-    """The request of a run, as it was written.
+    """Returns the request of a run in its record.
 
     Args:
         text: JSON.
-        where: the row stands, for messages.
+        where: the place of the row, for messages.
 
     Raises:
         RequestError: it is something else.

@@ -133,7 +133,7 @@ def go_on(
 
 
 def decide_later(call: ToolCall) -> Approval:
-    """The verdict about every call: somebody will decide later."""
+    """Postpones the decision about every call."""
     return LATER
 
 
@@ -150,7 +150,7 @@ class WaitingCall:
 
 
 def list_waiting(store: RunStore, run: RecordedRun) -> list[WaitingCall]:
-    """The calls of a run that wait for approval, in order."""
+    """Returns the calls of a run that wait for approval, in order."""
     waiting: dict[tuple[int, int | None], WaitingCall] = {}
     if run.state != Reason.WAITING:
         return []

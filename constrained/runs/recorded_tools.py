@@ -126,7 +126,7 @@ def _refuse(**arguments: Any) -> NoReturn:
 
 
 def find_name(entry: Mapping[str, Any]) -> str:
-    """The name of a tool in a record."""
+    """Returns the name of a tool in a record."""
     return entry["tool"]["function"]["name"]
 
 

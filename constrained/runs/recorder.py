@@ -80,7 +80,7 @@ class Recorder:
         known = self._find(EventKind.RESULT, place.turn, place)
         return None if known is None else read_result(known["result"], place.call)
 
-    def is_begun(self, place: CallPlace) -> bool:
+    def was_started(self, place: CallPlace) -> bool:
         return self._find(EventKind.BEGUN, place.turn, place) is not None
 
     def begin_call(self, place: CallPlace) -> None:
@@ -107,8 +107,8 @@ class Recorder:
     def _find(
         self, kind: EventKind, turn: int, place: CallPlace | None = None
     ) -> Mapping[str, Any] | None:
-        """The last event of this kind; for a call, only if it is the same call, since a turn that
-        was generated again may have other calls."""
+        """Returns the last event of this kind; for a call, only if it is the same call, since a
+        turn that was generated again may have other calls."""
         for event in reversed(self._by_turn[turn]):
             if event.kind is not kind:
                 continue

@@ -1,7 +1,7 @@
 """The file of records: a SQLite file with many runs, each a list of events.
 
-Events are only appended, each in a transaction of its own. Event numbers are unique within a run.
-So if two processes continue one run, the second one fails before its event has an effect.
+Events are only appended, each in a separate transaction. Event numbers are unique within a run. So
+if two processes continue one run, the second one fails before its event has an effect.
 """
 
 import json
@@ -69,7 +69,7 @@ class RecordedEvent:
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run in the list of a store, as it stands there: nothing of it has been checked.
+    """A run in the list of a store, unchecked.
 
     Args:
         row: of the table.
@@ -136,7 +136,7 @@ class RunStore:
         return RequestError(message, where="/record", hint=hint)
 
     def _prepare(self) -> None:
-        # What is not UTF-8 is no JSON then, and hides none of the other runs.
+        # Text that is not UTF-8 fails as JSON later, and does not hide the other runs.
         self._database.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
         execute = self._database.execute
         self._has_tables()  # before the first change: the file may be another program's
@@ -238,7 +238,7 @@ class RunStore:
         return [ListedRun(row, str(id), str(state)) for row, id, state in self._select(statement)]
 
     def read_run(self, listed: ListedRun) -> RecordedRun:
-        """A run of the list.
+        """Returns a run of the list.
 
         Raises:
             RequestError: it is damaged.

@@ -113,7 +113,7 @@ class _Generation(Extension):
     def parse(self, parser: Parser) -> nodes.Node:
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.Scope(body, lineno=line)  # transformers' body has a scope of its own, too
+        return nodes.Scope(body, lineno=line)  # in transformers, the body also has its own scope
 
 
 def _raise_exception(message: Any = "") -> None:
@@ -136,7 +136,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """The filter of transformers; jinja2's own filter escapes HTML."""
+    """Returns the filter of transformers; jinja2's own filter escapes HTML."""
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,
@@ -178,7 +178,7 @@ def _strftime_now(form: str) -> str:
 
 
 def make_environment(kind: type[_E]) -> _E:
-    """The sandbox of chat templates, with the filters and functions that they expect."""
+    """Returns the sandbox of chat templates, with the filters and functions that they expect."""
     # transformers uses the immutable sandbox, but the template of Kimi-K2 appends to a list. A
     # template can change only its own values and our copy of the data.
     environment = kind(
@@ -272,12 +272,12 @@ class ChatTemplate:
         self._functions_as_text = {"functions", "datetime"} <= self.variables
 
     def measure(self) -> int:
-        """The estimated size of the compiled template in bytes."""
+        """Returns the estimated size of the compiled template in bytes."""
         return self._bytes
 
     def without_parting(self) -> Self:
-        """Returns this template with calls beside content as they are, even if it loses them: for
-        those who read off it how turns are written."""
+        """Returns this template with calls beside content left in place, even if it loses them: to
+        infer how it writes turns."""
         other = copy(self)
         other._loses_calls = False
         return other
@@ -306,11 +306,11 @@ class ChatTemplate:
         - reasoning under all names that transformers uses, then under that of the client;
         - for an assistant message without content and calls, the content "", then a space;
         - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools;
-        - system messages where they stand, then all that they say in the first message.
+        - system messages in their places, then all their texts in the first message.
 
-        Where the template writes the calls of a message only without content, calls beside content
-        get a message of their own. Where it expects the tools in another variable than `tools`,
-        they go there.
+        If the template writes the calls of a message only without content, calls beside content
+        become a separate message. If it expects the tools in another variable than `tools`, they go
+        there.
 
         A template that refuses every conversation without a system message gets an empty one.
 
@@ -409,7 +409,7 @@ class ChatTemplate:
         raise errors[0]
 
     def _forms(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[_Form]:
-        """The forms to try, the usual one first; the last fields of `_Form` vary first."""
+        """Returns the forms to try, the usual one first; the last fields of `_Form` vary first."""
         blank, named, empty = ("",), (False,), ("",)
         as_text, joined = (False,), (False,)
         if any(map(is_silent, normal)):
@@ -417,7 +417,7 @@ class ChatTemplate:
             # reasoning.
             blank = ("", " ")
         if any(read_reasoning(message) is not None for message in normal):
-            # gpt-oss reads "thinking", but refuses it beside content and a call.
+            # gpt-oss reads "thinking", but refuses it together with content and a call.
             named = (True, False)
         if any("tool_calls" in message for message in normal):
             # Most templates write arguments with tojson, some put them into the text as they are.
@@ -429,7 +429,7 @@ class ChatTemplate:
         return itertools.starmap(_Form, itertools.product(*choices))
 
     def _offers(self, tools: Sequence[Mapping[str, Any]] | None) -> Iterator[list[Any]]:
-        """The tools in the forms to try: as they are, then simplified."""
+        """Yields the tools in the forms to try: as they are, then simplified."""
         if not tools:
             yield [None, []]  # the template of Hermes-2 loops over tools without a check
             return
@@ -493,7 +493,7 @@ class ChatTemplate:
     @cached_property
     def _argument_forms(self) -> tuple[bool, bool]:
         """Whether to pass arguments as JSON text, in the order to try. Objects come first, unless
-        the template writes them as Python does, such as that of Phi-4-mini."""
+        the template writes them in Python's syntax, as that of Phi-4-mini does."""
         is_python = str(_PROBE_ARGUMENTS) in self._write_probe(
             [*self._head, _PROBE_USER, _PROBE_CALL], empty=self._empty[0]
         )
@@ -538,7 +538,8 @@ class ChatTemplate:
         return None
 
     def _needs_parting(self, normal: list[dict[str, Any]]) -> bool:
-        """True if the template would lose calls of these messages, which stand beside content."""
+        """True if the template would lose calls of these messages, because their messages have
+        content."""
         return part_calls(normal) != normal and self._loses_calls
 
     @cached_property
@@ -583,13 +584,13 @@ class ChatTemplate:
             raise TemplateError(message, hint=_find_hint(error)) from error
 
     def _locate(self, error: Exception) -> str:
-        """The name of the template, and the line of the failure if it is known."""
+        """Returns the name of the template, and the line of the failure if it is known."""
         line = _find_line(error)
         return self.name if line is None else f"{self.name}, line {line}"
 
 
 def _find_line(error: Exception) -> int | None:
-    """The line of the template with the failure; None: it is not known."""
+    """Returns the line of the template with the failure; None: it is not known."""
     if isinstance(error, TemplateSyntaxError):
         return error.lineno
     line = None

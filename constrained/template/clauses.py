@@ -60,7 +60,7 @@ class Clause:
     Args:
         tag: its source.
         line: its line.
-        cause: what it depends on.
+        cause: the input on which it depends.
         changes: its variables that have different values.
     """
 

@@ -32,7 +32,7 @@ from constrained.template.work_limits import (
 )
 
 _NUMBER = re.compile(r"\d+")
-_LONGEST_NUMBER = 8  # digits of a width
+_MAX_NUMBER_LENGTH = 8  # digits of a width
 # A conversion of printf: the name, the flags, the width and the precision, each a number or a *.
 _CONVERSION = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\d+|\*)?(?:\.(\d+|\*))?")
 # Methods that take no longer for a long text or list than for a short one.
@@ -80,7 +80,7 @@ def _count_step(node: nodes.Node) -> nodes.Expr:
     return nodes.EnvironmentAttribute("spend()", lineno=node.lineno)
 
 
-def _say_step(node: nodes.Node) -> nodes.Stmt:
+def _step_statement(node: nodes.Node) -> nodes.Stmt:
     return nodes.ExprStmt(_count_step(node), lineno=node.lineno)
 
 
@@ -90,19 +90,19 @@ class _CountSteps(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
-        node.body.insert(0, _say_step(node))
+        node.body.insert(0, _step_statement(node))
         if node.test is not None:
             node.test = nodes.And(_count_step(node), node.test, lineno=node.lineno)
         return node
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
         self.generic_visit(node)
-        node.body.insert(0, _say_step(node))
+        node.body.insert(0, _step_statement(node))
         return node
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
         self.generic_visit(node)
-        node.body.insert(0, _say_step(node))
+        node.body.insert(0, _step_statement(node))
         return node
 
 
@@ -261,7 +261,7 @@ class CountingEnvironment(SandboxedEnvironment):
         **kwargs: Any,
     ) -> Any:
         if isinstance(__obj, Macro):
-            spend(MACRO)  # its body counts what it does
+            spend(MACRO)  # its body counts its own work
         else:
             args = _list_joined(getattr(__obj, "__name__", ""), args)
             _count_call(__obj, args, kwargs)
@@ -308,8 +308,8 @@ def sum_numbers(text: str) -> int:
     """Adds up all numbers in a text, as widths that may add up."""
     total = 0
     for number in _NUMBER.findall(text):
-        if len(number) > _LONGEST_NUMBER:
-            return 10**_LONGEST_NUMBER
+        if len(number) > _MAX_NUMBER_LENGTH:
+            return 10**_MAX_NUMBER_LENGTH
         total += int(number)
     return total
 
@@ -501,7 +501,7 @@ def _list_texts(further: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _count_parts(value: Any, further: tuple[Any, ...]) -> int:
-    """Returns the maximum number of parts that a text is split into: each is a text of its own."""
+    """Returns the maximum number of parts into which a text is split; each is a separate text."""
     if not isinstance(value, (str, bytes)):
         return 1
     match value, further:

@@ -156,7 +156,7 @@ def _without(node: Node, *keys: str) -> Node:
 
 
 def _find(root: Any, reference: Any) -> Any:
-    """The target of a JSON pointer into the schema itself; None for any other reference."""
+    """Returns the target of a JSON pointer into the schema itself; None for any other reference."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     for part in reference[2:].split("/"):
@@ -185,7 +185,7 @@ def _find_branches(node: Node, key: str) -> list[Any]:
     return [branch for branch in node.get(key) or () if isinstance(branch, Mapping)]
 
 
-def _say_values(node: Node) -> Node:
+def _describe_values(node: Node) -> Node:
     """Moves enumerated values to the description."""
     values = node.get("enum")
     if "enum" not in node and "const" in node:
@@ -229,7 +229,7 @@ _STEPS: tuple[Change, ...] = (
     _each(_one_type),
     _resolve,
     _each(_one_branch),
-    _each(_say_values),
+    _each(_describe_values),
     _fill_properties,
     _each(_list_properties),  # also for nodes from a reference or a branch
     _each(_describe),

@@ -5,11 +5,10 @@ same as one from the data. So markers in the data are cut before rendering: a pr
 is put after the first character of each. The rendered prompt is split at these characters, and each
 piece is tokenised on its own.
 
-Markers that begin in data and that the template would complete are cut, too: at the end of a
-string, whatever follows it, and around text that the template deletes. These markers are not cut:
-those that begin in the template's own text and end in data (a template writes `<`, a key, `>`),
-those that begin with a word at the end of a string, and those that the template makes by changing
-letters (`|lower`).
+Markers that begin in data and that the template would complete are cut, too: at the end of any
+string, and around text that the template deletes. These markers are not cut: those that begin in
+the template's own text and end in data (a template writes `<`, a key, `>`), those that begin with a
+word at the end of a string, and those that the template makes by changing letters (`|lower`).
 """
 
 import itertools
@@ -43,7 +42,7 @@ Path = tuple[str | int, ...]
 CODES = range(0xE000, 0xF900)  # of the private-use characters
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 _ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
-_LONGEST = 6  # characters of an escape
+_MAX_ESCAPE_LENGTH = 6  # characters of an escape
 SEARCHES = 4 * MIB  # results of searches in tools and messages
 LARGEST = 500_000  # bytes of each
 _EMPTY = nodes.Const("")
@@ -64,7 +63,8 @@ class Prompt:
         return "".join(self.pieces)
 
     def find(self, marker: str, start: int = 0) -> int:
-        """The offset of the first such marker of the template, not of the data; -1: there is none.
+        """Returns the offset of the first such marker of the template, not of the data; -1: there
+        is none.
 
         Args:
             start: the offset to search from.
@@ -78,7 +78,7 @@ class Prompt:
         return -1
 
     def tail(self, length: int) -> "Prompt":
-        """The last `length` characters."""
+        """Returns the last `length` characters."""
         start = len(self.text) - length
         pieces: list[str] = []
         for piece in self.pieces:
@@ -169,12 +169,12 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 
 @_remember
 def _find_used(data: Any) -> frozenset[int]:
-    """The codes of the private-use characters in the data."""
+    """Returns the codes of the private-use characters in the data."""
     codes: set[int] = set()
     before = ""
     for written in write_pieces(data):
         piece = before + written
-        before = piece[-_LONGEST:]
+        before = piece[-_MAX_ESCAPE_LENGTH:]
         if not piece.isascii():
             codes.update(map(ord, _PRIVATE.findall(piece)))
         for escaped in _ESCAPED.findall(piece):
@@ -184,7 +184,7 @@ def _find_used(data: Any) -> frozenset[int]:
 
 @_remember
 def _cut_tools(tools: Any, guard: "_Guard") -> Any:
-    """The tools with cuts. The result is shared, so each template gets a copy of its own."""
+    """Returns the tools with cuts. The result is shared, so each template gets its own copy."""
     return guard.cut_data(tools, ("tools",))
 
 
@@ -249,7 +249,7 @@ class _Markers:
     longest: int  # characters of a prefix
 
     def find_cuts(self, text: str) -> set[int]:
-        """The offsets of the cuts in a text."""
+        """Returns the offsets of the cuts in a text."""
         if not self.first.search(text):
             return set()
         cuts = {match.end() for match in self.starts.finditer(text)}
@@ -298,7 +298,7 @@ def _any_of(texts: Collection[str]) -> re.Pattern[str]:
 
 
 def _generalise(step: str | int) -> str:
-    """A step of a path, as in `_VERBATIM`: all indexes of a list are equal."""
+    """Returns a step of a path, as in `_VERBATIM`: all indexes of a list are equal."""
     return "*" if isinstance(step, int) else step
 
 
@@ -337,7 +337,7 @@ class _Guard:
 def _cut_messages(
     messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard
 ) -> list[dict[str, Any]]:
-    """The messages with cuts; `reply_guard` is for the content of the assistant."""
+    """Returns the messages with cuts; `reply_guard` is for the content of the assistant."""
     cut: list[dict[str, Any]] = []
     for i, message in enumerate(messages):
         safe: dict[str, Any] = {}

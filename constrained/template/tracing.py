@@ -1,7 +1,7 @@
 """Traced chat templates: they record how a prompt was rendered.
 
-A traced template renders the same text as the plain one. It records which branch of each condition
-was taken, what each variable was set to, and which place of the template wrote each piece of the
+A traced template renders the same text as the plain one. It records the branch taken at each
+condition, the value of each variable, and the place in the template that wrote each piece of the
 text. Two such records show why two prompts differ.
 """
 
@@ -63,7 +63,7 @@ class Event:
     Args:
         site: its number.
         passes: of the loops around it.
-        begun, done: the numbers of events before its beginning and its end.
+        begun, done: the number of events before its beginning and before its end.
     """
 
     site: int
@@ -100,7 +100,7 @@ class Trace:
 
     Args:
         text: the prompt.
-        sites: those of the template.
+        sites: the sites of the template.
         pieces: of the text, in order.
         choices: the branches that were taken, in order.
         assignments: by the name of the variable, in order.
@@ -314,7 +314,7 @@ class _Instrument(NodeTransformer):
         self._loops: tuple[int, ...] = ()
 
     def visit_Template(self, node: nodes.Template) -> nodes.Node:
-        node.body = [_say("start()", node), *self._visit_all(node.body)]
+        node.body = [_record_event("start()", node), *self._visit_all(node.body)]
         return node
 
     def visit_If(self, node: nodes.If) -> nodes.Node:
@@ -352,8 +352,8 @@ class _Instrument(NodeTransformer):
         node.else_ = self._visit_all(node.else_)
         if node.recursive:
             return node
-        node.body.insert(0, _say("go_on()", node))
-        return [_say("enter_loop()", node), node, _say("leave_loop()", node)]
+        node.body.insert(0, _record_event("go_on()", node))
+        return [_record_event("enter_loop()", node), node, _record_event("leave_loop()", node)]
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
         self._tag = self._tags.take("macro", node)
@@ -367,13 +367,17 @@ class _Instrument(NodeTransformer):
     def visit_Assign(self, node: nodes.Assign) -> Any:
         number = self._add(node, self._tags.take("set", node), _list_names(node.target))
         node.node = self.visit(node.node)
-        return [_say("begin()", node), node, self._say_assigned(node, number)]
+        return [_record_event("begin()", node), node, self._record_assigned(node, number)]
 
     def visit_AssignBlock(self, node: nodes.AssignBlock) -> Any:
         number = self._add(node, self._tags.take("set", node), _list_names(node.target))
         body = self._visit_all(node.body)
-        node.body = [_say("enter_text()", node), *body, _say("leave_text()", node)]
-        return [_say("begin()", node), node, self._say_assigned(node, number)]
+        node.body = [
+            _record_event("enter_text()", node),
+            *body,
+            _record_event("leave_text()", node),
+        ]
+        return [_record_event("begin()", node), node, self._record_assigned(node, number)]
 
     def visit_Output(self, node: nodes.Output) -> Any:
         statements: list[nodes.Node] = []
@@ -383,7 +387,7 @@ class _Instrument(NodeTransformer):
             else:
                 number = self._add(part, self._tags.take("", part))
                 part = self.visit(part)
-            statements.append(_say(f"write({number})", part))
+            statements.append(_record_event(f"write({number})", part))
             statements.append(nodes.Output([part], lineno=part.lineno))
         return statements
 
@@ -400,14 +404,18 @@ class _Instrument(NodeTransformer):
         self._conditions = (*outside, (number, branch))
         visited = self._visit_all(body)
         self._conditions = outside
-        return [_say(f"choose({number}, {branch})", node), *visited]
+        return [_record_event(f"choose({number}, {branch})", node), *visited]
 
     def _visit_text(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
         outside = self._conditions, self._loops
         self._conditions, self._loops = (), ()
         body = self._visit_all(node.body)
         self._conditions, self._loops = outside
-        node.body = [_say("enter_text()", node), *body, _say("leave_text()", node)]
+        node.body = [
+            _record_event("enter_text()", node),
+            *body,
+            _record_event("leave_text()", node),
+        ]
         return node
 
     def _add(self, node: nodes.Node, tag: tuple[str, int], names: tuple[str, ...] = ()) -> int:
@@ -425,7 +433,7 @@ class _Instrument(NodeTransformer):
         site = Site(old.node, tuple(tags), old.line, old.conditions, old.loops)
         self.sites[number] = site
 
-    def _say_assigned(self, node: nodes.Assign | nodes.AssignBlock, number: int) -> nodes.Node:
+    def _record_assigned(self, node: nodes.Assign | nodes.AssignBlock, number: int) -> nodes.Node:
         line = node.lineno
         arguments: list[nodes.Expr] = [nodes.Const(number, lineno=line)]
         for name in _list_names(node.target):
@@ -457,5 +465,5 @@ def _call(what: str, node: nodes.Node) -> nodes.Expr:
     return nodes.EnvironmentAttribute(f"recorder.{what}", lineno=node.lineno)
 
 
-def _say(what: str, node: nodes.Node) -> nodes.Stmt:
+def _record_event(what: str, node: nodes.Node) -> nodes.Stmt:
     return nodes.ExprStmt(_call(what, node), lineno=node.lineno)

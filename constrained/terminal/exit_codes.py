@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
     CUT_OFF = 5
     """The tokens ran out before the reply was done."""
     UNFIT = 6
-    """The reply is withheld, for it does not fit what was asked for; or the grammar failed."""
+    """The reply does not fit the request and is withheld, or the grammar failed."""
     INTERRUPTED = 130
     """Ctrl-C."""
     TERMINATED = 143
@@ -37,7 +37,7 @@ CAUSES: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 
 def find_code(error: Exception) -> ExitCode:
-    """The exit code for an error that ends a command."""
+    """Returns the exit code for an error that ends a command."""
     if isinstance(error, GrammarError) and error.where is not None:  # that of the request
         return ExitCode.USAGE
     for kind, code in CAUSES:

@@ -1,4 +1,4 @@
-"""Records of the log as lines, whatever clients, servers and files have had written into them."""
+"""Log records as single lines, whatever texts of clients, servers and files they contain."""
 
 import logging
 
@@ -6,15 +6,15 @@ from constrained.terminal.output import escape_controls
 
 INDENT = "    "
 LOUD = ("mcp", "client")
-"""Loggers of the package `mcp`. It logs what a server does wrong, with tracebacks and as often as
-the server likes; what comes of it is an error of ours, too."""
+"""Loggers of the package `mcp`. It logs each fault of a server with a traceback, as often as the
+server causes one. Faults with consequences are also errors of ours."""
 
 
 class LineFormatter(logging.Formatter):
-    """Writes each record on one line, with escapes for what is not printed: line ends, control and
-    escape characters, marks that turn the direction of writing.
+    """Writes each record on one line, with escapes for unprintable characters: line ends, control
+    and escape characters, marks that change the direction of text.
 
-    Tracebacks have lines of their own, which are indented: none of them looks like a record.
+    Tracebacks follow on indented lines, so none of them looks like a record.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -22,7 +22,7 @@ class LineFormatter(logging.Formatter):
         if self.usesTime():
             record.asctime = self.formatTime(record, self.datefmt)
         lines = [escape_controls(self.formatMessage(record))]
-        # Not `exc_text`, which another handler may have put there, as it likes.
+        # Not `exc_text`: another handler may have stored a traceback there without escapes.
         if record.exc_info:
             lines += _indent(self.formatException(record.exc_info))
         if record.stack_info:
@@ -43,14 +43,14 @@ class NoteFormatter(LineFormatter):
 
 
 def show_warnings() -> None:
-    """Warnings of all loggers are notes of the command line, where no log is set up."""
+    """Shows warnings of all loggers as notes of the command line, if no log is set up."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(NoteFormatter())
     show_loud(False)
 
 
 def show_loud(is_shown: bool) -> None:
-    """Whether the log has what comes as an error anyway."""
+    """Sets whether the log has messages of `LOUD`, whose causes are reported as errors anyway."""
     level = logging.NOTSET if is_shown else logging.CRITICAL
     for name in LOUD:
         logging.getLogger(name).setLevel(level)

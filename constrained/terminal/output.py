@@ -24,7 +24,7 @@ Row = TypeVar("Row")
 NO_LIMIT = 100_000
 """Columns of a pipe: nothing is wrapped there."""
 Report = Callable[[float, float], None]
-"""Takes what is done and the whole."""
+"""Takes the finished part and the whole."""
 COLOURS = ("auto", "always", "never")
 RED, DIM, PLAIN = "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
 
@@ -143,7 +143,7 @@ def print_answers(
     """Prints an answer for each row as JSON Lines, and on stderr which rows could not be read.
 
     Args:
-        rows: an error stands for a row that could not be read.
+        rows: an error takes the place of a row that could not be read.
         answer: takes the rows; yields their answers.
 
     Returns:
@@ -229,13 +229,13 @@ def show_progress(what: str, unit: str = "bytes") -> Iterator[Report | None]:
 
 
 def describe_checked(tools: "Iterable[Tool]") -> Iterator[str]:
-    """The keywords of the tools' schemas that the mask does not enforce."""
+    """Yields the keywords of the tools' schemas that the mask does not enforce."""
     for tool in tools:
         yield from describe_findings(f"tool {tool.name!r}", tool.schema)
 
 
 def describe_findings(name: str, schema: "Schema") -> Iterator[str]:
-    """The keywords of a schema that the mask does not enforce, or that were repaired.
+    """Yields the keywords of a schema that the mask does not enforce, or that were repaired.
 
     Args:
         name: begins each line.

@@ -60,7 +60,7 @@ class Screen:
         self._is_inside_line = not text.endswith("\n")
 
     def end_line(self) -> None:
-        """Goes to the next line if one has begun, and ends the dimming."""
+        """Ends the current line, if there is one, and the dimming."""
         if self._is_dim:
             self._out.write(PLAIN)
             self._is_dim = False
@@ -69,7 +69,7 @@ class Screen:
         self._out.flush()
 
     def say(self, text: str) -> None:
-        """Writes a line of its own."""
+        """Writes a separate line."""
         self.end_line()
         self.write(text + "\n")
 
@@ -167,7 +167,7 @@ class TurnPrinter:
 
 
 def describe_call(call: ToolCall) -> str:
-    """A call in a line, as a turn shows it."""
+    """Returns a call in a line, as a turn shows it."""
     arguments = ArgumentsText().feed(json.dumps(call.arguments, ensure_ascii=False))
     return f"{call.name}({arguments})"
 
@@ -218,8 +218,8 @@ def wait(stream: "Stream[Reply]") -> "Reply":
 
 
 def _show_prompt_progress(stream: "Stream[Reply]") -> "Iterator[StreamEvent]":
-    """The events of a turn. While its prompt is read, if it is long, a line shows how far that is;
-    the stream needs `progress`."""
+    """Yields the events of a turn. While its prompt is read, if it is long, a line shows how far
+    that is; the stream needs `progress`."""
     from constrained.decode.filters.events import ProgressMade
 
     events = iter(stream)
@@ -247,7 +247,7 @@ class ArgumentsText:
         self._in_string = self._is_escaped = False
 
     def feed(self, text: str) -> str:
-        """The text for the next piece of JSON."""
+        """Returns the text for the next piece of JSON."""
         return "".join(map(self._step, text))
 
     def _step(self, char: str) -> str:

@@ -22,7 +22,8 @@ _NUMPY_ENTRY = re.compile(rf"({_NAMES})\s*(?::.*)?")
 """`name`, `name : type`, or several names; the text follows on the next lines."""
 _PARAMETERS = "param|parameter|arg|argument|key|keyword"
 _OTHERS = "type|raises?|except|exception|returns?|rtype|yields?|ytype|var|ivar|cvar|vartype|meta"
-# One blank, and not any number: what follows takes them, and two that do take quadratic time.
+# One blank, not any number: the next part also matches blanks, and two such parts take quadratic
+# time.
 _FIELD = re.compile(r"[:@]\w+(?:\s[^:]*)?:(?:\s.*)?")
 _KNOWN_FIELD = re.compile(rf"[:@](?:{_PARAMETERS}|{_OTHERS})(?:\s[^:]*)?:(?:\s.*)?")
 """A field that Sphinx or Epydoc knows; a text may begin with other words between colons."""
@@ -31,7 +32,8 @@ _PARAMETER_FIELD = re.compile(rf"[:@](?:{_PARAMETERS})\s([^:]*):(.*)")
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """The first paragraph of a docstring as one line, and the description of each parameter."""
+    """Returns the first paragraph of a docstring as one line, and the description of each
+    parameter."""
     lines = inspect.cleandoc(text or "").splitlines()
     starts = {number for number, _ in _find_numpy_sections(lines)}
     first: list[str] = []
@@ -80,7 +82,8 @@ def _read_google_entries(lines: Sequence[str]) -> dict[str, str]:
 
 
 def _find_numpy_sections(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
-    """The sections of parameters: the number of the header, and the lines below its underline."""
+    """Yields the sections of parameters: the number of the header, and the lines below its
+    underline."""
     headers: list[int] = []
     for number, below in enumerate(lines[1:]):
         if lines[number].strip() and _UNDERLINE.fullmatch(below):

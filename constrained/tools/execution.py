@@ -19,9 +19,9 @@ from grammars.turn import ToolCall
 def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
     """Executes the function of a call and returns its result; its exceptions are not caught.
 
-    pydantic converts the arguments to the annotated types. An async function runs in an event loop
-    of its own; the items of an async generator are returned as a list. An isolated function runs in
-    a process of its own.
+    pydantic converts the arguments to the annotated types. An async function runs in a new event
+    loop; the items of an async generator are returned as a list. An isolated function runs in a
+    separate process.
 
     Raises:
         IsolatedError: an isolated function has raised an error, or was killed.

@@ -31,7 +31,7 @@ class ToolOptions(TypedDict, total=False):
         read_only: the tool changes nothing. The agent loop may then start a call while the model is
             still writing the turn, in another thread, and repeat it after a crash. Default: False.
         cost: the cost of a call for `Budget`: a number, or a function of the call. Default: 0.
-        isolate: run calls in a process of their own, with limits on time and memory; True: those of
+        isolate: run calls in a separate process, with limits on time and memory; True: those of
             `Isolation`. Default: False.
     """
 
@@ -110,7 +110,7 @@ class FunctionTool:
             raises `CallError`.
         read_only: see `ToolOptions`.
         cost: see `ToolOptions`.
-        isolation: limits of a process of its own in which calls run; None: they run in this one.
+        isolation: limits of a separate process in which calls run; None: they run in this one.
     """
 
     name: str
@@ -284,7 +284,7 @@ def read_isolation(isolate: bool | Isolation) -> Isolation | None:
 
 
 def _read_mark(given: Any) -> ToolOptions:
-    """The options of `@tool`; a subclass does not inherit them."""
+    """Returns the options of `@tool`; a subclass does not inherit them."""
     if isinstance(given, type):
         return vars(given).get(_MARK) or {}
     return getattr(given, _MARK, None) or {}

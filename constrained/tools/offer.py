@@ -88,7 +88,7 @@ class Offer:
         return (*kept, *(refusal.name for refusal in self.refused))
 
     def without(self, refusal: Refusal) -> "Offer":
-        """The offer without this tool.
+        """Returns the offer without this tool.
 
         Raises:
             Error: that of the refusal, if no tool is left.
@@ -99,7 +99,7 @@ class Offer:
         return Offer(kept, (*self.refused, refusal))
 
     def fit(self, policy: Policy) -> Policy:
-        """The policy without the refused tools.
+        """Returns the policy without the refused tools.
 
         Raises:
             Error: that of a refusal, if the policy names only refused tools.

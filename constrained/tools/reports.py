@@ -24,12 +24,12 @@ _WORDS = {
 
 
 def show_report(report: Report) -> dict[str, list[dict[str, str]]]:
-    """The findings of each state as `{pointer, keyword, reason}`."""
+    """Returns the findings of each state as `{pointer, keyword, reason}`."""
     return {state: list(map(asdict, getattr(report, state))) for state in STATES}
 
 
 def describe_report(report: Report, states: Sequence[str]) -> Iterator[str]:
-    """The findings of some states, one a line."""
+    """Yields the findings of some states, one a line."""
     for state in states:
         for finding in getattr(report, state):
             line = f"{_WORDS[state]}: {finding.keyword} at {finding.pointer or 'the root'}"

@@ -124,7 +124,7 @@ def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) 
     if not isinstance(tools, list | tuple):
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
         kind = type(tools).__name__
-        raise ToolError(f"tools have to be a list, not {kind}", where=where, hint=hint)
+        raise ToolError(f"tools must be a list, not {kind}", where=where, hint=hint)
     if len(tools) > max_tools:
         message = f"there are {len(tools):,} tools, the limit is {max_tools:,}"
         raise ToolError(message, where=where, hint="Offer fewer tools")
@@ -182,7 +182,7 @@ def _encode_json(tool: Any) -> str:
 
 
 def _find_key(body: Mapping[str, Any]) -> str | None:
-    """The key of the schema, which depends on the API; None: there is no schema."""
+    """Returns the key of the schema, which depends on the API; None: there is no schema."""
     for key in _SCHEMA_KEYS:
         if body.get(key) is not None:
             return key
@@ -217,16 +217,16 @@ def _as_json(tool: Any, where: str) -> Any:
 
 def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
     if not isinstance(tool, Mapping):
-        raise ToolError("a tool has to be an object", where=where)
+        raise ToolError("a tool must be an object", where=where)
     if (function := tool.get("function")) is None:
         return tool, where
     if not isinstance(function, Mapping):
-        raise ToolError("`function` has to be an object", where=f"{where}/function")
+        raise ToolError("`function` must be an object", where=f"{where}/function")
     return function, f"{where}/function"
 
 
 def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    """The tools in the form that chat templates expect, with keys in the client's order.
+    """Returns the tools in the form that chat templates expect, with keys in the client's order.
 
     Raises:
         ToolError: a function or class that cannot be a tool; `where` is the pointer.

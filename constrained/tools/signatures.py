@@ -99,7 +99,7 @@ def read_function(function: Callable[..., Any]) -> Signature:
     A parameter with a default is optional, one without annotation takes any JSON value.
 
     Raises:
-        ToolError: *args, **kwargs, or a parameter whose type JSON cannot express.
+        ToolError: *args, **kwargs, or a parameter with a type that JSON cannot express.
     """
     name = _name(function)
     parameters = _read_parameters(function, name)
@@ -262,7 +262,7 @@ class _Binder:
     Args:
         function: the function.
         model: has a field for each parameter.
-        parameters: those of the function.
+        parameters: the parameters of the function.
         keys: the names of the arguments, aliases among them.
     """
 
@@ -272,7 +272,7 @@ class _Binder:
     keys: tuple[str, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The model is made at run time, and stands in no module: who unpickles it makes it again.
+        # The model is made at run time and is in no module, so unpickling makes it again.
         return _make_binder, (self.function, self.keys)
 
     def bind(self, arguments: Mapping[str, Json]) -> Bound:

@@ -52,7 +52,7 @@ class WordIndex:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, of whatever language, without case, accents and plural endings.
+    """Returns the words of a text in any language, without case, accents and plural endings.
 
     `getUserByID`, `get_user_by_id` and `get.user-by id` have the same words. Scripts that write no
     spaces between words give pairs of characters.

@@ -13,7 +13,7 @@ from constrained.decode.token_trace import TokenSource, TracedToken
 from constrained.trace.places import TokenPlace, TracedPart
 from grammars.turn import CallConfidence
 
-LONGEST = 16  # the maximum number of tokens that are compared with one longer token
+MAX_COMPARED = 16  # the maximum number of tokens that are compared with one longer token
 
 
 def measure_confidence(
@@ -36,7 +36,7 @@ def measure_confidence(
     for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
         if place is None:
             continue
-        sureness = _read(token, tokens[index : index + LONGEST])
+        sureness = _read(token, tokens[index : index + MAX_COMPARED])
         if place.part is not TracedPart.STRUCTURE and place.call is None:
             opening = 1.0
         elif place.call is None:
@@ -96,8 +96,8 @@ def measure_call_probability(
 
 
 def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
-    """The probability of a token among those that were allowed, if there was a choice; with that of
-    longer ones that spell the same as it and the tokens after it.
+    """Returns the probability of a token among those that were allowed, if there was a choice; with
+    that of longer ones that spell the same as it and the tokens after it.
 
     Args:
         token: that was written.
@@ -114,5 +114,5 @@ def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
 
 
 def _read_name(pointer: str) -> str:
-    """The argument that a pointer leads into."""
+    """Returns the argument that a pointer leads into."""
     return pointer.split("/")[1].replace("~1", "/").replace("~0", "~")

@@ -10,7 +10,7 @@ PLACEHOLDER = "/*TRACES*/[]"
 
 
 def write_page(traces: Sequence[Json]) -> str:
-    """The page that shows these traces.
+    """Returns the page that shows these traces.
 
     Args:
         traces: as `TurnTrace.to_json` writes them.
@@ -21,5 +21,5 @@ def write_page(traces: Sequence[Json]) -> str:
 
 
 def read_page() -> str:
-    """The page without traces: they belong in the place of `PLACEHOLDER`."""
+    """Returns the page without traces: they belong in the place of `PLACEHOLDER`."""
     return files("constrained.trace").joinpath("page.html").read_text(encoding="utf-8")

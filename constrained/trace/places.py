@@ -1,4 +1,5 @@
-"""Which part of its turn each token is in: reasoning, content, or a value of a call's arguments."""
+"""Finds the part of its turn to which each token belongs: reasoning, content, or a value in a
+call's arguments."""
 
 import codecs
 import json
@@ -36,10 +37,10 @@ class TokenPlace:
     """The place of a token.
 
     Args:
-        part: of the turn.
+        part: the part of the turn.
         call: the number of the call, from 0; None: it is in no call.
-        pointer: JSON pointer into the arguments or the answer, to the value that the token ends
-            in; "" is the whole.
+        pointer: the JSON pointer into the arguments or the answer, to the value in which the token
+            ends; "" is the whole.
     """
 
     part: TracedPart
@@ -51,8 +52,8 @@ END = TokenPlace(TracedPart.END)
 
 
 def decode_pieces(texts: Sequence[bytes]) -> list[str]:
-    """The text of each token, of a text that is cut into them also inside of characters: such a
-    character stands where its last byte does."""
+    """Decodes the text of each token. Tokens may end inside a character; such a character belongs
+    to the token with its last byte."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     return [decoder.decode(data) for data in texts]
 
@@ -61,7 +62,7 @@ def find_places(parser: Parser, pieces: Sequence[str], *, is_json: bool) -> list
     """Finds the place of each token.
 
     Args:
-        parser: of the turn; it has read only the text before the tokens.
+        parser: the parser of the turn, which has read only the text before the tokens.
         pieces: the texts of the tokens.
         is_json: the content is a JSON value.
     """
@@ -72,8 +73,8 @@ def find_places(parser: Parser, pieces: Sequence[str], *, is_json: bool) -> list
 
 
 class _PlaceFinder:
-    """Finds places token by token. The parser tells of some tokens only after them, such as those
-    of a name: such silent ones get their place then."""
+    """Finds places token by token. For some tokens, such as those of a name, the parser's event
+    only comes after them: these silent tokens get their places then."""
 
     def __init__(self, parser: Parser, pieces: Sequence[str], *, is_json: bool):
         self.places: list[TokenPlace] = []
@@ -82,10 +83,10 @@ class _PlaceFinder:
         self._is_json = is_json
         self._path = JsonPath()
         self._call: int | None = None
-        self._silent = 0  # tokens since the last event, that under way included
+        self._silent = 0  # tokens since the last event, including the current one
 
     def read(self, piece: str) -> None:
-        """The next token."""
+        """Reads the next token."""
         events: Sequence[Event] = self._parser.feed(piece) if piece else ()
         part = TracedPart.REASONING if self._parser.is_reasoning else TracedPart.STRUCTURE
         self.places.append(TokenPlace(part, self._call))
@@ -98,8 +99,8 @@ class _PlaceFinder:
             self._silent = 0
 
     def _take(self, event: Event) -> TokenPlace | None:
-        """The place that an event tells of the token that has brought it; those of the silent ones
-        in front of it are set."""
+        """Returns the place of the token with which an event came, and sets the places of the
+        silent tokens before it."""
         match event:
             case ReasoningDelta():
                 return TokenPlace(TracedPart.REASONING)
@@ -137,7 +138,7 @@ class _PlaceFinder:
             if self.places[number].part is TracedPart.STRUCTURE:
                 self.places[number] = structure
         begin = "".join(pieces).rfind(name)
-        if begin < 0:  # it is written in another way
+        if begin < 0:  # the name is spelled in another way
             return structure
         offset = 0
         for number, piece in enumerate(pieces, first):
@@ -149,12 +150,12 @@ class _PlaceFinder:
 
 
 class JsonPath:
-    """Reads the text of a JSON value piece by piece, and gives the JSON pointer to each piece."""
+    """Reads the text of a JSON value piece by piece, and finds the JSON pointer to each piece."""
 
     def __init__(self) -> None:
-        self._steps: list[str | int] = []  # of the containers and keys that are open
+        self._steps: list[str | int] = []  # the keys and indexes of the open containers
         self._is_list: list[bool] = []  # for each open container
-        self._has_key: list[bool] = []  # for each open container: a step of its own is on the path
+        self._has_key: list[bool] = []  # for each open container: a step into it is on the path
         self._key = ""  # the text of the current string so far
         self._is_key_next = False
         self._in_string = False
@@ -162,12 +163,12 @@ class JsonPath:
 
     @property
     def pointer(self) -> str:
-        """JSON pointer to the value that the text ends in, or has just ended."""
+        """The JSON pointer to the value in which the text ends, or which it has just ended."""
         return point_to(self._steps)
 
     def feed(self, text: str) -> str:
-        """More of the text; returns the pointer to what all values in it are part of, be it one of
-        them: "" where that is the whole."""
+        """Reads more of the text. Returns the pointer to the smallest value that contains all
+        values in it; "" is the whole."""
         steps: list[str | int] = list(self._steps)
         goes_on = self._in_string or text.lstrip()[:1] not in (",", "}", "]")
         inside = self.pointer if steps and goes_on else None
@@ -238,7 +239,7 @@ class JsonPath:
 
 
 def _find_common(first: str, second: str) -> str:
-    """The pointer to what both pointers lead into."""
+    """Returns the longest common prefix of two pointers."""
     common: list[str] = []
     for one, other in zip(first.split("/"), second.split("/"), strict=False):
         if one != other:

@@ -14,7 +14,7 @@ COLOURS = {
     TokenSource.INSERTED.value: "\x1b[35m",  # magenta
     TokenSource.WRITTEN.value: "\x1b[90m",  # grey
 }
-WANTED = "\x1b[1;33m"  # yellow: the model wanted another token
+WANTED = "\x1b[1;33m"  # yellow: the model preferred another token
 DIM = "\x1b[2;9m"  # struck out: discarded
 MARKS = {
     TokenSource.ONLY.value: "=",
@@ -111,7 +111,7 @@ def _list_tokens(tokens: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def find_wanted(token: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The alternative that the model would have preferred, if that was forbidden."""
+    """Returns the alternative that the model would have preferred, if that was forbidden."""
     for best in token.get("alternatives", ())[:1]:
         if not best["allowed"]:
             return best

@@ -22,19 +22,19 @@ from grammars.turn import CallConfidence, CallOpened, JsonAnswer
 
 VERSION = 1
 PROMPT_SHOWN = 2_000  # characters of the end of the prompt
-DIGITS = 6  # of a probability
+DIGITS = 6  # digits of a probability
 FAILED = "error"
-"""Why a turn ended that has failed."""
-MAX_RULE = 500  # characters of a rule that are shown
+"""The `finish` of a failed turn."""
+MAX_RULE = 500  # maximum characters of a shown rule
 
 
 @dataclass(frozen=True)
 class TurnSource:
-    """What is needed to find the places of the tokens of a turn.
+    """Finds the places of a turn's tokens when they are needed.
 
     Args:
         make_parser: makes a parser of the turn.
-        grammar: of the turn; None: the turn was free text.
+        grammar: the grammar of the turn; None: the turn was free text.
         given: the text of the turn that is part of the prompt.
         is_json: the content is a JSON value.
     """
@@ -50,16 +50,16 @@ class TurnTrace:
     """What decided about each token of a turn.
 
     Args:
-        tokens: in the order in which they were written, those that were discarded included.
+        tokens: in the order in which they were written, including discarded ones.
         prompt: the end of the prompt.
         format: the name of the wire format.
         start: where the prompt left the turn: "plain", "open" or "closed".
-        tools: those that were offered: name, description, JSON Schema of the arguments.
+        tools: the offered tools: name, description, JSON Schema of the arguments.
         calls: the name of the tool of each call.
         answer: the JSON Schema of the answer, if one was asked for.
-        vocabulary: how many tokens there are.
+        vocabulary: the number of tokens in the vocabulary.
         finish: why the turn ended: see `Finish`; "error" if it has failed.
-        source: tells where the tokens are.
+        source: finds the places of the tokens.
     """
 
     tokens: tuple[TracedToken, ...]
@@ -103,7 +103,7 @@ class TurnTrace:
 
     @cached_property
     def _pieces(self) -> list[str]:
-        """What the tokens spell that the turn has."""
+        """The texts of the tokens that are not discarded."""
         return decode_pieces([token.text for token in find_live(self.tokens)])
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class TurnTrace:
         return f"<TurnTrace: {len(self.tokens)} tokens, {wanted} where the model wanted another>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the page, in a frame of its own."""
+        """Returns the element for a notebook: the page in a frame."""
         page = escape(write_page([self.to_json()]), quote=True)
         style = "width: 100%; height: 32rem; border: 0"
         return f'<iframe title="Trace" style="{style}" srcdoc="{page}"></iframe>'
@@ -140,7 +140,7 @@ class TurnTrace:
         }
 
     def _print_rules(self) -> dict[str, Json]:
-        """The rules that tokens name, as Lark has them."""
+        """Returns the named rules as Lark."""
         printed: dict[str, Json] = {}
         if self.source.grammar is None:
             return printed
@@ -164,11 +164,11 @@ class TurnTrace:
 
 
 def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTrace:
-    """The trace of a turn whose tokens were traced.
+    """Returns the trace of a turn whose tokens were traced.
 
     Args:
-        generated: what was generated, or what there is of it.
-        turn: what it was generated for.
+        generated: the generated turn, or the part so far.
+        turn: the compiled turn.
     """
     finish = FAILED if isinstance(generated, FailedTurn) else generated.finish.value
     calls = [event.name for event in generated.events if isinstance(event, CallOpened)]
@@ -177,7 +177,7 @@ def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTr
 
 
 def describe_turn(turn: CompiledTurn, *, finish: str) -> TurnTrace:
-    """The trace of a turn of whose tokens nothing is known."""
+    """Returns the trace of a turn without data about its tokens."""
     source = TurnSource(
         turn.make_parser,
         None if turn.completer is None else turn.completer.grammar,
@@ -228,7 +228,7 @@ def _round(probability: float | None) -> float | None:
 
 
 def _write_token(token: TracedToken, place: TokenPlace | None, names: RuleNames) -> dict[str, Json]:
-    """A token as JSON; what is not known, or is as it nearly always is, is left out."""
+    """Returns a token as JSON, without unknown fields and fields with the usual value."""
     shown: dict[str, Any] = {
         "token": token.token,
         **_write_text(token.text),

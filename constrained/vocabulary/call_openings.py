@@ -14,7 +14,7 @@ class CallOpenings:
 
     Args:
         openings: the texts that open a call.
-        vocabulary: that of the model.
+        vocabulary: the model's vocabulary.
     """
 
     def __init__(self, openings: Sequence[str], vocabulary: Vocabulary):

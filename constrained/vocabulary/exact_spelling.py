@@ -53,7 +53,7 @@ class Speller:
         return ids
 
     def _find_token(self, data: bytes) -> bytes:
-        """The longest token that the data begin with."""
+        """Returns the longest token that the data begin with."""
         for size in range(len(data), 0, -1):
             if data[:size] in self._ids:
                 return data[:size]

@@ -35,7 +35,8 @@ class Encode(Protocol):
 
 class EncodeSpecial(Protocol):
     def __call__(self, text: str, *, inside: bool = False) -> list[int]:
-        """Returns the tokens of a prompt or a part of it, names of special tokens recognised.
+        """Returns the tokens of a prompt or a part of it. Names of special tokens become these
+        tokens.
 
         No BOS is added, but what llama.cpp adds otherwise: SentencePiece puts a space before a
         text, and before each text that follows a special token.
@@ -75,7 +76,7 @@ class Vocabulary:
     """The tokens of a model, by id."""
 
     tokens: tuple[bytes, ...]
-    """The bytes that each token stands for in text; b"" for padding and unused ones."""
+    """The bytes of each token in text; b"" for padding and unused ones."""
     names: Mapping[int, str]
     """The text of every token that is CONTROL, UNKNOWN or USER_DEFINED."""
     control: frozenset[int]
@@ -108,8 +109,8 @@ class Vocabulary:
         return self._ids.get(text)
 
     def find_markers(self, texts: Iterable[str]) -> dict[str, int]:
-        """Returns the tokens that have a name of their own, for the names in these texts, as a
-        prompt with these texts would be tokenised. Words and white space are no names."""
+        """Returns the special tokens whose names are in these texts, as a prompt with these texts
+        would be tokenised. Words and white space are no names."""
         joined = "\0".join(texts)
         found: dict[str, int] = {}
         for name, token in self._ids.items():
@@ -130,7 +131,8 @@ class Vocabulary:
 
     @cached_property
     def _sorted(self) -> tuple[list[bytes], list[int]]:
-        """The texts of tokens, sorted, and whose they are; a token without text has its name."""
+        """The texts of tokens, sorted, and the ids of these tokens; a token without text has its
+        name."""
         pairs: list[tuple[bytes, int]] = []
         for token, text in enumerate(self.tokens):
             spelled = text or self.names.get(token, "").encode(errors="surrogatepass")
@@ -202,12 +204,12 @@ class Vocabulary:
         return np.fromiter(map(ends_inside, self.tokens), bool)
 
     def text(self, tokens: Iterable[int]) -> bytes:
-        """Returns the bytes that `tokens` stand for, special ones by their name."""
+        """Returns the bytes of `tokens`; special tokens have the bytes of their names."""
         return b"".join(map(self.tokens.__getitem__, tokens))
 
 
 def _split_at(text: str, names: Iterable[str]) -> list[str]:
-    """The text split at these names, which are parts of their own; the longest one wins."""
+    """Splits the text at these names, which become separate parts; the longest name wins."""
     longest_first = sorted(names, key=len, reverse=True)
     expression = "|".join(map(re.escape, longest_first)) or "(?!)"  # which matches nothing
     return re.split(f"({expression})", text)
@@ -233,7 +235,8 @@ def ends_inside(text: bytes) -> bool:
 
 
 def byte_vocabulary(markers: Sequence[str] = ()) -> Vocabulary:
-    """A vocabulary without a model: the 256 bytes by value, `</s>` as the end, the markers."""
+    """Returns a vocabulary without a model: the 256 bytes by value, `</s>` as the end, the
+    markers."""
     named = tuple(dict.fromkeys(["</s>", *markers]))
     names = dict(enumerate(named, start=256))
     ids = {name: token for token, name in names.items()}

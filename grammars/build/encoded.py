@@ -74,7 +74,7 @@ def _encode_regex(regex: str) -> str:
 
 
 def _encode_set(characters: Characters) -> str:
-    """A regular expression for one character of a set, escaped where JSON requires it."""
+    """Returns a regular expression for one character of a set, escaped where JSON requires it."""
     escapes: list[str] = []
     for character, escaped in _ESCAPED.items():
         if character in characters:

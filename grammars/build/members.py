@@ -192,7 +192,7 @@ def _write_counted(
     tails: dict[State, Expression] = {}
 
     def follow(state: State) -> Expression:
-        """The rule for everything after an item."""
+        """Returns the rule for everything after an item."""
         if state not in tails:
             name = builder.reserve("items")
             tails[state] = RuleReference(name)

@@ -76,7 +76,7 @@ class NestedRules:
         self._known: dict[tuple[int | None, str | None, bool], tuple[Node, Expression]] = {}
 
     def arguments(self, schema: Schema) -> Expression:
-        """All arguments of a tool; EMPTY if there can be none.
+        """Returns all arguments of a tool; EMPTY if there can be none.
 
         Raises:
             SchemaError: a key or value cannot be written.
@@ -92,7 +92,7 @@ class NestedRules:
         return self._builder.define(body, "arguments")
 
     def _element(self, node: Node, tag: str | None, *, beside_text: bool = False) -> Expression:
-        """A value and its closing tag.
+        """Returns a value and its closing tag.
 
         Args:
             node: the value.
@@ -133,13 +133,13 @@ class NestedRules:
         return not isinstance(node, Constant) or is_writable(node.values[0], self._hole)
 
     def _close(self, tag: str | None) -> Expression:
-        """A closing tag."""
+        """Returns a closing tag."""
         if tag is not None:
             return self._builder.fixed(self._hole.close(tag))
         return self._any_tag("</", Texts((KEY,)))
 
     def _any_tag(self, before: str, keys: Texts) -> Expression:
-        """A tag with any of these keys."""
+        """Returns a tag with any of these keys."""
         mark = self._hole.mark
         if mark in self._builder.ids:
             terminal = self._builder.terminal(match_texts(keys.wrap(before, ">")), "TAG")
@@ -187,13 +187,13 @@ class NestedRules:
         return body
 
     def _item(self, node: Node) -> Expression:
-        """An item and its tags."""
+        """Returns an item and its tags."""
         name = self._hole.item
         opener = self._builder.fixed(self._hole.open(name))
         return sequence(opener, self._element(node, name))
 
     def _members(self, node: Object, texts: TextMembers) -> Expression:
-        """The members of an object; EMPTY if there can be none."""
+        """Returns the members of an object; EMPTY if there can be none."""
         declared = [self._member(p, beside_text=texts.has(p)) for p in node.properties]
         extras: list[Expression] = []
         for keys, value in find_extras(node, self._hole):
@@ -214,7 +214,8 @@ class NestedRules:
     def _write_unordered(
         self, members: Unordered, declared: Sequence[Expression], extra: Expression | None
     ) -> Expression:
-        """The members in any order. The parameter of the rule holds which members are written."""
+        """Returns the members in any order. The parameter of the rule holds which members are
+        written."""
         if not members.may_continue(members.start):
             return EMPTY
         options: list[tuple[Expression, Condition]] = [(EMPTY, members.can_end)]
@@ -230,7 +231,7 @@ class NestedRules:
         return self._builder.enter(RuleReference(names["members"], ZERO))
 
     def _member(self, declared: Property, *, beside_text: bool) -> Expression:
-        """A declared member and its tags."""
+        """Returns a declared member and its tags."""
         key, pointer = declared.key, f"/properties/{escape(declared.key)}"
         if not is_key(key):
             hint = "Rename it, or use a model with a JSON format"
@@ -243,8 +244,8 @@ class NestedRules:
         return sequence(self._builder.fixed(self._hole.open(key)), value)
 
     def _match_text(self, node: Flat) -> Expression | None:
-        """The texts of a node, for a terminal; None if they are not regular. If another branch is
-        text, all branches must be, since the lexer cannot tell them apart."""
+        """Returns the texts of a node, for a terminal; None if they are not regular. If another
+        branch is text, all branches must be, since the lexer cannot tell them apart."""
         match node:
             case String():
                 return self._builder.terminal(write_text(node), "TEXT")

@@ -101,7 +101,7 @@ class TaggedRules:
         self._known: dict[tuple[_ArgumentValue, Follow], Expression] = {}
 
     def arguments(self, schema: Schema) -> Expression:
-        """All arguments of a tool, from the first tag to the end tag.
+        """Returns all arguments of a tool, from the first tag to the end tag.
 
         Raises:
             SchemaError: these tags cannot write a key.
@@ -163,8 +163,8 @@ class TaggedRules:
     def _write_unordered(
         self, node: Object, members: Unordered, definitions: Definitions
     ) -> Expression:
-        """One more argument, of those that are not written yet. The parameter of the rules holds
-        which are written."""
+        """Returns one more argument, of those that are not written yet. The parameter of the rules
+        holds which are written."""
         hints: dict[Expression, str] = {}  # rule names of values, by their bodies
         known: dict[_ArgumentValue, str] = {}
 
@@ -192,14 +192,14 @@ class TaggedRules:
         return self._builder.enter(RuleReference(names["more"], ZERO))
 
     def _value_of(self, member: Property | Extra) -> "_ArgumentValue":
-        """The value of an argument. An undeclared argument has the tags for any key."""
+        """Returns the value of an argument. An undeclared argument has the tags for any key."""
         tags = self._tags.of(member.key) if isinstance(member, Property) else self._tags
         return _ArgumentValue(tags, member.node, self._texts.has(member))
 
     def _write_parametric(
         self, value: "_ArgumentValue", members: Unordered, definitions: Definitions
     ) -> Expression:
-        """A value and the text after it, for each condition on what may follow."""
+        """Returns a value and the text after it, for each condition on what may follow."""
         more = RuleReference("more", KEEP)
         follows = (
             (Follow(more, True), both([members.can_end, members.can_continue])),
@@ -229,7 +229,7 @@ class TaggedRules:
         return _TaggedValues(value.tags, self._values).write(value, definitions, follow)
 
     def _write_ordered(self, node: Object, definitions: Definitions) -> Follow:
-        """The arguments in schema order."""
+        """Returns the arguments in schema order."""
         after = self._write_extras(node, definitions) if node.extras else Follow(None, True)
         for declared in reversed(node.properties):
             value = self._write_new_value(self._value_of(declared), definitions, after)
@@ -253,7 +253,7 @@ class TaggedRules:
         return follow
 
     def _extra_key(self, extra: Extra) -> Expression:
-        """An undeclared key."""
+        """Returns an undeclared key."""
         return self._builder.terminal(match_texts(extra.keys), "EXTRA")
 
     def _key(self, declared: Property) -> Expression:
@@ -308,7 +308,7 @@ class _TaggedValues:
         *,
         beside_text: bool,
     ) -> Expression:
-        """A value without a wrapper, and what follows it.
+        """Returns a value without a wrapper, and what follows it.
 
         Args:
             nodes: the value matches one of these.
@@ -341,15 +341,15 @@ class _TaggedValues:
         return choice(options)
 
     def _exclude_wrapper(self, text: Expression) -> Expression:
-        """The texts that do not begin with the opener of the wrapper, which the lexer would take
-        for text."""
+        """Returns the texts that do not begin with the opener of the wrapper, which the lexer would
+        take for text."""
         wrapper = self._tags.wrapper
         if wrapper is None:
             return text
         return intersection(text, unlike(escape_regex(wrapper.opener)))
 
     def _write_wrapped(self, nodes: Sequence[Flat], follow: Follow) -> Expression:
-        """A string of one of these nodes in its wrapper, and what follows it."""
+        """Returns a string of one of these nodes in its wrapper, and what follows it."""
         tags = self._tags
         assert tags.wrapper is not None
         texts: list[Expression] = []
@@ -370,7 +370,7 @@ class _TaggedValues:
         return sequence(self._builder.fixed(tags.wrapper.opener), text)
 
     def _match_text(self, node: Flat) -> Expression | None:
-        """The texts of a node, for a terminal; None if they are not regular.
+        """Returns the texts of a node, for a terminal; None if they are not regular.
 
         If one branch is text, all branches must be text: the lexer continues a lexeme as long as it
         can, and would not end it for another branch.
@@ -394,7 +394,8 @@ class _TaggedValues:
                 return None
 
     def _spell(self, node: Flat, definitions: Definitions) -> Expression:
-        """A value other than text: JSON, with the template's own words for true, false and null."""
+        """Returns a value other than text: JSON, with the template's own words for true, false and
+        null."""
         tags = self._tags
         match node:
             case Boolean():
@@ -415,7 +416,7 @@ class _TaggedValues:
         return spell_words(value, self._tags, self._values.spell)
 
     def _find_writable(self, nodes: Iterable[Flat]) -> list[Flat]:
-        """The nodes, without the constants that cannot be written as raw text."""
+        """Returns the nodes, without the constants that cannot be written as raw text."""
         found: list[Flat] = []
         for node in nodes:
             if isinstance(node, Constant):
@@ -442,7 +443,7 @@ class _TaggedValues:
         return found
 
     def _close(self, follow: Follow) -> Expression:
-        """The closing tag after a value that shows its own end, and what follows it."""
+        """Returns the closing tag after a value that shows its own end, and what follows it."""
         tags = self._tags
         options: list[Expression] = []
         for following, more in self._list_following(follow):
@@ -485,7 +486,7 @@ class _TaggedValues:
         return following
 
     def _match_terminator(self, follow: Follow, close: str) -> str:
-        """A regular expression for texts up to the terminator of a raw value.
+        """Returns a regular expression for texts up to the terminator of a raw value.
 
         If only one of argument and end may follow here, the text may not contain the other's tag
         either, up to the character that tells them apart.
@@ -504,7 +505,7 @@ class _TaggedValues:
         return f"{before}{tag}({stop})"
 
     def _end_text(self, raw: Expression, terminator: str, *, can_be_empty: bool) -> Expression:
-        """A raw value and its terminator."""
+        """Returns a raw value and its terminator."""
         if self._builder.begins_with_token(terminator):
             some = self._builder.up_to_token(raw, empty=can_be_empty)
             return self._builder.define(sequence(some, self._builder.fixed(terminator)), "text")

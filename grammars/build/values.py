@@ -185,7 +185,7 @@ class Values:
         return self.builder.define(choice(options), "enum")
 
     def _constant(self, value: Json) -> Expression | None:
-        """A constant in all its spellings; None if it cannot be written."""
+        """Returns a constant in all its spellings; None if it cannot be written."""
         parts: list[Expression] = []
         try:
             self._add_constant(value, parts)
@@ -337,7 +337,7 @@ class Values:
         return self.builder.define(sequence(Literal("["), body, Literal("]")), "array")
 
     def _more_items(self, node: Array, item: Expression) -> Expression:
-        """The items after the prefix (or after the first item), each with its comma."""
+        """Returns the items after the prefix (or after the first item), each with its comma."""
         before = max(1, len(node.prefix))
         fewest = max(0, node.min_items - before)
         if node.max_items is None:
@@ -381,7 +381,7 @@ class Values:
         return self.builder.define(sequence(Literal("{"), body, Literal("}")), "object")
 
     def _extra(self, node: Object, definitions: Mapping[str, Node]) -> Expression | None:
-        """An undeclared key and its value; None if none is allowed."""
+        """Returns an undeclared key and its value; None if none is allowed."""
         options: list[Expression] = []
         for extra in node.extras:
             key = self._strings.extra_key(node.properties, extra.keys)
@@ -407,18 +407,18 @@ class JsonStrings:
         self.builder = builder
 
     def string(self, node: String) -> Expression:
-        """The strings of a node."""
+        """Returns the strings of a node."""
         if node.pattern is not None:
             return _match_pattern(node, self.builder)
         times = "*" if node.is_free else _count_characters(node)
         return self.builder.terminal(Pattern(f'"{_CHARACTER}{times}"'), "STRING")
 
     def scalar(self, value: Json) -> Expression:
-        """A scalar, in all its spellings."""
+        """Returns a scalar, in all its spellings."""
         return choose_word(spell_scalar(value, self.style))
 
     def key(self, key: str) -> Expression:
-        """A declared key."""
+        """Returns a declared key."""
         return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
@@ -454,7 +454,8 @@ class StyledStrings:
         self._quotes_are_tokens = not style.escapes and builder.begins_with_token(style.quotes[0])
 
     def string(self, node: String) -> Expression:
-        """The strings of a node. If its pattern cannot be parsed, they are JSON's strings."""
+        """Returns the strings of a node. If its pattern cannot be parsed, they are JSON's
+        strings."""
         if not self.style.escapes:
             return self._raw(node)
         texts = find_strings(node, self.style)
@@ -472,7 +473,7 @@ class StyledStrings:
         return self.builder.define(sequence(self._quote, body, self._quote), "string")
 
     def scalar(self, value: Json) -> Expression | None:
-        """A scalar, in all its spellings; None if it cannot be written."""
+        """Returns a scalar, in all its spellings; None if it cannot be written."""
         if not isinstance(value, str):
             return choose_word(spell_scalar(value, self.style))
         if not is_writable(value, self.style):
@@ -480,14 +481,14 @@ class StyledStrings:
         return self._word(value)
 
     def _word(self, text: str) -> Expression:
-        """A constant string."""
+        """Returns a constant string."""
         if not self._quotes_are_tokens:
             return choose_word(spell_scalar(text, self.style))
         body = Literal(text) if text else EMPTY
         return sequence(self._quote, body, self._quote)
 
     def key(self, key: str) -> Expression:
-        """A declared key.
+        """Returns a declared key.
 
         Raises:
             SchemaError: the style cannot write it.
@@ -515,7 +516,7 @@ def choose_word(words: Sequence[str]) -> Expression:
 
 
 def match_texts(texts: Texts) -> Expression:
-    """A set of texts, as part of a terminal."""
+    """Returns a set of texts, as part of a terminal."""
     parts: list[Expression] = []
     for regex in texts.parts or (ANY,):
         parts.append(Pattern(escape_slashes(regex)))
@@ -530,7 +531,7 @@ def match_texts(texts: Texts) -> Expression:
 
 
 def write_text(node: String) -> Expression:
-    """The strings of a node without quotes, as part of a terminal."""
+    """Returns the strings of a node without quotes, as part of a terminal."""
     length = Pattern(f"(?s:.{_count_characters(node)})")
     if not node.pattern:
         return length
@@ -549,7 +550,8 @@ def admits_empty_text(node: Flat) -> bool:
 
 
 def _count_characters(node: String) -> str:
-    """The quantifier for the length of a string, to follow the expression for one character."""
+    """Returns the quantifier for the length of a string, to follow the expression for one
+    character."""
     longest = "" if node.max_length is None else node.max_length
     return f"{{{node.min_length},{longest}}}"
 

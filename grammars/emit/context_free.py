@@ -1,7 +1,7 @@
 """Context-free grammars over characters and special tokens: no lexer, no parameters, no counts.
 
-For engines without a lexer of their own. A terminal is one character of a set, a text, or a special
-token; everything else is a nonterminal with its productions.
+For engines without a lexer. A terminal is one character of a set, a text, or a special token;
+everything else is a nonterminal with its productions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ class ContextFreeGrammar:
     origins: Mapping[str, str]
 
     def cut(self, start: Sequence[Production]) -> "ContextFreeGrammar":
-        """The part of the grammar that another start reaches."""
+        """Returns the part of the grammar that another start reaches."""
         reached = find_reached(start, self.rules)
         rules = {name: options for name, options in self.rules.items() if name in reached}
         return ContextFreeGrammar(tuple(start), rules, self.origins)
@@ -222,14 +222,14 @@ def _keep(options: Iterable[Production], productive: set[str]) -> tuple[Producti
 
 
 def list_names(production: Production) -> Iterator[str]:
-    """The nonterminals of a production."""
+    """Yields the nonterminals of a production."""
     for symbol in production:
         if isinstance(symbol, Nonterminal):
             yield symbol.name
 
 
 def find_nullable(rules: Mapping[str, Sequence[Production]]) -> set[str]:
-    """The nonterminals that derive the empty text."""
+    """Returns the nonterminals that derive the empty text."""
     return _find_fulfilled(rules, lambda symbol: False)
 
 
@@ -303,7 +303,7 @@ def _list_corners(options: Iterable[Production], nullable: set[str]) -> list[str
 def find_reached(
     start: Iterable[Production], rules: Mapping[str, Sequence[Production]]
 ) -> set[str]:
-    """The nonterminals that these productions reach."""
+    """Returns the nonterminals that these productions reach."""
     reached = set[str]()
     queue = [name for production in start for name in list_names(production)]
     while queue:

@@ -91,7 +91,7 @@ class _Expansion:
         return self._builder.build(start)
 
     def _options(self, expression: Expression, bits: int) -> tuple[Production, ...]:
-        """The productions of an expression; () if it matches nothing.
+        """Returns the productions of an expression; () if it matches nothing.
 
         Args:
             expression: any expression that is allowed outside of terminals.
@@ -145,7 +145,7 @@ class _Expansion:
         return (whole,)
 
     def _refer(self, name: str, bits: int) -> Nonterminal:
-        """The nonterminal of a rule with this parameter."""
+        """Returns the nonterminal of a rule with this parameter."""
         key = name, bits
         if key not in self._rules:
             self._rules[key] = self._builder.reserve(_NUMBER.sub("", name), name)
@@ -153,7 +153,7 @@ class _Expansion:
         return self._rules[key]
 
     def _match(self, name: str) -> tuple[Production, ...]:
-        """The productions of a terminal: one symbol, which all uses share."""
+        """Returns the productions of a terminal: one symbol, which all uses share."""
         if name not in self._terminals:
             rule = self._grammar.rules[name]
             before, self._builder.origin = self._builder.origin, name

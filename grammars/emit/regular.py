@@ -178,7 +178,7 @@ def _write_set(characters: Characters) -> Symbol:
 
 
 def _leave_out_empty(regex: Expression) -> Expression:
-    """The expression without the empty text."""
+    """Returns the expression without the empty text."""
     if not is_nullable(regex):
         return regex
     match regex:
@@ -231,7 +231,7 @@ def _take_length(regex: Expression) -> tuple[Expression, int, int | None]:
 
 
 def _find_size(regex: Expression) -> int | None:
-    """The length of every matching text; None: it varies."""
+    """Returns the length of every matching text; None: it varies."""
     size = 0
     while isinstance(regex, Chain) and isinstance(regex.first, One):
         size, regex = size + 1, regex.rest

@@ -133,7 +133,7 @@ def _find_with_tokens(grammar: ContextFreeGrammar) -> set[str]:
 
 
 def _count_uses(grammar: ContextFreeGrammar) -> Mapping[str, int]:
-    """The number of references to each nonterminal."""
+    """Returns the number of references to each nonterminal."""
     uses = dict.fromkeys(grammar.rules, 0)
     for options in (grammar.start, *grammar.rules.values()):
         for production in options:

@@ -1,11 +1,12 @@
-"""The registry of wire formats: each is a module, with one `Format` that has its name in capitals.
+"""The registry of wire formats. Each is a module with one `Format`, in a constant with the module's
+name in capitals.
 
-A new format is a new module here, and nothing else. Formats are listed, and tried on a template, in
-the order of their names; but those first that state a `RANK`: the ones that most models write. Of
-the chat templates of llama.cpp none is written by two of them, so that the order would decide.
+A new format needs only a new module here. Formats are listed, and tried on a template, in the order
+of their names; those with a `RANK`, which most models use, come first. No chat template of
+llama.cpp matches two formats, so the order decides nothing there.
 
-Some models come with a template that shows the tools, but writes no calls of the history. What they
-write is known all the same, by what stands around the tools: a module states such texts as `SIGNS`.
+Some models have a template that shows the tools but writes no calls of the history. Their format is
+recognised by the text around the tools, which a module has as `SIGNS`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ _LAST = 100
 
 
 def _load() -> dict[str, ModuleType]:
-    """The modules by the names of their formats in capitals, in their order."""
+    """Returns the modules by the names of their constants, in order."""
     ranked: list[tuple[int, str, ModuleType]] = []
     for found in iter_modules(__path__):
         module = import_module(f"{__name__}.{found.name}")
@@ -47,15 +48,16 @@ def _read_signs() -> dict[str, tuple[Fixed, ...]]:
 
 
 SIGNS: Mapping[str, tuple[Fixed, ...]] = _read_signs()
-"""By the name of a format: what a prompt with tools has of it, where its template writes no calls.
+"""By the name of a format: texts by which it is recognised in a prompt with tools if the template
+writes no calls.
 
-A marker is a special token of such models, and tells of the format by itself. A literal could stand
-in any prompt: it tells of the format only where the markers of the calls are special tokens, too.
+A marker is a special token of such models and suffices. A literal could occur in any prompt, so it
+counts only if the markers of the calls are special tokens, too.
 """
 
 
 def __getattr__(name: str) -> Format:
-    """The format with that name in capitals, such as `HERMES`."""
+    """Returns the format with this name in capitals, such as `HERMES`."""
     if name not in _BY_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _BY_NAME[name]

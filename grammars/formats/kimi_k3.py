@@ -1,4 +1,4 @@
-"""Kimi K3: tags of several tokens each; an argument tells its type.
+"""Kimi K3: tags of several tokens each; an argument states its type.
 
 Read from the template of Kimi-K3.
 """

@@ -1,4 +1,5 @@
-"""Which wire format a chat template teaches: read off what it renders, or found in the registry.
+"""Finds the wire format of a chat template: inferred from what the template renders, or found in
+the registry.
 
 Needs `render`, `formats`, `wire`; and `build`, `parse`, `lowering` to try a format out after the
 prompt. Start with `detect`, then `inference`.

@@ -1,5 +1,5 @@
-"""Tries a format out after the template's own generation prompt: what the grammar lets through has
-to be read back as the calls that it is.
+"""Tests a format after the template's own generation prompt: what the grammar accepts must be
+parsed back as the same calls.
 
 That the format writes turns as the template does is not enough: a prompt may have written the
 beginning of a call already, or something that the history does not have.
@@ -25,11 +25,11 @@ _ARGUMENTS = ({KEYS[0]: "Rome"}, {KEYS[0]: "two words", KEYS[1]: "Oslo"})
 
 
 def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
-    """Writes turns after the generation prompt, and reads them back.
+    """Writes turns after the generation prompt, and parses them back.
 
     Args:
         chat: the template.
-        format: what it teaches.
+        format: the format that was inferred from it.
 
     Raises:
         DetectError: the grammar refuses such a turn, or takes one that is read as something else.
@@ -53,13 +53,13 @@ def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]
 
 
 def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str) -> None:
-    """Refuses a turn that the history has, but not after the generation prompt.
+    """Raises an error for a turn that is fine in the history, but not after the generation prompt.
 
     Args:
         chat: the template.
         opened: the conversation with the generation prompt.
-        turn: what is written.
-        text: the turn as it is generated.
+        turn: the turn.
+        text: the turn as the model generates it.
     """
     history = chat.answer(turn) or ""
     if not history.startswith(opened) or text.strip() not in history:
@@ -70,7 +70,7 @@ def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str
 
 
 def _refuse_repetition(prompt: str, format: Format, state: State) -> None:
-    """Refuses calls that begin with what the prompt has written already."""
+    """Raises an error if calls begin with a text that the prompt has already written."""
     opener = format.opener
     if opener is not None and not state.lead and opener.text.strip() in prompt:
         message = f"the generation prompt has written {opener.text!r} already, which opens a call"
@@ -101,7 +101,7 @@ class _Rehearsal:
     _completers: dict[Choice, Completer] = field(default_factory=dict[Choice, Completer])
 
     def run(self, turn: Turn, choice: Choice) -> str:
-        """Returns the text of a turn, which the grammar takes and the parser reads back.
+        """Returns the text of a turn that the grammar accepts and the parser reads back.
 
         Raises:
             DetectError: it does not.
@@ -121,7 +121,7 @@ class _Rehearsal:
         return text
 
     def require_call(self) -> str:
-        """Returns the shortest turn that the grammar takes where a call is required.
+        """Returns the shortest turn that the grammar accepts if a call is required.
 
         Raises:
             DetectError: it is read as something else.
@@ -132,7 +132,7 @@ class _Rehearsal:
         return text
 
     def _complete(self, text: str, choice: Choice) -> str | None:
-        """Returns what the grammar wants after a text; None if it does not take it."""
+        """Returns the shortest ending of a text; None if the grammar does not accept the text."""
         if choice not in self._completers:
             self._completers[choice] = self._make_completer(choice)
         completion = self._completers[choice].complete(text)
@@ -146,7 +146,7 @@ class _Rehearsal:
             raise DetectError(message) from error
 
     def _read(self, text: str, turn: Turn) -> None:
-        """Refuses a text that is read as another turn."""
+        """Raises an error if a text is parsed as another turn."""
         read = parse(text, self.format, _lower_tools(), self.state)
         is_alike = _list_calls(read) == _list_calls(turn) and not read.unfinished
         if not is_alike or read.content.strip() != turn.content:

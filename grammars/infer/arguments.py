@@ -1,4 +1,4 @@
-"""Arguments between tags, as a template writes them: read off calls with none, one and two."""
+"""Infers arguments between tags, from calls of the template with no, one and two arguments."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -44,17 +44,17 @@ class Tagged:
 
 
 def are_sorted(write_call: WriteCall) -> bool:
-    """Are arguments written in the order of their keys, whatever order they have?"""
+    """True if the template sorts arguments by their keys."""
     text = write_call({KEYS[1]: VALUES[1], KEYS[0]: VALUES[0]})
     return text.find(VALUES[0]) < text.find(VALUES[1])
 
 
 def infer_tagged(write_call: WriteCall, suffix: str) -> Tagged:
-    """The tags around arguments.
+    """Infers the tags around arguments.
 
     Args:
         write_call: writes a call with given arguments.
-        suffix: what stands after the last value, to the end of the call.
+        suffix: the text after the last value, to the end of the call.
 
     Raises:
         DetectError: the texts have no such tags.
@@ -75,7 +75,7 @@ def infer_tagged(write_call: WriteCall, suffix: str) -> Tagged:
 
 
 def _find_wrapper(write_call: WriteCall, suffix: str) -> TextWrapper | None:
-    """What stands around every string, and around no other value; None where nothing does."""
+    """Returns the texts around every string, if no other value has them; else None."""
     number = str(_SCALARS["integer"][0])
     head, _, tail = write_call({KEYS[0]: int(number)}).partition(number)
     before = write_call({KEYS[0]: VALUES[0]}).partition(VALUES[0])[0]
@@ -86,11 +86,11 @@ def _find_wrapper(write_call: WriteCall, suffix: str) -> TextWrapper | None:
 
 
 def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
-    """The same where strings stand between the tags as they are."""
+    """Infers the tags if strings are written between them without a wrapper."""
     head, opener, close = _read_tags(write_call, suffix)
     end, rest = _cut_end(suffix[len(close) :])
     before = head.removesuffix(opener)
-    close, found, behind_key = close.partition(KEYS[0])
+    close, found, close_key = close.partition(KEYS[0])
     values = _Values(write_call, head + KEYS[0], suffix)
     after_key, kinds, after_kind = _name_kinds(values.read_kinds())
     hole = TaggedArguments(
@@ -104,7 +104,7 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
         style=values.read_style(),
         kinds=kinds,
         after_kind=after_kind,
-        close_key=behind_key if found else None,
+        close_key=close_key if found else None,
         sorted_keys=are_sorted(write_call),
     )
     empty = _read_empty(write_call({}), before=before, rest=rest)
@@ -114,7 +114,8 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> Tagged:
 
 
 def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
-    """What stands in front of the first key, what of that opens an argument, what closes one."""
+    """Returns the text in front of the first key, the part of it that opens an argument, and the
+    text that closes an argument."""
     one = write_call({KEYS[0]: VALUES[0]})
     two = write_call({KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
     head = one.partition(KEYS[0])[0]
@@ -150,14 +151,16 @@ def _find_first_run(text: str) -> str:
 
 
 def _cut_end(text: str) -> tuple[str, str]:
-    """What closes the arguments: up to the first tag; and what is left."""
+    """Splits off the text that closes the arguments, up to the first tag. Returns it and the
+    rest."""
     tag = find_tag(text)
     end = tag.end() if tag else len(text)
     return text[:end], text[end:]
 
 
 def _read_empty(text: str, *, before: str, rest: str) -> str:
-    """What stands in place of arguments in a call that has none: DeepSeek V4 adds a line break."""
+    """Returns the text that a call without arguments has instead of them. (DeepSeek V4 adds a line
+    break.)"""
     if not text.startswith(before) or not text.endswith(rest):
         raise DetectError(f"a call without arguments is written in another way: {text!r}")
     return text[len(before) : len(text) - len(rest)]
@@ -169,8 +172,8 @@ class _Values:
 
     Args:
         write_call: writes a call with given arguments.
-        head: what stands in front of the value, its key included.
-        suffix: what stands after the value.
+        head: the text in front of the value, its key included.
+        suffix: the text after the value.
     """
 
     write_call: WriteCall
@@ -178,7 +181,8 @@ class _Values:
     suffix: str
 
     def write(self, value: Json) -> str | None:
-        """The text between key and end of the value; None if the argument is left out."""
+        """Returns the text from the key to the end of the value; None if the argument is left
+        out."""
         text = self.write_call({KEYS[0]: value})
         if not text.startswith(self.head):
             return None
@@ -187,7 +191,7 @@ class _Values:
         return text[len(self.head) : len(text) - len(self.suffix)]
 
     def spell_word(self, word: str) -> tuple[str, ...]:
-        """The spellings of true, false or null, the template's own first."""
+        """Returns the spellings of true, false or null, the template's own first."""
         value, spellings = _WORDS[word]
         text = self.write(value) or word
         own = _find_ending(text, spellings)
@@ -196,7 +200,7 @@ class _Values:
         return tuple(dict.fromkeys([own, word]))
 
     def read_kinds(self) -> dict[str, str]:
-        """The text between the key and a value, for each type."""
+        """Returns the text between the key and a value, for each type."""
         found: dict[str, str] = {}
         for kind, (value, spellings) in _SCALARS.items():
             text = self.write(value)
@@ -231,7 +235,7 @@ class _Values:
 
 
 def _find_ending(text: str, endings: Iterable[str]) -> str | None:
-    """The first of these texts that the text ends with; None if it ends with none."""
+    """Returns the first of these endings that the text has; None if it has none."""
     for ending in endings:
         if text.endswith(ending):
             return ending
@@ -239,7 +243,8 @@ def _find_ending(text: str, endings: Iterable[str]) -> str | None:
 
 
 def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...], str]:
-    """What follows a key, the name of each type after it, and what follows that name.
+    """Returns the text after a key, the name of each type that follows, and the text after that
+    name.
 
     Args:
         between: the text between the key and a value, for each type.

@@ -1,4 +1,5 @@
-"""The bounds of calls, the text between two of them, the nodes of one, and how they are counted."""
+"""Finds calls in rendered text: where each begins and ends, the text between two calls, the nodes
+of one call, and the numbers that count them."""
 
 import json
 import re
@@ -60,7 +61,7 @@ _WHOLE: tuple[Kind, ...] = ("arguments", "encoded")  # that tell their own end
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a call: fixed text, or what stands where a hole is."""
+    """A part of a call: fixed text, or the text of a hole."""
 
     kind: Kind
     text: str
@@ -68,7 +69,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class Cut:
-    """A call in a text, from its first hole to its last: its bounds, and its pieces."""
+    """A call that was found in a text, from its first hole to its last: its bounds and its
+    pieces."""
 
     start: int
     end: int
@@ -76,31 +78,31 @@ class Cut:
 
     @property
     def arguments(self) -> Piece:
-        """The piece that holds the arguments."""
+        """The piece with the arguments."""
         return next(piece for piece in self.pieces if piece.kind in _WITH_ARGUMENTS)
 
     @property
     def is_whole(self) -> bool:
-        """Do the arguments tell their own end?"""
+        """True if the end of the arguments is clear without the text after them."""
         return self.arguments.kind != "tagged"
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Where that piece begins and ends."""
+        """The offsets at which the piece with the arguments begins and ends."""
         before = list(takewhile(lambda piece: piece.kind not in _WITH_ARGUMENTS, self.pieces))
         start = self.start + sum(len(piece.text) for piece in before)
         return start, start + len(self.arguments.text)
 
 
 def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
-    """Finds a call after `start`; None if its name or its argument is not written there.
+    """Finds a call after `start`. Returns None if its name or its argument is not in the text.
 
     Args:
         text: what the template writes.
         call: a call with one argument, a text.
         start: an offset.
-        one_by_one: the braces of an object that is not JSON stand around arguments that are read
-            one by one.
+        one_by_one: the arguments are in the braces of an object that is not JSON, and are read one
+            by one.
     """
     arguments = _find_arguments(text, call, start, one_by_one=one_by_one)
     if arguments is None:
@@ -134,12 +136,12 @@ class CallPair:
 
     @property
     def amid(self) -> str:
-        """The text between the two."""
+        """The text between the two calls."""
         return self.text[self.first.end : self.second.start]
 
     def find_counter(self) -> str:
-        """What stands in front of the first hole of the first call, from a number on that is one
-        higher in the second call; "" if there is none."""
+        """Returns the text in front of the first hole of the first call, starting at a number that
+        is one higher in the second call; "" if there is none."""
         head = split_numbers(self.text[: self.first.start])
         amid = split_numbers(self.amid)
         counted = ""
@@ -151,18 +153,18 @@ class CallPair:
         return ""
 
     def with_counter(self, counted: str) -> "CallPair":
-        """The same, where calls begin with that number."""
+        """Returns the pair with this number as the beginning of each call."""
         first = prepend_counter(self.first, counted)
         number = split_numbers(counted)[0]
         second = counted.replace(number, str(int(number) + 1), 1)
         return replace(self, first=first, second=prepend_counter(self.second, second))
 
     def find_closing_counter(self, after: str) -> str:
-        """What stands after the last hole of the first call, up to a number that is one higher in
-        the second call; "" if there is none.
+        """Returns the text after the last hole of the first call, up to a number that is one higher
+        in the second call; "" if there is none.
 
         Args:
-            after: the same of a call by itself, and what follows it.
+            after: the text after the last hole of a single call.
         """
         counted = ""
         last = split_numbers(self.text[self.second.end :])
@@ -174,7 +176,7 @@ class CallPair:
         return ""
 
     def with_closing_counter(self, counted: str) -> "CallPair":
-        """The same, where calls end with that number."""
+        """Returns the pair with this number as the end of each call."""
         number = split_numbers(counted)[-1]
         second = counted.removesuffix(number) + str(int(number) + 1)
         return replace(
@@ -185,7 +187,7 @@ class CallPair:
 
 
 def append_counter(cut: Cut, counted: str) -> Cut:
-    """The call up to a number after it, with which this text ends."""
+    """Returns the call, extended to the number after it. The text ends with that number."""
     number = split_numbers(counted)[-1]
     pieces = [*cut.pieces]
     if text := counted.removesuffix(number):
@@ -195,7 +197,7 @@ def append_counter(cut: Cut, counted: str) -> Cut:
 
 
 def prepend_counter(cut: Cut, counted: str) -> Cut:
-    """The call from a number in front of it on, with which this text begins."""
+    """Returns the call, extended to the number in front of it. The text begins with that number."""
     number = split_numbers(counted)[0]
     pieces = [Piece("index", number)]
     if rest := counted.removeprefix(number):
@@ -204,13 +206,13 @@ def prepend_counter(cut: Cut, counted: str) -> Cut:
 
 
 def _follows(one: str, two: str) -> bool:
-    """Is the second word the number after the first one?"""
+    """True if the second word is the first number plus one."""
     return one.isdecimal() and two == str(int(one) + 1)
 
 
 @dataclass(frozen=True)
 class _Hole:
-    """The bounds of what stands where a hole is."""
+    """The bounds of a hole's text."""
 
     kind: Kind
     start: int
@@ -224,7 +226,7 @@ def _find_arguments(text: str, call: ToolCall, start: int, *, one_by_one: bool) 
     for written, begin, end in find_objects(text, start):
         around = text[start:begin] + text[end:]
         if _writes_id(around, call):
-            pass  # the object is a part of the call: its id stands beside it
+            pass  # the object is a part of the call: the call's id is outside the object
         elif _is_json_call(written, text[begin:end], call):
             return _Hole("call", begin, end)
         if written == call.arguments:
@@ -242,9 +244,9 @@ def _find_arguments(text: str, call: ToolCall, start: int, *, one_by_one: bool) 
 
 
 def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> bool:
-    """Is that object one that a `JsonCall` describes: the name, then the arguments, and at most one
-    other member, the id or the number, in front of them or after? Any other is fixed text, with
-    holes in it."""
+    """True if a `JsonCall` can describe the object: the name, then the arguments, and at most one
+    other member (the id or the number) before or after them. Any other object becomes fixed text
+    with holes."""
     values = list(written.values())
     if call.name not in values or call.arguments not in values:
         return False
@@ -256,7 +258,7 @@ def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> boo
 
 
 def _writes_id(text: str, call: ToolCall) -> bool:
-    # Of an id that holds the name, the name is what is looked for.
+    # If an id contains the name, the name is searched.
     return bool(call.id) and call.name not in str(call.id) and str(call.id) in text
 
 
@@ -265,7 +267,8 @@ def _is_number(value: Json) -> bool:
 
 
 def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -> Iterator[_Hole]:
-    """The name and the id in front of the arguments, or else the first after them."""
+    """Finds the name and the id in front of the arguments; what is not there is searched after
+    them."""
     sought: list[tuple[Kind, str]] = [("name", call.name)]
     if call.id and _writes_id(text, call):
         sought.append(("id", call.id))
@@ -282,7 +285,8 @@ def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -
 
 
 def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Piece, ...]:
-    """The pieces of the first call, with what counts the calls cut out of fixed text.
+    """Returns the pieces of the first call, with the numbers that count calls cut out of fixed
+    text.
 
     Raises:
         DetectError: the texts of two calls differ in another way.
@@ -299,7 +303,7 @@ def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Pie
 
 
 def _cut_counters(first: str, second: str) -> Iterator[Piece]:
-    """The pieces of the first text, where both differ only in numbers that follow each other."""
+    """Cuts the first text where the two differ only in numbers that follow each other."""
     one, two = split_numbers(first), split_numbers(second)
     if len(one) != len(two):
         raise DetectError(f"two calls differ in {first!r} and {second!r}")
@@ -319,7 +323,8 @@ def _cut_counters(first: str, second: str) -> Iterator[Piece]:
 
 
 def _describe_ids(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes, where a counter that stands in one word with the name is the id with it."""
+    """Returns the nodes. If the counter and the name are one word, the counter becomes an id with
+    the name."""
     described = list(nodes)
     for i, node in enumerate(nodes):
         if isinstance(node, CallIndex):
@@ -334,7 +339,7 @@ def _describe_ids(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _list_words(nodes: Iterable[Node]) -> list[str]:
-    """The words that an id may hold; white space for all else."""
+    """Returns the possible words of an id, with white space for everything else."""
     words: list[str] = []
     for node in nodes:
         if isinstance(node, Name):
@@ -347,7 +352,7 @@ def _list_words(nodes: Iterable[Node]) -> list[str]:
 
 
 def _take_word(words: Iterable[str]) -> list[str]:
-    """The words up to white space or a quote."""
+    """Returns the words up to white space or a quote."""
     return list(takewhile(lambda word: not word.isspace() and word not in ("'", '"'), words))
 
 
@@ -358,7 +363,7 @@ class CallSample:
     Args:
         chat: the template.
         layout: the fixed texts around calls.
-        closing: what stands after the last call; after the only one it is part of the call.
+        closing: the text after the last call; after the only one it is part of the call.
         only: a call by itself.
         pair: two calls; None if there is one in a turn.
     """
@@ -371,15 +376,15 @@ class CallSample:
 
     @property
     def suffix(self) -> str:
-        """The text after a call's last hole, to its end."""
+        """The text from a call's last hole to the end of the call."""
         return self.layout.suffix if self.pair else self.closing
 
 
 def build_call(sample: CallSample) -> tuple[Node, ...]:
-    """The nodes of a call.
+    """Returns the nodes of a call.
 
     Raises:
-        DetectError: a part of it that no node describes.
+        DetectError: no node describes a part of the call.
     """
     prefix, suffix = sample.layout.prefix, sample.suffix
     pieces = list(sample.only.pieces)
@@ -444,13 +449,13 @@ def _find_id(chat: ProbedTemplate) -> CallId:
 
 @dataclass(frozen=True)
 class _Frame:
-    """The text in front of the arguments of a lone call, and after them."""
+    """The text in front of the arguments of a single call, and the text after them."""
 
     head: str
     tail: str
 
     def cut(self, chat: ProbedTemplate, call: ToolCall) -> str:
-        """The text that another call has between the two."""
+        """Returns the text of another call between these two."""
         text = chat.read(Turn(calls=(call,)))
         fits = text.startswith(self.head) and text.endswith(self.tail)
         if not fits or len(text) < len(self.head) + len(self.tail):
@@ -459,7 +464,8 @@ class _Frame:
 
 
 def _find_frame(sample: CallSample, gap: int = 0, suffix: str = "") -> _Frame:
-    """The frame, without `gap` characters in front of the arguments and the suffix after them."""
+    """Returns the frame, without `gap` characters in front of the arguments and without the
+    suffix."""
     only, layout = sample.only, sample.layout
     (call,) = sample.chat.calls({KEYS[0]: VALUES[0]})
     one = sample.chat.read(Turn(calls=(call,)))
@@ -469,7 +475,7 @@ def _find_frame(sample: CallSample, gap: int = 0, suffix: str = "") -> _Frame:
 
 
 def _write_rich_call(sample: CallSample) -> tuple[ToolCall, str]:
-    """A call with arguments of all types, and the text of the piece that holds them."""
+    """Returns a call with arguments of all types, and the text of the piece with the arguments."""
     (call,) = sample.chat.calls(RICH)
     return call, _find_frame(sample).cut(sample.chat, call)
 
@@ -507,7 +513,7 @@ def _read_json_call(sample: CallSample) -> JsonCall:
 
 
 def _read_object(text: str) -> dict[str, Json]:
-    """The members of a call that is one object.
+    """Reads the members of a call that is one object.
 
     Raises:
         DetectError: the text is not a JSON object. Templates that put arguments together by hand
@@ -523,7 +529,7 @@ def _read_object(text: str) -> dict[str, Json]:
 
 
 def _find_key(members: Mapping[str, Json], value: Json) -> str:
-    """The key of a member with this value.
+    """Returns the key of a member with this value.
 
     Raises:
         DetectError: there is none.
@@ -571,8 +577,8 @@ def _read_written_out(sample: CallSample, gap: int, end: str) -> Tagged | Keywor
 
 
 def _refuse_growing_value(sample: CallSample) -> None:
-    """Refuses calls that end with a value, where the text after could be a part of that: the
-    end of a YAML document, `...`, after a number."""
+    """Raises an error if calls end with a value to which the text after it could belong, such as
+    the end of a YAML document (`...`) after a number."""
     layout = sample.layout
     for after in (layout.between + layout.prefix, layout.rest):
         if PART_OF_VALUE.match(after):
@@ -581,7 +587,7 @@ def _refuse_growing_value(sample: CallSample) -> None:
 
 
 def find_counting(chat: ProbedTemplate, format: Format) -> Format:
-    """The format, with the way in which the template counts the calls of a second turn.
+    """Returns the format with the template's way to count the calls of a second turn.
 
     Raises:
         DetectError: it counts them in neither way.
@@ -603,8 +609,8 @@ def find_counting(chat: ProbedTemplate, format: Format) -> Format:
 
 
 def _show_turns(chat: ProbedTemplate, first: ToolCall, second: ToolCall) -> str | None:
-    """What the template writes for two turns of one call each; None if it refuses them, whether a
-    question stands between them or not."""
+    """Renders two turns of one call each, with a question between them or without. None if the
+    template refuses both."""
     result = {"role": "tool", "tool_call_id": first.id, "name": first.name, "content": "1"}
     again = {"role": "user", "content": AGAIN}
     one, two = show_message(Turn(calls=(first,))), show_message(Turn(calls=(second,)))
@@ -613,7 +619,7 @@ def _show_turns(chat: ProbedTemplate, first: ToolCall, second: ToolCall) -> str 
 
 
 def _write_second(call: ToolCall, format: Format) -> str:
-    """The second call of a conversation; "" where the format cannot write it."""
+    """Returns the second call of a conversation; "" if the format cannot write it."""
     try:
         return render(Turn(calls=(call,)), format, state=State(calls=1)).strip()
     except (RenderError, ToolError):
@@ -621,8 +627,8 @@ def _write_second(call: ToolCall, format: Format) -> str:
 
 
 def _count_anew(node: Node) -> Node:
-    """The node, where each turn counts its calls from the first again; as ids such numbers would
-    not tell the calls of two turns apart."""
+    """Returns the node with a counter that starts again in each turn. Such numbers are no ids,
+    because the calls of two turns would have the same ones."""
     match node:
         case CallIndex():
             return replace(node, anew=True, id="")

@@ -1,4 +1,4 @@
-"""Which wire format a chat template teaches: inferred by probing, or found in the registry."""
+"""Finds the wire format of a chat template: inferred by probing, or from the registry."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,7 +24,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True)
 class Detection:
-    """The format of a template, where it comes from, and why it is that.
+    """The format of a template, its origin, and the reason.
 
     Args:
         slip: what is malformed in the calls that the template itself writes; "" if nothing is.
@@ -40,7 +40,7 @@ class Detection:
 
 
 def detect(render_chat: Render) -> Detection:
-    """The format that the template teaches, verified: it writes what the template writes.
+    """Returns the template's format, verified: it writes the same text as the template.
 
     Raises:
         DetectError: the template writes no calls, or in a way that is neither inferred nor known.
@@ -53,15 +53,15 @@ def detect(render_chat: Render) -> Detection:
         return _find_registered(render_chat, refusal)
     if not found.drops_thoughts:
         return Detection(found.format, Origin.INFERRED, found.evidence)
-    try:  # a known format may say how thoughts are written
+    try:  # a known format may know how thoughts are written
         return _find_registered(render_chat, DetectError("reasoning is written in no known way"))
     except DetectError:
         return Detection(found.format, Origin.INFERRED, found.evidence, drops_thoughts=True)
 
 
 def _find_well_formed(render_chat: Render, slip: SlipError) -> Detection:
-    """A known format where what a template writes has a slip, or only looks so: the one that it
-    writes exactly, or else the one that is meant.
+    """Returns a known format for a template whose calls are malformed or only seem to be: the one
+    with exactly the same text, or else the one that the template means.
 
     Raises:
         DetectError: the prompt shows none, or it does not hold after the generation prompt.
@@ -85,15 +85,15 @@ def _find_well_formed(render_chat: Render, slip: SlipError) -> Detection:
 
 
 def _find_registered(render_chat: Render, refusal: DetectError) -> Detection:
-    """The format of the registry that the template writes.
+    """Returns the format of the registry that the template writes.
 
     Args:
         render_chat: the template.
         refusal: why no format is inferred.
 
     Raises:
-        DetectError: none is known, or it does not hold after the generation prompt; tells the
-            refusal as well.
+        DetectError: the template writes no known format, or the format fails after the generation
+            prompt. The message includes the refusal.
     """
     try:
         format = find_registered(render_chat)

@@ -1,12 +1,12 @@
-"""The wire format of a chat template that nobody has described: read off what it renders.
+"""Infers the wire format of a chat template that nobody has described, from what it renders.
 
-The template is rendered on conversations that differ in one thing, and what differs in the text
-tells where that thing goes. Nothing here knows a model. What was inferred must then write a corpus
-of turns as the template does, byte for byte; if it does not, there is no answer.
+The template is rendered on conversations that differ in one thing; the difference between the texts
+shows where that thing is written. Nothing here knows a model. The inferred format must then write a
+corpus of turns exactly as the template does, byte for byte; otherwise inference fails.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -38,6 +38,7 @@ from grammars.infer.text import find_tag, leading_space, make_nodes
 from grammars.infer.turn import (
     CallLayout,
     Mixed,
+    Plain,
     TurnEnding,
     find_closer,
     find_end,
@@ -80,8 +81,8 @@ _LIST_MEMBER = re.compile(r"""\{\s*"[^"\\]+"\s*:\s*\[""")
 
 
 class SlipError(DetectError):
-    """A template writes calls with a slip, so no model was trained to write such; `format` is what
-    it writes."""
+    """A template writes malformed calls. No model was trained to write them. `format` describes
+    them."""
 
     def __init__(self, slip: str, format: Format):
         message = f"the chat template writes malformed calls: {slip}"
@@ -91,7 +92,7 @@ class SlipError(DetectError):
 
 @dataclass(frozen=True)
 class Inference:
-    """A format, and why it is that.
+    """An inferred format, and the evidence for it.
 
     Args:
         drops_thoughts: the template writes thoughts in no known way: the format has none, and
@@ -104,7 +105,7 @@ class Inference:
 
 
 def infer(render_chat: Render) -> Inference:
-    """The format that a template writes.
+    """Infers the format that a template writes.
 
     Raises:
         SlipError: the calls that the template writes are malformed.
@@ -133,7 +134,7 @@ def infer(render_chat: Render) -> Inference:
 
 
 def _read(chat: ProbedTemplate, text: str) -> Inference:
-    """What the template writes.
+    """Infers the format from what the template writes.
 
     Args:
         chat: the template.
@@ -155,7 +156,7 @@ def _read(chat: ProbedTemplate, text: str) -> Inference:
 
 @dataclass(frozen=True)
 class _ProbedCalls:
-    """A turn of one call and one of two calls.
+    """A turn with one call and a turn with two calls.
 
     Args:
         one, two: what the template writes.
@@ -171,11 +172,11 @@ class _ProbedCalls:
 
 @dataclass(frozen=True)
 class _TemplateReader:
-    """Reads the format off a template.
+    """Infers the format of a template.
 
     Args:
         chat: the template.
-        one_by_one: arguments are read one by one, though braces stand around them.
+        one_by_one: arguments are read one by one, although they are in braces.
     """
 
     chat: ProbedTemplate
@@ -193,8 +194,7 @@ class _TemplateReader:
         call, _ = self._calls
         first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
         head = find_head(chat, plain, call=call, first=first)
-        if plain.opener.removeprefix(head) and first.startswith(plain.opener):
-            raise DetectError(f"calls start like content, with {plain.opener!r}")
+        _refuse_content_opener(plain.opener, head, first)
         ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)
         sample = CallSample(
             chat,
@@ -219,35 +219,26 @@ class _TemplateReader:
         if gap:
             written = _prepend(gap, written)
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
-        if slip := find_slip(written, chat.instruct()):
-            raise SlipError(slip, written)
-        format = name_format(written, measured=is_mixed)
-        if format.name == written.name:  # of known formats it is known how calls are counted
-            format = find_counting(chat, format)
-        _refuse_counted_ids(format)
+        format = _finish_format(chat, written, measured=is_mixed)
         tails = Tails(
             content=plain.tail.removeprefix(ending.closer),
             calls=layout.rest[len(sample.closing) :],
         )
         evidence = [
-            Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format)),
-            Evidence("one call", calls.one, f"a call is {_describe_call(format)}"),
-            Evidence("two calls", calls.two, _describe_calls(format)),
-            Evidence("content and a call", mixed.text, mixed.conclusion),
+            *_describe_parts(calls, plain, mixed, format),
             *verify(chat, format, tails, mixed=is_mixed or is_placed),
+            *try_after_prompt(chat, format),
         ]
-        evidence += try_after_prompt(chat, format)
         if chat.reasoning:
             evidence += compare_reasoning(chat, format, tails, mixed=is_mixed)
-        unread = "" if chat.reasoning else find_unread_thought(chat)
-        if unread:
-            conclusion = "reasoning is written in no known way"
-            evidence.append(Evidence("reasoning", unread, conclusion))
-        return Inference(format, tuple(evidence), drops_thoughts=bool(unread))
+            return Inference(format, tuple(evidence))
+        unread = _find_unread_reasoning(chat)
+        return Inference(format, (*evidence, *unread), drops_thoughts=bool(unread))
 
     def _find_gap(self, layout: CallLayout) -> str | None:
-        """The white space with which calls go on, where each has the header of a message and the
-        prompt has written all of it that any message of the role has; None where it has not."""
+        """Returns the white space in front of calls if each call has the header of a message, and
+        the prompt has already written all of the header that every message of the role has. Else
+        None."""
         header, prompt = layout.lead.rstrip(), self.chat.ask(opening=True) or ""
         names_role = header == self.chat.prompted and header[-1:].isalnum()
         is_own = bool(layout.prefix.removeprefix(layout.lead))
@@ -255,8 +246,8 @@ class _TemplateReader:
         return layout.lead[len(header) :] if is_gap else None
 
     def _find_header(self, layout: CallLayout) -> str:
-        """The rest of the turn's header, where calls have one of their own: content begins on the
-        next line, and calls go on with the line; "" where they do not."""
+        """Returns the rest of the turn's header if calls have a header of their own: content begins
+        on the next line, and calls continue the line. Else ""."""
         body = self.chat.body(Turn(TEXT)) or ""
         line, found, _ = (layout.opening + layout.prefix).partition("\n")
         is_header = found and _HEADER.fullmatch(line) and not find_tag(line)
@@ -328,6 +319,57 @@ def _explain_no_call(text: str) -> str:
     return f"neither JSON nor tags with values in {text!r}"
 
 
+def _refuse_content_opener(opener: str, head: str, first: str) -> None:
+    """Raises an error if the first call begins with the text that opens content.
+
+    Args:
+        opener: the text that opens content.
+        head: the text that opens every turn, which may be a part of it.
+        first: the first call, with the text in front of it.
+    """
+    if opener.removeprefix(head) and first.startswith(opener):
+        raise DetectError(f"calls start like content, with {opener!r}")
+
+
+def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> Format:
+    """Returns the format under the name of an equal known one, or with the way to count calls.
+
+    Args:
+        chat: the template.
+        written: the inferred format.
+        measured: see `name_format`.
+
+    Raises:
+        SlipError: the calls are malformed.
+        DetectError: the calls are counted in an unknown way.
+    """
+    if slip := find_slip(written, chat.instruct()):
+        raise SlipError(slip, written)
+    format = name_format(written, measured=measured)
+    if format.name == written.name:  # known formats include counting
+        format = find_counting(chat, format)
+    _refuse_counted_ids(format)
+    return format
+
+
+def _describe_parts(
+    calls: _ProbedCalls, plain: Plain, mixed: Mixed, format: Format
+) -> Iterator[Evidence]:
+    """Yields what was inferred from turns of content, of calls, and of both."""
+    yield Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format))
+    yield Evidence("one call", calls.one, f"a call is {_describe_call(format)}")
+    yield Evidence("two calls", calls.two, _describe_calls(format))
+    yield Evidence("content and a call", mixed.text, mixed.conclusion)
+
+
+def _find_unread_reasoning(chat: ProbedTemplate) -> tuple[Evidence, ...]:
+    """Returns a thought that the template writes in an unknown way, as evidence; () if none."""
+    unread = find_unread_thought(chat)
+    if not unread:
+        return ()
+    return (Evidence("reasoning", unread, "reasoning is written in no known way"),)
+
+
 def _assemble(
     sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str, head: str
 ) -> Format:
@@ -336,7 +378,7 @@ def _assemble(
     opening = _open_calls(layout, call, header)
     place = mixed.place
     if place is ContentPlace.INSIDE and (len(opening) < 2 or opening[0].text != mixed.opener):
-        place = ContentPlace.BEFORE  # it stands in the middle of a text, which no format can say
+        place = ContentPlace.BEFORE  # it is in the middle of a text, which no format can describe
     try:
         return Format(
             name="inferred",
@@ -360,7 +402,7 @@ def _assemble(
 
 
 def _read_several(sample: CallSample, head: str) -> Several | None:
-    """How two calls are written; None where one is written likewise.
+    """Returns how two calls are written; None if one call is written in the same way.
 
     Raises:
         DetectError: the turn ends in another way after two calls than after one.
@@ -379,8 +421,8 @@ def _read_several(sample: CallSample, head: str) -> Several | None:
 
 
 def _prepend(gap: str, format: Format) -> Format:
-    """The format with that white space in front of calls and content: it stands between a header
-    that the prompt has written and what a model goes on with."""
+    """Returns the format with this white space in front of calls and content. It stands between the
+    header in the prompt and the model's text."""
     opener, *rest = format.call
     if not isinstance(opener, Marker):
         return format
@@ -398,8 +440,8 @@ def _prepend(gap: str, format: Format) -> Format:
 
 
 def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[Fixed, ...]:
-    """The nodes of what opens all calls: a marker, the header of calls, the bracket of a list of
-    bare calls, or the object that holds such a list as its only member."""
+    """Returns the nodes of the text that opens all calls: a marker, the header of calls, the
+    bracket of a list of bare calls, or an object with such a list as its only member."""
     if header and layout.opening.startswith(header):
         return (Marker(header), *make_nodes(layout.opening.removeprefix(header)))
     is_bracket = layout.opening.strip() in ("[", "(")
@@ -412,12 +454,12 @@ def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[
 
 
 def name_format(format: Format, *, measured: bool) -> Format:
-    """The format under the name of the known one that it equals, where there is one.
+    """Returns the format under the name of the equal known format, if there is one.
 
     Args:
         format: what was inferred.
-        measured: what stands between content and calls was seen; if not, and where nothing stands
-            in front of calls alone, it is as in the known one.
+        measured: the text between content and calls is known. If it is not, and calls without
+            content have no text before them, it is as in the known format.
     """
     for known in NATIVE:
         if _normalise(format) == _normalise(known):
@@ -436,7 +478,7 @@ def name_format(format: Format, *, measured: bool) -> Format:
 
 
 def _normalise(format: Format) -> Format:
-    """The format without what templates of one family do differently."""
+    """Returns the format without the differences within a family of templates."""
     nodes: list[Node] = []
     for node in format.call:
         if isinstance(node, JsonCall | JsonArguments | TaggedArguments):

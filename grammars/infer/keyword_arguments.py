@@ -1,5 +1,6 @@
-"""Arguments by keyword: those of a call in Python, `name(key=value, ...)`, and of other lists in
-which each value tells its own end; read off calls with none, one and two."""
+"""Infers keyword arguments, such as those of a call in Python, `name(key=value, ...)`, and of other
+lists in which the end of each value is clear from the value itself. They are inferred from calls
+with no, one and two arguments."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +38,7 @@ class KeywordCall:
 
 
 def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
-    """What a call writes around its arguments; None if it is no such list.
+    """Infers the texts around keyword arguments. None if it is no such list.
 
     Args:
         write_call: writes a call with given arguments.
@@ -73,7 +74,7 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
         return None
     is_raw = spell_argument(_HARD) == quote + _HARD + quote
     if is_raw and not is_usual:
-        return None  # such a quote is but a part of what stands around raw text
+        return None  # such a quote is only a part of the text around raw text
     empty = write_call({})
     after = common_suffix(rest, empty)
     opener = common_prefix(before, empty.removesuffix(after))
@@ -94,7 +95,7 @@ def infer_keyword_arguments(write_call: WriteCall) -> KeywordCall | None:
 
 @dataclass(frozen=True)
 class _Styles:
-    """How values are spelled, and how objects and strings are, where that differs."""
+    """The styles of values; those of objects and strings, if they differ."""
 
     style: JsonStyle
     objects: JsonStyle

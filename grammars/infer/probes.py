@@ -1,4 +1,4 @@
-"""Conversations that differ in one thing, and what a chat template makes of them."""
+"""Conversations that differ in one thing, rendered with a chat template."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Scheme = Callable[[str, int], str]
 
 
 class Render(Protocol):
-    """Renders a conversation; raises an `Error` where the template refuses it."""
+    """Renders a conversation. Raises an `Error` if the template refuses it."""
 
     def __call__(
         self,
@@ -40,12 +40,12 @@ class Render(Protocol):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was rendered, and what was read off it.
+    """A rendered text, and what was inferred from it.
 
     Args:
         probe: what is special about the conversation.
         text: the assistant's turn, as the template writes it.
-        conclusion: what follows from that.
+        conclusion: the inferred fact.
     """
 
     probe: str
@@ -54,35 +54,35 @@ class Evidence:
 
 
 def plain_id(name: str, index: int) -> str:
-    """An id that every template takes: nine letters and digits."""
+    """Returns an id that every template accepts: nine letters and digits."""
     return f"abcdefgh{index + 1}"
 
 
 def distinct_id(name: str, index: int) -> str:
-    """An id that holds the name and the number, for templates that write nothing else."""
+    """Returns an id made of the name and the number, for templates that write nothing else."""
     return f"functions.{name}:{index}"
 
 
 def long_id(name: str, index: int) -> str:
-    """An id such as servers make up; templates whose ids have nine characters refuse it."""
+    """Returns an id in the form that servers use. Templates that want nine characters refuse it."""
     return f"call_probe-12345678{index}"
 
 
 def make_parameters(properties: Mapping[str, Json]) -> dict[str, Json]:
-    """The schema of arguments, of which the first is required."""
+    """Returns the schema of arguments, the first of which is required."""
     required: Json = [next(iter(properties))]
     return {"type": "object", "properties": dict(properties), "required": required}
 
 
 def make_tool(name: str, description: str, properties: Mapping[str, Json]) -> dict[str, Json]:
-    """A tool in OpenAI's shape, whose first parameter is required."""
+    """Returns a tool in OpenAI's shape. Its first parameter is required."""
     parameters: Json = make_parameters(properties)
     function: Json = {"name": name, "description": description, "parameters": parameters}
     return {"type": "function", "function": function}
 
 
 def show_call(call: ToolCall) -> dict[str, Json]:
-    """A call in OpenAI's shape, its arguments as an object."""
+    """Returns a call in OpenAI's shape, with its arguments as an object."""
     function: Json = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function}
 
@@ -95,7 +95,7 @@ _TOOLS = [make_tool(name, "Probe", _PROPERTIES) for name in NAMES]
 
 @dataclass(frozen=True)
 class ProbedTemplate:
-    """A template under probes.
+    """A chat template, rendered on test conversations.
 
     Args:
         render_chat: renders a conversation.
@@ -110,14 +110,14 @@ class ProbedTemplate:
     lead: str = ""
 
     def calls(self, *arguments: Mapping[str, Json]) -> tuple[ToolCall, ...]:
-        """Calls with these arguments, each of another name."""
+        """Calls with these arguments, each with another name."""
         calls: list[ToolCall] = []
         for i, given in enumerate(arguments):
             calls.append(ToolCall(NAMES[i], dict(given), id=self.scheme(NAMES[i], i)))
         return tuple(calls)
 
     def ask(self, *messages: Any, opening: bool = False) -> str | None:
-        """The text after the user's text; None if the template refuses the conversation."""
+        """Returns the text after the user's text; None if the template refuses the conversation."""
         conversation = [{"role": "user", "content": USER}, *messages]
         try:
             text = self.render_chat(conversation, _TOOLS, add_generation_prompt=opening)
@@ -127,21 +127,21 @@ class ProbedTemplate:
         return after if found else head
 
     def instruct(self) -> str:
-        """The prompt for a question with tools, which may tell how to call them; "" if the template
-        refuses it."""
+        """Returns the prompt for a question with tools, which may describe calls; "" if the
+        template refuses it."""
         try:
             return self.render_chat([{"role": "user", "content": USER}], _TOOLS)
         except Error:
             return ""
 
     def follow(self) -> str:
-        """The text between content and the next message's text; "" if it is not known."""
+        """Returns the text between content and the next message's text; "" if it is not known."""
         user = {"role": "user", "content": AGAIN}
         text = self.ask({"role": "assistant", "content": TEXT}, user) or ""
         return text.partition(TEXT)[2].partition(AGAIN)[0] if AGAIN in text else ""
 
     def introduce(self) -> str:
-        """The text in front of the first message's text, where there is no tool."""
+        """Returns the text in front of the first message's text, where there is no tool."""
         try:
             return self.render_chat([{"role": "user", "content": USER}]).partition(USER)[0]
         except Error:
@@ -149,7 +149,7 @@ class ProbedTemplate:
 
     @cached_property
     def header(self) -> str:
-        """The text that opens an assistant turn, whatever is in it."""
+        """The text that opens every assistant turn."""
         with_content = self.answer(Turn(TEXT))
         with_call = self.answer(Turn(calls=self.calls({KEYS[0]: VALUES[0]})))
         turns = list(filter(None, (with_content, with_call)))
@@ -159,7 +159,7 @@ class ProbedTemplate:
         if turns and all(turn.startswith(prompt) for turn in turns):
             header = prompt  # its last word may run into the text of a turn
         elif turns and all(turn.startswith(prompt.rstrip()) for turn in turns):
-            # Some lack the line break of the prompt: what is generated after that is the turn.
+            # Some lack the line break of the prompt; the turn begins after it.
             header = max(header, prompt.rstrip(), key=len)
         # Some write instructions in front of the prompt, and not in the history.
         if header not in (written, prompt):
@@ -172,7 +172,8 @@ class ProbedTemplate:
 
     @property
     def prompted(self) -> str:
-        """What of the header the generation prompt writes: all of it where that is not known."""
+        """The part of the header that the generation prompt writes; the whole header if that is not
+        known."""
         prompt = self._opening
         return prompt if prompt and self.header.endswith(prompt) else self.header
 
@@ -183,18 +184,20 @@ class ProbedTemplate:
         return "" if opened is None or plain is None else opened[count_common(opened, plain) :]
 
     def answer(self, turn: Turn) -> str | None:
-        """The text after the user's text for this turn; None if the template refuses it."""
+        """Returns the text after the user's text, with this turn; None if the template refuses
+        it."""
         return self.ask(show_message(turn))
 
     def body(self, turn: Turn) -> str | None:
-        """The turn as the template writes it, after the header; None if it refuses it."""
+        """Returns the turn as the template writes it, after the header; None if the template
+        refuses it."""
         text = self.answer(turn)
         if text is None or not text.startswith(self.header):
             return None
         return text[len(self.header) :]
 
     def read(self, turn: Turn) -> str:
-        """The body without the reasoning, and without white space in front.
+        """Returns the body without the reasoning and without leading white space.
 
         Raises:
             DetectError: the template refuses the turn.
@@ -205,13 +208,13 @@ class ProbedTemplate:
         return self.strip(body)
 
     def find_indent(self, turn: Turn) -> str:
-        """The white space in front of what `read` gives."""
+        """Returns the white space in front of the text that `read` returns."""
         body = self.body(turn) or ""
         head = body.removesuffix(self.strip(body))
         return head[len(head.rstrip()) :]
 
     def strip(self, body: str) -> str:
-        """A body without the reasoning block that templates write into the history."""
+        """Returns a body without the reasoning block that templates write into the history."""
         block = self.reasoning
         if block:
             body = body.lstrip()
@@ -228,7 +231,7 @@ class ProbedTemplate:
 
 
 def show_message(turn: Turn) -> dict[str, Json]:
-    """A turn in OpenAI's shape."""
+    """Returns a turn in OpenAI's shape."""
     message: dict[str, Json] = {"role": "assistant", "content": turn.content}
     if turn.reasoning:
         message["reasoning_content"] = turn.reasoning

@@ -1,8 +1,9 @@
-"""The reasoning block of a chat template, and the state in which its generation prompt leaves the
-model.
+"""Finds the reasoning block of a chat template, and the state in which its generation prompt leaves
+the model.
 
-Found by probing, whatever format the calls are in: what stands around the thought of an assistant
-message is the block. Where a template never writes a thought, its prompts tell.
+They are found by probing, independently of the format of calls: the text around the thought of an
+assistant message is the block. If a template never writes a thought, the block is found in its
+prompts.
 """
 
 import itertools
@@ -35,7 +36,7 @@ _ARGUMENT = "PROBE-CITY"
 _CALL = show_call(ToolCall("get_weather", {"city": _ARGUMENT}, id="abcdefgh1"))
 _CITY: Json = {"type": "string", "description": "City"}
 _TOOL = make_tool("get_weather", "Weather", {"city": _CITY})
-# What templates call the switch. Only to see both prompts: a request sets what it likes.
+# What templates call the switch. Only to see both prompts; a request may set any of these.
 _ON: dict[str, Json] = {
     "enable_thinking": True,
     "thinking": True,
@@ -85,10 +86,10 @@ _WORD_OPENER = re.compile(
 
 
 def find_reasoning(render_chat: Render) -> Reasoning | None:
-    """The reasoning block that a template writes or prefills; None if it knows none.
+    """Returns the reasoning block that a template writes or prefills; None if it has none.
 
-    Markers carry no white space at their ends; the white space goes to the pads. Where a thought is
-    a message of its own, its closer ends with what the header of the next one has in common.
+    Markers carry no white space at their ends; the white space goes to the pads. If a thought is a
+    separate message, its closer includes the common beginning of the next message's header.
     """
     template = _Template(render_chat)
     for kwargs, messages in itertools.product(({}, _ON), _messages()):
@@ -97,7 +98,7 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
         if any(block is not None and place.is_late for place, block in found.items()):
             return template.find_opened()  # a thought after text or calls is no block of a format
         if len({block.closer for block in blocks}) > 1:
-            return None  # nothing closes it but what comes next, which no format can say
+            return None  # only the next text closes it, which no format can describe
         if blocks:
             return blocks[0]
     return (
@@ -109,8 +110,8 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
 
 
 def _show_thought(text: str) -> list[dict[str, Any]]:
-    """A thought and a text, in all ways in which clients and templates pass them: in a field, in
-    parts (Mistral), in blocks (Apertus)."""
+    """Returns messages with a thought and a text in all forms that clients and templates use: in a
+    field, in parts (Mistral), in blocks (Apertus)."""
     parts = [{"type": "thinking", "thinking": _THOUGHT}, {"type": "text", "text": text}]
     blocks = [{"type": "thoughts", "text": _THOUGHT}, {"type": "response", "text": text}]
     return [
@@ -123,7 +124,7 @@ def _show_thought(text: str) -> list[dict[str, Any]]:
 
 
 def _messages() -> Iterator[list[dict[str, Any]]]:
-    """Messages with a thought, beside a text, a call or both, for every way to pass one."""
+    """Yields messages with a thought and a text, a call or both, in every form."""
     for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
         yield [
             {"role": "assistant", **full, "tool_calls": [_CALL]},
@@ -134,10 +135,10 @@ def _messages() -> Iterator[list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """The text before and after a thought.
+    """The texts before and after a thought.
 
     Args:
-        headers: what stands in front of the text of messages without a thought.
+        headers: the text in front of the text of messages without a thought.
     """
 
     head: str
@@ -153,7 +154,8 @@ class _Surroundings:
 
 @dataclass(frozen=True)
 class _Template:
-    """A template under probes; a render is "" where it was refused."""
+    """A chat template, rendered on test conversations. A render is "" if the template refused
+    it."""
 
     render_chat: Render
 
@@ -173,14 +175,14 @@ class _Template:
     def find_places(
         self, messages: Iterable[Mapping[str, Any]], kwargs: Mapping[str, Any]
     ) -> Iterator[_Surroundings]:
-        """The text around the thoughts of some messages, of those in which it is written."""
+        """Yields the text around the thoughts of those messages whose thoughts are written."""
         for message in messages:
             yield from self._surround(message, kwargs)
 
     def _surround(
         self, message: Mapping[str, Any], kwargs: Mapping[str, Any]
     ) -> Iterator[_Surroundings]:
-        """The text around the thought of a message, if it is written."""
+        """Yields the text around the thought of a message, if it is written."""
         head, thought, tail = self.render(message, **kwargs).partition(_THOUGHT)
         if thought:
             plain = self.render({"role": "assistant", "content": TEXT}, **kwargs)
@@ -188,7 +190,8 @@ class _Template:
             yield _Surroundings(head, tail, headers=(of_user.rstrip(), of_assistant.rstrip()))
 
     def find_worded(self) -> Reasoning | None:
-        """The block that a word opens at the head of a turn: `Thought: ` up to the end of the line.
+        """Finds a block at the beginning of a turn that a word opens, such as `Thought: ` up to the
+        end of the line.
 
         It closes with what content and calls have in common after it.
         """
@@ -204,7 +207,7 @@ class _Template:
         return None
 
     def find_continued(self) -> Reasoning | None:
-        """The block that goes on with the header of the prompt, and ends with that header again:
+        """Finds a block that continues the header of the prompt and ends with that header again.
         HyperCLOVAX writes `assistant/think`."""
         opened, plain = (self.render(opening=on) for on in (True, False))
         prompt = find_prompt(opened, plain).rstrip()
@@ -223,8 +226,8 @@ class _Template:
         return None
 
     def find_opened(self) -> Reasoning | None:
-        """The block that a prompt opens, or opens and closes, with a tag that no answer and no call
-        of the history has: KAT writes `<judge>`."""
+        """Finds a block that a prompt opens, or opens and closes, with a tag that no answer and no
+        call of the history has. KAT writes `<judge>`."""
         answer = self.render({"role": "assistant", "content": TEXT})
         call = self.render({"role": "assistant", "content": "", "tool_calls": [_CALL]})
         history = answer.rpartition(USER)[2] + call.rpartition(USER)[2]
@@ -238,7 +241,7 @@ class _Template:
         return None
 
     def find_known(self) -> Reasoning | None:
-        """The block of a template that never writes a thought."""
+        """Finds the block of a template that never writes a thought."""
         prompts = [self.render(opening=True, **kwargs) for kwargs in (_ON, {}, _OFF)]
         with suppress(Error):  # Granite 3.3 describes the block only where there are no tools
             prompts.append(self.render_chat([_QUESTION], None, **_ON))
@@ -248,7 +251,7 @@ class _Template:
         return None
 
     def _removes(self, block: Reasoning) -> bool:
-        """True if the template takes the block out of the history."""
+        """True if the template removes the block from the history."""
         content = f"{block.opener.text}{_THOUGHT}{block.closer.text}{TEXT}"
         first: Json = {"role": "assistant", "content": content}
         second: Json = {"role": "assistant", "content": "Yes"}
@@ -266,7 +269,7 @@ def _mention(prompts: Iterable[str], block: Reasoning) -> bool:
 
 
 def _read_block(surroundings: _Surroundings) -> Reasoning | None:
-    """The block around a thought; None if what stands there is no block."""
+    """Returns the block around a thought; None if the texts around it are no block."""
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAGS_AND_WORD, tail)
@@ -288,10 +291,11 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
 
 
 def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | None:
-    """The block around a thought in turns of several kinds, that a word opens; None if none does.
+    """Returns the block that a word opens around a thought in turns of several kinds; None if there
+    is none.
 
-    A closer without a word of its own is but the line break: it means nothing elsewhere, and a
-    thought ends with the first one.
+    A closer without a word is only the line break: it means nothing elsewhere, and a thought ends
+    with the first one.
     """
     opening = _find_word_opener(places, prompt)
     following = common_prefix(*(place.tail for place in places))
@@ -299,7 +303,7 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
     if not _WORD.search(sign):
         sign = ""
     space = leading_space(following)
-    # Words in the middle of a line may stand in a thought as well.
+    # Words in the middle of a line may also occur in a thought.
     is_apart = "\n" in space or (bool(sign) and not sign[0].isalnum())
     if opening is None or not is_apart:
         return None
@@ -312,8 +316,8 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
 
 
 def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[str] | None:
-    """What opens the block after the generation prompt, or at the end of it; None where that is no
-    word, opens messages of any kind, or differs."""
+    """Returns the text that opens the block, after the generation prompt or at its end. None if it
+    is no word, opens messages of any kind, or differs."""
     head = places[0].head
     if any(place.head != head for place in places):
         return None
@@ -330,10 +334,11 @@ def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[
 
 
 def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
-    """What opens a block that has a name between two tags, where content has another name between
-    the same tags, and one tag closes both: `<|channel|>think<|msg|>` and `<|channel|>say<|msg|>`.
+    """Returns the text that opens a block with a name between two tags, if content has another name
+    between the same tags and one tag closes both: `<|channel|>think<|msg|>` and
+    `<|channel|>say<|msg|>`.
 
-    None where it is a message of its own, after which the header of the turn comes again.
+    None if it is a separate message, after which the header of the turn follows again.
     """
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
@@ -347,7 +352,7 @@ def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
 
 
 def _is_tags_only(text: str) -> bool:
-    """Are there tags in the text, and nothing else but white space?"""
+    """True if the text consists of tags and white space, with at least one tag."""
     return bool(_find_tags(text)) and not re.sub(_TAG, "", text).strip()
 
 
@@ -356,10 +361,10 @@ def _find_tags(text: str) -> list[str]:
 
 
 def _read_opened(prompt: str) -> Reasoning | None:
-    """The block that a prompt ends with the opener of; None if it ends with something else.
+    """Returns the block whose opener the prompt ends with; None if it ends with something else.
 
-    No template that never writes a thought shows what stands in front of the closer and after it:
-    as in the known blocks, that is white space where such stands after the opener.
+    Such a template does not show the text before and after the closer. As in the known blocks, it
+    is white space if white space follows the opener.
     """
     head = prompt.rstrip()
     pad = prompt[len(head) :]
@@ -376,8 +381,8 @@ def _read_opened(prompt: str) -> Reasoning | None:
 
 
 def _read_closed(prompt: str) -> Reasoning | None:
-    """The empty block that a prompt ends with, so that the model does not think; None if it ends
-    with something else. In front of the closer no white space is known."""
+    """Returns the empty block that a prompt ends with, so that the model does not think; None if it
+    ends with something else. White space in front of the closer is not known then."""
     end = prompt.rstrip()
     for opener, closer in _CLOSED:
         for tag in re.finditer(opener, end):
@@ -391,7 +396,7 @@ def _read_closed(prompt: str) -> Reasoning | None:
 
 
 def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
-    """The block with the pads that the prompts write."""
+    """Returns the block with the pads that the prompts write."""
     for prompt in prompts:
         if opened := re.search(rf"{re.escape(block.opener.text)}(\s*)$", prompt):
             if not opened[1]:  # it writes the block without pads
@@ -405,7 +410,7 @@ def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
 def find_state(
     with_prompt: str, without_prompt: str, format: Format, *, calls: int | None = None
 ) -> State:
-    """The state in which the generation prompt leaves the turn.
+    """Returns the state in which the generation prompt leaves the turn.
 
     Args:
         with_prompt: the conversation rendered with the generation prompt.
@@ -425,12 +430,13 @@ def find_state(
 
 
 def find_prompt(with_prompt: str, without_prompt: str) -> str:
-    """The generation prompt: what only the first of the two renders has."""
+    """Returns the generation prompt: the text that only the first of the two renders has."""
     return with_prompt[count_common(with_prompt, without_prompt) :]
 
 
 def _find_end(prompt: str, block: Reasoning) -> str:
-    """The marker at the end of a template that opens the turn whether it is asked to or not."""
+    """Returns the marker at the end of a template that opens the turn even if no generation prompt
+    is wanted."""
     end = prompt.rstrip()
     for marker in block.markers:
         if end.endswith(marker):
@@ -467,8 +473,8 @@ def find_opener(prompt: str, block: Reasoning, format: Format | None = None) -> 
 
 
 def _find_break(prompt: str, block: Reasoning, opened: int) -> int:
-    """The place of a closer that is but white space, after the opener there and its pad, which may
-    be the same text; -1 if there is none."""
+    """Returns the offset of a closer that is only white space, after the opener and its pad, which
+    may be the same text; -1 if there is none."""
     if opened < 0:
         return -1
     following = opened + len(block.opener.text)
@@ -478,7 +484,8 @@ def _find_break(prompt: str, block: Reasoning, opened: int) -> int:
 
 
 def _find_lead(prompt: str, format: Format) -> str:
-    """What the prompt has written of content or of a call: `>>>`, where `>>>all` opens content."""
+    """Returns the part of content or of a call that the prompt has written: `>>>`, if `>>>all`
+    opens content."""
     heads = [content.opener for content in format.contents]
     heads.append(_spell_head(format))
     for head in heads:
@@ -490,7 +497,7 @@ def _find_lead(prompt: str, format: Format) -> str:
 
 
 def _spell_head(format: Format) -> str:
-    """The text of a call up to its first hole."""
+    """Returns the text of a call up to its first hole."""
     if format.opener is None:
         return ""  # it begins as any JSON does
     return spell_fixed(list(takewhile(_is_fixed, format.opening + format.call)))
@@ -501,10 +508,10 @@ def _is_fixed(node: Node) -> bool:
 
 
 def _find_missing(pad: str, written: str) -> str:
-    """The part of a pad that the prompt leaves to the model."""
+    """Returns the part of a pad that the prompt leaves to the model."""
     return pad[len(written) :] if pad.startswith(written) else ""
 
 
 def count_calls(messages: Sequence[Mapping[str, Any]]) -> int:
-    """The number of tool calls in a conversation."""
+    """Returns the number of tool calls in a conversation."""
     return sum(len(message.get("tool_calls") or ()) for message in messages)

@@ -1,4 +1,4 @@
-"""Formats of the registry, found in what a chat template renders.
+"""Finds formats of the registry in what a chat template renders.
 
 For formats that cannot be inferred: a known one is what the template teaches if the template writes
 calls exactly as the format does.
@@ -51,7 +51,7 @@ _STYLES = (
 
 @dataclass(frozen=True)
 class _Probes:
-    """Renders of the same conversation that differ in one thing; "" where one was refused."""
+    """Renders of the same conversation that differ in one thing; "" if the template refused one."""
 
     call: str
     calls: str
@@ -61,7 +61,8 @@ class _Probes:
 
 
 def find_registered(render_chat: Render, formats: Sequence[Format] = NATIVE) -> Format:
-    """The known format that the template writes, with what stands around the calls there.
+    """Returns the known format that the template writes, with the template's texts around the
+    calls.
 
     Raises:
         DetectError: none of `formats` writes calls as this template does.
@@ -81,8 +82,8 @@ def find_registered(render_chat: Render, formats: Sequence[Format] = NATIVE) -> 
 
 
 def _take_reasoning(known: Format, block: Reasoning | None) -> Format:
-    """The format with the template's block, if it writes one; no template shows whether a turn may
-    start closed, so that stays as it is known."""
+    """Returns the format with the template's block, if it writes one. Whether a turn may start
+    after the block stays as in the known format, because no template shows it."""
     if block is None:
         return known
     starts_closed = known.reasoning is not None and known.reasoning.starts_closed
@@ -90,7 +91,7 @@ def _take_reasoning(known: Format, block: Reasoning | None) -> Format:
 
 
 def _find(candidate: Format, probes: _Probes) -> Format | None:
-    """The candidate, if the template writes one call, and several, as it does."""
+    """Returns the candidate if the template writes one call and several calls as it does."""
     one = render(Turn(calls=_CALLS[:1]), candidate)
     head, found, rest = probes.call.partition(one)
     single = candidate.single or render(Turn(calls=_CALLS), candidate) not in probes.calls
@@ -101,7 +102,7 @@ def _find(candidate: Format, probes: _Probes) -> Format | None:
     if not found:
         return None
     if candidate.bare is not None and head != probes.opening:
-        return None  # any object could stand elsewhere
+        return None  # any object could occur elsewhere
     if single and str(_CALLS[1].arguments["city"]) in probes.calls:
         return None  # it writes a second call, in another way
     return _complete(replace(candidate, single=single), probes, first=one, rest=rest)
@@ -127,15 +128,15 @@ def _probe(render_chat: Render) -> _Probes:
 
 
 def _variants(formats: Sequence[Format]) -> Iterator[Format]:
-    """Each format in each spelling of JSON."""
+    """Yields each format in each spelling of JSON."""
     for known in formats:
         for style in _STYLES:
             yield replace(known, call=tuple(_restyle(node, style) for node in known.call))
 
 
 def _respaced(formats: Sequence[Format], probes: _Probes) -> Iterator[Format]:
-    """Each format that the template writes with other white space around its markers, with that:
-    converters of templates add and strip it."""
+    """Yields each format that the template writes with other white space around its markers, with
+    that white space. Converters of templates add and strip it."""
     for known in _variants(formats):
         respaced = _respace(known, probes.call)
         if respaced is not None:
@@ -143,8 +144,8 @@ def _respaced(formats: Sequence[Format], probes: _Probes) -> Iterator[Format]:
 
 
 def _respace(known: Format, written: str) -> Format | None:
-    """The format with the white space that stands around its own texts in a written call; None
-    where the call is not in there even so, or no white space differs."""
+    """Returns the format with the white space around its own texts in a written call. None if the
+    call still differs, or if no white space does."""
     pieces: list[str] = []
     one = render(Turn(calls=_CALLS[:1]), replace(known, after=""))
     position = 0
@@ -152,7 +153,7 @@ def _respace(known: Format, written: str) -> Format | None:
         if not isinstance(node, Fixed):
             continue
         start = one.find(node.text, position)
-        # What opens the call is where it is: white space in front of it is the turn's.
+        # White space before the text that opens the call belongs to the turn.
         before = rf"({_SPACE})" if pieces else f"({re.escape(_leading(node.text))})"
         pieces.append(re.escape(one[position:start]) if pieces else "")
         pieces.append(f"{before}{re.escape(node.text.strip())}({_SPACE})")
@@ -174,8 +175,8 @@ def _respace(known: Format, written: str) -> Format | None:
 
 
 def _space_out(node: Fixed, before: str, following: str) -> list[Node]:
-    """The text with this white space around it. A marker keeps its own where that is the same, for
-    a vocabulary may have a token for both."""
+    """Returns the text with this white space around it. A marker keeps its own white space if it is
+    the same, because a vocabulary may have a token for both."""
     text = node.text
     if text == before + text.strip() + following:
         return [node]
@@ -194,7 +195,7 @@ def _leading(text: str) -> str:
 
 
 def _restyle(node: Node, style: JsonStyle) -> Node:
-    """The node with separators and escapes of that style, where it has such."""
+    """Returns the node with the separators and escapes of that style, if it has any."""
     if not isinstance(node, Hole) or not node.style.escapes:
         return node
     own = replace(node.style, item=style.item, key=style.key, ascii=style.ascii)
@@ -202,11 +203,11 @@ def _restyle(node: Node, style: JsonStyle) -> Node:
 
 
 def _complete(format: Format, probes: _Probes, *, first: str, rest: str) -> Format:
-    """The format with the separators and the end of turn that the template writes.
+    """Returns the format with the separators and the end of turn that the template writes.
 
     Args:
         first: the first call, as it is written.
-        rest: what follows the only call of a turn.
+        rest: the text after the only call of a turn.
     """
     end = probes.content.partition(TEXT)[2].strip()
     for content in format.contents:

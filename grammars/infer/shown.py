@@ -1,7 +1,7 @@
-"""The format of a model whose chat template shows the tools, but writes no calls.
+"""Finds the format of a model whose chat template shows the tools, but writes no calls.
 
-What such a model was trained to write is known from what its prompt has around the tools, and from
-its special tokens: `SIGNS` of the registry says which texts tell of which format.
+The format on which such a model was trained is recognised by the texts around the tools in its
+prompt, and by its special tokens. `SIGNS` of the registry has these texts for each format.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +24,7 @@ _TOOL = make_tool(PROBED_TOOL, "Probe", {"probe_key": {"type": "string"}})
 
 @dataclass(frozen=True)
 class ShownFormat:
-    """A format, and the text of the prompt that tells of it.
+    """A format, and the text of the prompt from which it was recognised.
 
     Args:
         is_example: the text is an example of a call, from which the format was read.
@@ -36,7 +36,7 @@ class ShownFormat:
 
     @property
     def reason(self) -> str:
-        """Why it is this format, for the user."""
+        """The reason for this format, for the user."""
         if self.is_example:
             return f"its prompt shows calls in the form {self.sign!r}"
         return f"{self.sign!r} in its prompt indicates the tool format {self.format.name}"
@@ -49,17 +49,18 @@ def find_shown(
     formats: Sequence[Format] = NATIVE,
     signs: Mapping[str, tuple[Fixed, ...]] = SIGNS,
 ) -> ShownFormat:
-    """The known format that a prompt with tools tells of, though the template writes no calls.
+    """Returns the known format that a prompt with tools shows, although the template writes no
+    calls.
 
     Args:
         render_chat: renders a conversation.
-        special_tokens: the texts of the model's special tokens; None: not known, as where there is
-            a template alone.
-        formats: those to look for.
-        signs: what tells of them, by their names.
+        special_tokens: the texts of the model's special tokens; None: not known, because there is
+            only a template.
+        formats: the formats to look for.
+        signs: the texts by which they are recognised, by their names.
 
     Raises:
-        DetectError: nothing tells of a format, or not enough, or more than one is told of.
+        DetectError: no format is recognised, the signs do not suffice, or they fit several formats.
     """
     shown, plain = render_tools(render_chat)
     found: list[ShownFormat] = []
@@ -84,12 +85,13 @@ def find_shown(
 
 
 def render_tools(render_chat: Render) -> tuple[str, str]:
-    """The prompt for a question with a tool, and the one without."""
+    """Returns the prompts for a question with a tool and without."""
     return _render(render_chat, [_QUESTION], [_TOOL]), _render(render_chat, [_QUESTION])
 
 
 def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) -> str:
-    """Why the sign is not enough to tell that the model was trained on the format; "" if it is."""
+    """Returns why the sign does not prove that the model was trained on the format; "" if it
+    does."""
     told = f"{sign.text!r} in the prompt indicates the tool format {format.name}"
     if special_tokens is None:
         if isinstance(sign, Marker):
@@ -104,10 +106,10 @@ def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) 
 
 
 def adapt(known: Format, render_chat: Render) -> Format:
-    """The format with the reasoning block and the end of turn that the template writes."""
+    """Returns the format with the reasoning block and the end of turn that the template writes."""
     block, own = find_reasoning(render_chat), known.reasoning
     if block and own and (block.opener, block.closer) == (own.opener, own.closer):
-        block = own  # a template that only drops the block does not tell its white space
+        block = own  # a template that only drops the block does not show its white space
     after = _render(render_chat, [_QUESTION, _ANSWER]).partition(TEXT)[2]
     ends = tuple(dict.fromkeys([*find_ends(after), *known.ends]))
     return replace(known, reasoning=block, ends=ends)
@@ -118,7 +120,7 @@ def _render(
     messages: Sequence[Mapping[str, Json]],
     tools: Sequence[Mapping[str, Json]] | None = None,
 ) -> str:
-    """The prompt for these messages, "" where the template refuses them."""
+    """Returns the prompt for these messages; "" if the template refuses them."""
     is_asked = messages[-1]["role"] != "assistant"
     try:
         return render_chat(messages, tools, add_generation_prompt=is_asked)

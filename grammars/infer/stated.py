@@ -1,10 +1,10 @@
 """The format that the prompt itself states: an example of a call, or a sentence about calls, in the
 instructions of a template that describes the tools but writes no calls.
 
-Read are JSON calls, one object or a list of them, between tags or bare; lists of calls in Python,
-`[name(key=value)]`; and where there is no example, a sentence such as "`<|call|>` followed by a
-JSON list of calls". What stands in the messages or in the tools is no instruction, so only text
-that comes with any tool counts.
+It reads JSON calls, one object or a list, between tags or bare; lists of calls in Python,
+`[name(key=value)]`; and if there is no example, a sentence such as "`<|call|>` followed by a JSON
+list of calls". Text in messages or tools is not an instruction, so only text that appears with
+every tool counts.
 """
 
 import re
@@ -30,7 +30,7 @@ from grammars.wire.format import (
 
 NAME_KEYS = ("name", "function", "function_name", "tool", "tool_name")
 ARGUMENTS_KEYS = ("arguments", "parameters", "args", "params", "input")
-LONGEST_SHOWN = 120  # characters of the example, for the user
+MAX_SHOWN_LENGTH = 120  # characters of the example, for the user
 
 _STAND_IN = r"""<[^<>\n]{1,60}>|\\?"[^"\n]{0,60}"|'[^'\n]{0,60}'|\$?\{?[\w .-]{1,60}\}?|\.{3}"""
 """What an example has in place of a name: `<function-name>`, `"func_name1"`, `$NAME`."""
@@ -64,7 +64,7 @@ _STATEMENT = re.compile(
     rf"(?P<tag>{TAG})[`'\"]?,? (?:directly |immediately )?followed by (?:an? |the )?"
     r"(?:valid |single )?JSON (?P<shape>list|array|object|dictionary)(?P<rest>[^.\n]{0,200})"
 )
-"""The sentence that tells a marker and what stands after it."""
+"""A sentence that names a marker and describes the text after it."""
 _QUOTED_WORD = re.compile(r"""["'`](\w+)["'`]""")
 _WORD = r"[A-Za-z_]\w*"
 _PYTHON_VALUE = r"""(?:"[^"\n]{0,60}"|'[^'\n]{0,60}'|<[^<>\n]{1,60}>|[\w.-]{1,60})"""
@@ -78,7 +78,8 @@ list of functions is none of calls."""
 
 
 def find_stated(render_chat: Render) -> ShownFormat:
-    """The format of the example that a prompt with tools shows, or of the sentence that tells it.
+    """Returns the format of the example call that a prompt with tools shows, or of the sentence
+    that describes calls.
 
     Raises:
         DetectError: there is neither, there are several that differ, or turns of the format
@@ -86,7 +87,7 @@ def find_stated(render_chat: Render) -> ShownFormat:
     """
     shown, plain = render_tools(render_chat)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}
-    if not found:  # an example tells more than a sentence
+    if not found:  # an example is more exact than a sentence
         found = {format: text for format, text in _read_statements(shown) if text not in plain}
     if not found:
         raise DetectError("the prompt shows no example of a call")
@@ -97,11 +98,11 @@ def find_stated(render_chat: Render) -> ShownFormat:
     chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
     for _ in try_after_prompt(chat, adapted):
         pass  # it raises where a turn cannot be read back
-    return ShownFormat(adapted, " ".join(example.split())[:LONGEST_SHOWN], is_example=True)
+    return ShownFormat(adapted, " ".join(example.split())[:MAX_SHOWN_LENGTH], is_example=True)
 
 
 def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
-    """The forms of the calls in a prompt, each with the text of the example."""
+    """Yields the formats of the calls in a prompt, each with the text of the example."""
     for call in chain.from_iterable(pattern.finditer(prompt) for pattern in _CALLS):
         if PROBED_TOOL in call.group():  # the description of a tool has a name and parameters, too
             continue
@@ -131,12 +132,12 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
 
 
 def _is_called_json(prompt: str, end: int) -> bool:
-    """Does the text in front of an example say that it is JSON?"""
+    """True if the text in front of an example says that it is JSON."""
     return "json" in prompt[max(0, end - SURROUNDINGS) : end].lower()
 
 
 def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
-    """The forms of calls that sentences tell, each with its sentence."""
+    """Yields the formats of calls that sentences describe, each with its sentence."""
     for statement in _STATEMENT.finditer(prompt):
         call = _read_keys(statement["rest"])
         closers = find_tags(statement["rest"])
@@ -145,7 +146,7 @@ def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
         if call is None or not is_about_calls or is_about_results:
             continue
         if len(closers) > 1 or any(not closer.startswith(("</", "[/")) for closer in closers):
-            continue  # what the other tags are for is not told
+            continue  # the purpose of the other tags is not known
         head = make_nodes(statement["tag"], opens=True)
         tail = make_nodes("".join(closers))
         if statement["shape"] in ("list", "array"):
@@ -156,8 +157,8 @@ def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
 
 
 def _read_keys(sentence: str) -> JsonCall | None:
-    """The call with the keys that a sentence quotes; with the usual ones, which the generic format
-    has, too, where it quotes none. None: it quotes others."""
+    """Returns the call with the keys that a sentence quotes. If it quotes none, they are the usual
+    ones, as in the generic format. None if it quotes others."""
     quoted = _QUOTED_WORD.findall(sentence)
     if not quoted:
         return JsonCall()
@@ -169,8 +170,8 @@ def _read_keys(sentence: str) -> JsonCall | None:
 
 
 def _read_python(example: re.Match[str], prompt: str) -> Format:
-    """A list of calls in Python, between the tags around the example, if there are such. Strings
-    have escapes: an example does not show raw ones."""
+    """Returns a list of calls in Python, between the tags around the example, if any. Strings have
+    escapes, because an example does not show raw ones."""
     before = _OPENER.search(prompt, max(0, example.start() - SURROUNDINGS), example.start())
     after = _CLOSER.match(prompt, example.end(), example.end() + SURROUNDINGS)
     head: tuple[Fixed, ...] = ()
@@ -196,7 +197,7 @@ def _find_style(call: re.Match[str]) -> JsonStyle:
 def _enclose(
     call: JsonCall, *, opener: re.Match[str], closer: re.Match[str], is_list: bool
 ) -> Format:
-    """The call, or a list of them, between tags, with the white space of the example."""
+    """Returns the call, or a list of calls, between tags, with the white space of the example."""
     head = make_nodes(opener["tag"] + _one_line(opener["space"]), opens=True)
     tail = make_nodes(_one_line(closer["space"]) + closer["tag"])
     if is_list:
@@ -206,5 +207,5 @@ def _enclose(
 
 
 def _one_line(space: str) -> str:
-    """White space without the indentation of the example."""
+    """Returns white space without the indentation of the example."""
     return "\n" if "\n" in space else space

@@ -1,4 +1,4 @@
-"""The style in which a template spells values: found by spelling them in every style."""
+"""Finds the style in which a template spells values, by spelling them in every style."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from grammars.wire.format import PYTHON, JsonStyle
 
 @cache
 def styles() -> tuple[JsonStyle, ...]:
-    """The styles that are looked for, the usual ones first."""
+    """Returns the possible styles, the usual ones first."""
     return tuple(_styles())
 
 
@@ -41,7 +41,7 @@ def _styles() -> Iterator[JsonStyle]:
 
 
 def _raw_styles(quote: str) -> Iterator[JsonStyle]:
-    """Styles whose strings are raw text between marks of their own: Gemma 4 writes `<|"|>`."""
+    """Yields styles whose strings are raw text between special marks. Gemma 4 writes `<|"|>`."""
     raw = JsonStyle(quotes=(quote,), escapes=False)
     raw_in_python = replace(raw, true=PYTHON.true, false=PYTHON.false)
     for words, null in product((raw, raw_in_python), (raw.null, PYTHON.null)):
@@ -52,11 +52,12 @@ def _raw_styles(quote: str) -> Iterator[JsonStyle]:
 
 
 def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
-    """The first known style in which every value is spelled as given; None if there is none.
+    """Returns the first known style in which every value is spelled as given; None if there is
+    none.
 
     Args:
         pairs: values, each with its spelling.
-        quote: what stands around a string; "": what JSON or Python write.
+        quote: the text around a string; "": what JSON or Python write.
     """
     known: Iterable[JsonStyle] = styles()
     if quote not in ("", '"', "'"):
@@ -68,15 +69,16 @@ def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
 
 
 def find_member(text: str, key: str, value: str, *, start: int) -> re.Match[str] | None:
-    """An object with one text in it, in whatever style, from `start` on; the group `quote` is what
-    stands around the text."""
+    """Finds an object with one text in it, in any style, from `start` on. The group `quote` is the
+    text around the string."""
     name = rf"(?P<mark>[\"']?){re.escape(key)}(?P=mark)"
     written = rf"(?P<quote>\S{{1,16}}?){re.escape(value)}(?P=quote)"
     return re.compile(rf"\{{{name}\s*:\s*{written}\}}").search(text, start)
 
 
 def find_encoded(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, int]]:
-    """The JSON strings in a text from `start` on whose text is a JSON object, with their bounds."""
+    """Yields the JSON strings in a text from `start` on that contain a JSON object, with their
+    bounds."""
     decoder = json.JSONDecoder()
     for quote in re.compile(r'"\s*\{').finditer(text, start):
         try:
@@ -89,10 +91,10 @@ def find_encoded(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, 
 
 
 def decode_string(string: str) -> str:
-    """The text of a JSON string that is spelled as most encoders do.
+    """Returns the text of a JSON string that is spelled as most encoders do.
 
     Raises:
-        DetectError: it is none, or spelled in another way.
+        DetectError: it is not a string, or is spelled in another way.
     """
     try:
         text = json.loads(string)
@@ -104,7 +106,7 @@ def decode_string(string: str) -> str:
 
 
 def find_objects(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, int]]:
-    """The JSON objects in a text from `start` on, outer ones first, with their bounds."""
+    """Yields the JSON objects in a text from `start` on, outer ones first, with their bounds."""
     decoder = json.JSONDecoder()
     for brace in re.compile(r"\{").finditer(text, start):
         try:

@@ -1,4 +1,4 @@
-"""Texts that templates write, compared tag by tag, word by word; and made into nodes."""
+"""Compares texts that templates write, tag by tag and word by word, and makes nodes of them."""
 
 import re
 import unicodedata
@@ -50,17 +50,17 @@ def tokenise(text: str) -> list[str]:
 
 
 def split_numbers(text: str) -> list[str]:
-    """The numbers of a text, and all other characters one by one."""
+    """Splits a text into numbers and single characters."""
     return _NUMBER.findall(text)
 
 
 def common_prefix(*texts: str) -> str:
-    """The longest text that all texts begin with, in whole tokens."""
+    """Returns the longest common beginning of all texts, in whole tokens."""
     return "".join(_common([tokenise(text) for text in texts]))
 
 
 def common_suffix(*texts: str) -> str:
-    """The longest text that all texts end with, in whole tokens."""
+    """Returns the longest common ending of all texts, in whole tokens."""
     return "".join(reversed(_common([tokenise(text)[::-1] for text in texts])))
 
 
@@ -74,23 +74,23 @@ def _common(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def leading_space(text: str) -> str:
-    """The white space in front of a text."""
+    """Returns the white space in front of a text."""
     return text[: len(text) - len(text.lstrip())]
 
 
 def find_tag(text: str) -> re.Match[str] | None:
-    """The first whole tag of a text."""
+    """Returns the first complete tag of a text."""
     return re.search(TAG, text)
 
 
 def find_tags(text: str) -> list[str]:
-    """All whole tags of a text."""
+    """Returns all complete tags of a text."""
     return re.findall(TAG, text)
 
 
 def find_loose(*texts: str) -> frozenset[str]:
-    """The names of tags that hold more than their name, as in `<function=NAME>`: their closers are
-    no markers, for the vocabulary has no token for what it cannot write in one piece."""
+    """Returns the names of tags that contain more than their name, as in `<function=NAME>`. Their
+    closing tags are no markers, because vocabularies have no tokens for such tags."""
     names: set[str] = set()
     for text in texts:
         names.update(re.findall(r"<([^<>\s=/]+)(?:=|\s)", text))
@@ -98,7 +98,7 @@ def find_loose(*texts: str) -> frozenset[str]:
 
 
 def merge_literals(nodes: Iterable[N]) -> tuple[N | Literal, ...]:
-    """The nodes, with literals side by side made one, and without fixed texts that are empty."""
+    """Returns the nodes with adjacent literals joined and empty fixed texts removed."""
     merged: list[N | Literal] = []
     for node in nodes:
         last = merged[-1] if merged else None
@@ -110,7 +110,7 @@ def merge_literals(nodes: Iterable[N]) -> tuple[N | Literal, ...]:
 
 
 def make_nodes(text: str, loose: Iterable[str] = (), *, opens: bool = False) -> tuple[Fixed, ...]:
-    """The nodes of fixed text: tags are markers, all else is literal.
+    """Makes nodes of fixed text: tags become markers, everything else becomes literals.
 
     Args:
         text: fixed text.

@@ -1,4 +1,4 @@
-"""The fixed texts around content and calls, and those that end a turn."""
+"""Finds the fixed texts around content and calls, and those that end a turn."""
 
 from dataclasses import dataclass, replace
 
@@ -24,8 +24,8 @@ class CallLayout:
     """The fixed texts around calls: `opening prefix CALL suffix between ... rest`.
 
     Args:
-        rest: what stands after the last call: what closes the calls, and the end of the turn.
-        lead: what the generation prompt has written of the first call.
+        rest: the text after the last call: the text that closes the calls, and the end of the turn.
+        lead: the beginning of the first call, which the generation prompt has written.
         several: the texts around two calls, if they are others than those around one.
     """
 
@@ -38,8 +38,8 @@ class CallLayout:
     several: "CallLayout | None" = None
 
     def without_lead(self) -> "CallLayout":
-        """The same calls, where what the generation prompt has written is a part of no call, but
-        stands between two of them."""
+        """Returns the layout with the text of the generation prompt between two calls instead of in
+        a call."""
         prefix = self.prefix.removeprefix(self.lead)
         return replace(self, prefix=prefix, between=self.between + self.lead, lead="")
 
@@ -47,15 +47,15 @@ class CallLayout:
 def find_layout(
     *, header: str, head: str, after: str, amid: str | None, end: str = ""
 ) -> CallLayout:
-    """Tells a call's own text from what stands around all calls.
+    """Separates a call's own text from the text around all calls.
 
     Args:
         header: what opens the turn.
-        head: what stands in front of the first call's first hole.
-        after: what stands after the only call's last hole.
-        amid: what stands between two calls' holes; None if there is one call in a turn.
-        end: what ends a turn of content; "" if that is not known. It is no part of a call, for a
-            model that ends its turn there writes nothing after it.
+        head: the text in front of the first call's first hole.
+        after: the text after the only call's last hole.
+        amid: the text between two calls' holes; None if there is one call in a turn.
+        end: what ends a turn of content; "" if that is not known. It is not a part of a call,
+            because a model that ends its turn there writes nothing after it.
     """
     if amid is None:  # Llama 3's templates refuse a second call
         return CallLayout(after, prefix=head)
@@ -84,12 +84,12 @@ def _drop_numbers(text: str) -> str:
 
 
 def find_layouts(one: tuple[str, str], two: tuple[str, str], amid: str) -> CallLayout:
-    """The texts around one call, and those around two, where they differ.
+    """Returns the texts around one call, and those around two calls if they differ.
 
     Args:
-        one: what stands in front of the first hole of a call alone, and after its last one.
+        one: the text in front of the first hole of a call alone, and after its last one.
         two: the same of two calls.
-        amid: what stands between two calls' holes.
+        amid: the text between two calls' holes.
 
     Raises:
         DetectError: nothing opens two calls that does not open one.
@@ -111,7 +111,7 @@ def find_layouts(one: tuple[str, str], two: tuple[str, str], amid: str) -> CallL
 
 @dataclass(frozen=True)
 class Plain:
-    """Content as a turn without calls has it: what opens it, and all that follows."""
+    """A turn of content without calls: the text that opens it, and everything after it."""
 
     opener: str
     tail: str
@@ -119,13 +119,13 @@ class Plain:
 
 @dataclass(frozen=True)
 class TurnEnding:
-    """What follows the calls, and what ends a turn.
+    """The text after the calls, and the texts that end a turn.
 
     Args:
-        after_calls: what stands after the last call before the end.
+        after_calls: the text after the last call before the end.
         ends: the texts that end a turn.
         closer: what closes content.
-        tail: what stands at the end of every turn, in front of what ends it.
+        tail: the text at the end of every turn, in front of what ends it.
     """
 
     after_calls: str
@@ -135,13 +135,13 @@ class TurnEnding:
 
 
 def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> TurnEnding:
-    """Tells the end of turn from what closes content and calls.
+    """Separates the end of turn from the texts that close content and calls.
 
     Args:
-        chat: for the end that only stands in front of a next message.
+        chat: the template, for an end that it only writes before a next message.
         opener: what opens content.
         tail: what the template writes after content.
-        rest: what it writes after the last call.
+        rest: the text that it writes after the last call.
     """
     shared = common_suffix(tail, rest)
     if shared.strip():
@@ -178,16 +178,16 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
 
 
 def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
-    """The text that ends a turn; "" if there is none.
+    """Returns the text that ends a turn; "" if there is none.
 
-    Of several tags that stand in front of a next message it is the last that also ends the user's
-    messages, or else the last. (Some templates write one more at the end of a conversation, as Phi
-    does.)
+    If there are several tags before a next message, it is the last one that also ends the user's
+    messages, or else the last one. (Some templates, such as Phi's, write another tag at the end of
+    a conversation.)
 
     Args:
         chat: the template.
-        tail: what stands after content.
-        closer: what of that closes the content.
+        tail: the text after content.
+        closer: the part of it that closes the content.
     """
     ending = tail.removeprefix(closer)
     tags = find_tags(common_prefix(_follow(chat).removeprefix(closer), ending))
@@ -198,28 +198,29 @@ def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
 
 
 def find_closer(tail: str, opener: str) -> str:
-    """What closes content, of what stands after it: one tag of several, where something opens the
-    content; "" where nothing does."""
+    """Returns the text that closes content: the first of several tags after it, if a text opens the
+    content. Else ""."""
     tags = find_tags(tail)
     return tail[: tail.index(tags[0]) + len(tags[0])] if opener and len(tags) > 1 else ""
 
 
 def find_ends(text: str) -> tuple[str, ...]:
-    """The texts that end a turn, of what stands after its content: the first tag, or else all of
-    it; what follows the tag belongs to the next turn."""
+    """Returns the texts that can end a turn: the first tag after its content, or all of that text
+    if it has no tag. What follows the tag belongs to the next turn."""
     tag = find_tag(text)
     end = tag[0] if tag else text.strip()
     return (end,) if end else ()
 
 
 def _follow(chat: ProbedTemplate) -> str:
-    """The end that a template writes when the next message comes, without that one's header."""
+    """Returns the end of turn that a template writes in front of the next message, without that
+    message's header."""
     after = chat.follow()
     return after.removesuffix(common_suffix(after, chat.introduce()))
 
 
 def read_content(chat: ProbedTemplate) -> Plain:
-    """Returns what stands around the text of a turn without calls.
+    """Returns the texts around the content of a turn without calls.
 
     Raises:
         DetectError: the template does not write content.
@@ -231,9 +232,9 @@ def read_content(chat: ProbedTemplate) -> Plain:
 
 
 def _separates(text: str, prompt: str) -> bool:
-    """Can that text stand between content and calls: white space, or the end of a message and the
-    header of another one, with which the prompt opens a turn? Calls go on with that header, so the
-    prompt has to leave it open; after a whole header there is another turn."""
+    """True if the text can stand between content and calls: white space, or the end of a message
+    and the header of another one with which the prompt opens a turn. Calls continue this header, so
+    the prompt must leave it open; after a complete header, another turn begins."""
     header = prompt.lstrip()
     is_open = bool(header) and not header[-1].isspace()
     return not text.strip() or (is_open and text.rstrip().endswith(header))
@@ -246,11 +247,11 @@ class Mixed:
     Args:
         text: the turn.
         content: how content is written, and whether calls may follow.
-        conclusion: what follows from the turn.
-        before: what stands between content and calls, or in front of calls where no content may;
-            None: not known.
-        place: where content stands.
-        opener: what stands in front of content that is inside of what opens the calls.
+        conclusion: the inferred fact.
+        before: the text between content and calls, or in front of calls if content may not precede
+            them; None: not known.
+        place: where content is.
+        opener: the text in front of content that is inside of what opens the calls.
     """
 
     text: str
@@ -262,14 +263,14 @@ class Mixed:
 
 
 def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str) -> str:
-    """What opens every turn, once: in front of content and of calls, but not between the two; ""
-    where nothing does.
+    """Returns the text that opens every turn once, in front of content and of calls, but not
+    between the two. "" if there is none.
 
     Args:
         chat: the template.
         plain: content without calls.
         call: a call.
-        first: what the first call begins with, and what stands in front of that.
+        first: what the first call begins with, and the text in front of that.
     """
     opener = plain.opener
     shared = common_prefix(opener, first)
@@ -281,23 +282,23 @@ def find_head(chat: ProbedTemplate, plain: Plain, *, call: ToolCall, first: str)
     text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "")
     before, _, after = text.partition(TEXT)
     is_once = before == opener and head not in after and first.removeprefix(head) in after
-    # What is closed in front of calls as it is without them opens content, not the turn.
+    # A text that is closed in front of calls as it is without calls opens content, not the turn.
     is_closed = head == opener and find_tags(after)[:1] == find_tags(plain.tail)[:1]
     return head if is_once and not is_closed else ""
 
 
 def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
-    """What a template writes around every answer: what opens it after the generation prompt, and
-    what closes it in front of the end of turn; "" for what is not there.
+    """Returns the texts that a template writes around every answer: the one after the generation
+    prompt, and the one in front of the end of turn. "" if there is none.
 
-    Both are "" where the text of an answer is not written as it is.
+    Both are "" if the template changes the text of an answer.
     """
     frames = {_read_frame(chat, text) for text in (TEXT, _HARD_TEXT)}
     return frames.pop() if len(frames) == 1 else ("", "")
 
 
 def _read_frame(chat: ProbedTemplate, answer: str) -> tuple[str, str]:
-    """What stands around this answer."""
+    """Returns the texts around this answer."""
     prompt, written = chat.ask(opening=True), chat.answer(Turn(answer))
     if not prompt or not written or not written.startswith(prompt):
         return "", ""
@@ -312,11 +313,11 @@ def _read_frame(chat: ProbedTemplate, answer: str) -> tuple[str, str]:
 def infer_mixed(
     chat: ProbedTemplate, content: Content, *, call: ToolCall, first: str, turn: str, turn_head: str
 ) -> Mixed:
-    """Returns what stands between content and calls.
+    """Infers the text between content and calls.
 
     Args:
         chat: the template.
-        content: how content is written where no call follows.
+        content: how content is written if no call follows.
         call: a call.
         first: what the first call begins with.
         turn: the turn with that call alone.
@@ -331,7 +332,7 @@ def infer_mixed(
     text = chat.strip(body).removeprefix(turn_head)
     head, found, after = text.partition(TEXT)
     if not found and TEXT in body and chat.reasoning and chat.reasoning.next_opener:
-        # Each part of a turn is a message, and what models write here is not told by the template.
+        # Each part of a turn is a message, and the template does not show what models write here.
         raise DetectError(f"beside a call, content is written as a thought: {body[:80]!r}")
     if not found:
         return Mixed(text, alone, "content next to a call is rejected or dropped")

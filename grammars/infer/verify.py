@@ -1,5 +1,5 @@
-"""Compares what a format and its template write, turn by turn and byte by byte; and looks for slips
-in calls, which no model was trained to write."""
+"""Compares what a format and its template write, turn by turn and byte by byte. Also finds
+malformed calls, which no model was trained to write."""
 
 import re
 from collections.abc import Iterator
@@ -48,10 +48,10 @@ VALUES: dict[str, Json] = {
     "an empty object": {},
     "an object": {"z": 'x"y\n', "a": {"b": [False, "ü", {}]}, "B": None},
 }
-"""Arguments of all kinds, each by what is special about it."""
+"""Arguments of all kinds, each with a description."""
 
 _CALL = ToolCall("probe", {"key": "value"}, id="abcdefgh0")
-# A tag that another one closes, with what it opens (`<function=probe>`); others stand alone.
+# A tag that another one closes, with its argument (`<function=probe>`); others need no closing tag.
 _PAIRED = re.compile(r"<(?P<slash>/?)(?P<name>\w[\w:.-]*)(?:[=\s][^<>]*)?>")
 _CUT_TAG = re.compile(r"</?\w[\w:.-]*(?=<|\s*$)")
 _ANY_TAG = re.compile(r"<[^<>]+>|\[/?[A-Z][A-Z_]+\]")
@@ -61,7 +61,7 @@ _MAX_SLIPS = 2  # words and tags
 
 @dataclass(frozen=True)
 class Tails:
-    """What the template writes after content, and after calls: the end of the turn."""
+    """The texts that the template writes after content and after calls: the end of the turn."""
 
     content: str
     calls: str
@@ -70,12 +70,13 @@ class Tails:
 def verify(
     chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
 ) -> Iterator[Evidence]:
-    """Compares turns; what the format refuses is left out, what the template drops is noted.
+    """Compares turns. Turns that the format cannot write are skipped; what the template drops is
+    noted.
 
     Args:
         chat: the template.
         format: what was read off it.
-        tails: what stands after the turns.
+        tails: the text after the turns.
         mixed: the template writes content and calls in one turn.
 
     Raises:
@@ -101,13 +102,13 @@ def verify(
 def compare_reasoning(
     chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
 ) -> Iterator[Evidence]:
-    """Compares reasoning in the history. Many templates drop it, and one opens it only in the
-    prompt; so what stands in front of it may differ.
+    """Compares reasoning in the history. Many templates drop it, and some open it only in the
+    prompt; so the text in front of it may differ.
 
     Args:
         chat: the template.
         format: what was read off it.
-        tails: what stands after the turns.
+        tails: the text after the turns.
         mixed: the template writes content and calls in one turn.
 
     Raises:
@@ -132,15 +133,15 @@ def compare_reasoning(
 
 
 def _refuse_other_rest(probe: str, rest: str, written: str, turn: Turn) -> None:
-    """Refuses a turn whose rest after the thought is another one than is written."""
+    """Raises an error if the rest of a turn after the thought differs from what was written."""
     expected = written.partition(turn.reasoning)[2]
     if "".join(rest.split()) != "".join(expected.split()):
         raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
 
 
 def find_unread_thought(chat: ProbedTemplate) -> str:
-    """A turn with a thought that the template writes, where no reasoning block was found; "" if it
-    writes none."""
+    """Returns a turn with a thought that the template writes although no reasoning block was found;
+    "" if it writes none."""
     call = chat.calls({KEYS[0]: "x"})
     for turn in (Turn("It is so.", "I think."), Turn("", "I think.", call)):
         text = chat.answer(turn) or ""
@@ -150,14 +151,14 @@ def find_unread_thought(chat: ProbedTemplate) -> str:
 
 
 def _describe(probe: str, text: str, written: str) -> str:
-    """Quotes both texts from a little before their first difference."""
+    """Quotes both texts, starting a little before their first difference."""
     same = count_common(text, written)
     excerpt = slice(max(0, same - 20), same + 30)
     return f"with {probe} it writes {text[excerpt]!r}, not {written[excerpt]!r}"
 
 
 def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
-    """The turn with the template's end; None where the format refuses it."""
+    """Returns the turn with the template's end; None if the format cannot write it."""
     try:
         text = render(turn, format).lstrip()
     except (RenderError, ToolError):
@@ -165,12 +166,12 @@ def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
     if not turn.calls:
         return text + tails.content
     if turn.content and format.content_places[0] is ContentPlace.AFTER:
-        return text + tails.calls.removeprefix(format.after)  # which stands in front of the content
+        return text + tails.calls.removeprefix(format.after)  # which is in front of the content
     return text + tails.calls
 
 
 def _leave_out(turn: Turn) -> Iterator[Turn]:
-    """The turn without one of the arguments of its first call, for each of them."""
+    """Yields the turn once for each argument of its first call, without that argument."""
     for call in turn.calls[:1]:
         for key in call.arguments:
             rest = dict(call.arguments)
@@ -179,7 +180,7 @@ def _leave_out(turn: Turn) -> Iterator[Turn]:
 
 
 def _corpus(chat: ProbedTemplate, *, mixed: bool, single: bool) -> Iterator[tuple[str, Turn]]:
-    """Turns of all kinds, each with what is special about it."""
+    """Yields turns of all kinds, each with a description."""
     yield "some content", Turn("It is sunny.")
     yield "content of two lines", Turn("One.\n\nTwo: ü.")
     a, b, c = KEYS
@@ -201,11 +202,11 @@ def _corpus(chat: ProbedTemplate, *, mixed: bool, single: bool) -> Iterator[tupl
 
 
 def find_slip(format: Format, told: str) -> str:
-    """What is malformed in the calls of a format; "" if nothing is.
+    """Describes what is malformed in the calls of a format; "" if nothing is.
 
     Args:
         format: what a template writes.
-        told: the prompt with tools, which may show how calls are closed.
+        told: the prompt with tools, which may show closing tags.
     """
     if isinstance(format.hole, NestedArguments):
         return ""  # its marks are brackets that open nothing
@@ -219,9 +220,9 @@ def find_slip(format: Format, told: str) -> str:
 
 
 def _write_call(format: Format) -> str:
-    """A turn of one call; "" where the format cannot write that one."""
+    """Returns a turn with one call; "" if the format cannot write it."""
     try:
-        whole = replace(format, head="")  # what closes it stands after all calls
+        whole = replace(format, head="")  # its closing tag is after all calls
         return render(Turn(calls=(_CALL,)), whole, state=State(calls=0)).strip()
     except (RenderError, ToolError):
         return ""
@@ -247,8 +248,8 @@ def _find_unopened_call(format: Format) -> str:
 
 
 def _find_own_closer(format: Format) -> str | None:
-    """The name of the tag that each call closes, where it is opened once, by what opens all calls;
-    None where there is none."""
+    """Returns the name of the tag that each call closes, if only the text that opens all calls
+    opens it; else None."""
     opened = [tag["name"] for tag in _PAIRED.finditer(spell_fixed(format.opening))]
     for tag in _PAIRED.finditer(spell_fixed(format.call)):
         if tag["slash"] and tag["name"] in opened:
@@ -259,8 +260,8 @@ def _find_own_closer(format: Format) -> str | None:
 
 
 def open_each_call(slipped: Format) -> Format | None:
-    """The format in which each call is opened as the first one is, where the others lack that; None
-    where something else is wrong."""
+    """Returns the format in which every call is opened like the first one, if that is all that the
+    others lack. None if something else is wrong."""
     if _find_own_closer(slipped) is None or slipped.closing:
         return None
     call = merge_literals([*slipped.opening, *slipped.call])
@@ -268,8 +269,8 @@ def open_each_call(slipped: Format) -> Format | None:
 
 
 def _find_unpaired_tag(text: str, format: Format, told: str) -> str:
-    """A tag of a call without the one that closes it. Some stand alone, and some are closed by
-    another one; that its own is missing is known where the prompt shows that."""
+    """Returns a tag of a call without its closing tag. Some tags need none, and some are closed by
+    another tag; a closing tag is missing only if the prompt shows one."""
     if cut := _CUT_TAG.search(text):
         return f"the tag {cut[0]!r} has no end"
     opened: list[str] = []
@@ -289,7 +290,7 @@ def _find_unpaired_tag(text: str, format: Format, told: str) -> str:
 
 
 def _find_missing_sign(text: str) -> str:
-    """A quote or a bracket without its counterpart, outside of tags."""
+    """Returns a quote or a bracket without its counterpart, outside of tags."""
     plain = _ANY_TAG.sub("", text)
     if plain.count('"') % 2:
         return f"a quote is missing in {plain!r}"
@@ -300,8 +301,8 @@ def _find_missing_sign(text: str) -> str:
 
 
 def find_meant(slipped: Format, told: str) -> Format | None:
-    """The known format that is meant where a template writes calls with a slip: the prompt shows
-    its markers, and nothing but the slip tells its calls from those of the template.
+    """Returns the known format that a template with malformed calls means: the prompt shows its
+    markers, and its calls differ from those of the template only in the slip.
 
     Args:
         slipped: what the template writes.
@@ -338,7 +339,7 @@ def _list_reasoning_tags(format: Format) -> tuple[str, ...]:
 
 
 def _plain(format: Format) -> Format:
-    """The format with JSON as most templates write it."""
+    """Returns the format with JSON in the usual style."""
     nodes: list[Node] = []
     for node in format.call:
         if isinstance(node, JsonCall | JsonArguments | TaggedArguments):
@@ -348,8 +349,8 @@ def _plain(format: Format) -> Format:
 
 
 def _count_edits(a: list[str], b: list[str], max_edits: int) -> int:
-    """How many words have to be put in, left out or replaced, to make one list the other; more than
-    `max_edits` where it takes more than that."""
+    """Counts the words that must be inserted, deleted or replaced to make one list equal the other;
+    a number above `max_edits` if it takes more."""
     if abs(len(a) - len(b)) > max_edits:
         return max_edits + 1
     row = list(range(len(b) + 1))

@@ -84,7 +84,7 @@ class Caller(NamedTuple):
     rule: str = START
 
     def with_rest(self, rest: Rest | None) -> "Caller":
-        """The same rule with another rest."""
+        """Returns the same rule with another rest."""
         # Ten times as fast as `_replace`; it is called for each option of a choice of thousands.
         return Caller(rest, self.bits, self.frame, self.costly, self.rule)
 
@@ -189,7 +189,7 @@ class Chart:
                 self._scan(row, start, tokens)
 
     def _find_tokens(self, text: str) -> dict[int, str]:
-        """The special tokens in the new part of a text, by offset."""
+        """Returns the special tokens in the new part of a text, by offset."""
         since = max(0, len(self.text) - self._longest_name)
         return {found.start(): found[1] for found in self._names.finditer(text, since)}
 
@@ -208,7 +208,8 @@ class Chart:
         return any(row.start <= since for row in self._open)
 
     def find_endings(self, shortest: Shortest) -> Iterator[Completion]:
-        """The shortest ending of each reading: the rest of the lexeme, and the text after it.
+        """Yields the shortest ending of each reading: the rest of the lexeme, and the text after
+        it.
 
         Text that spells a special token was most likely meant as that token, so other readings
         count only if that one has no ending.
@@ -242,7 +243,7 @@ class Chart:
     def _list_ends(
         self, row: ChartRow, run: LexemeRun, shortest: Shortest
     ) -> Iterator[tuple[Completion, Caller]]:
-        """The shortest rest of a lexeme, with each rule that waits for it; for a choice, the
+        """Yields the shortest rest of a lexeme, with each rule that waits for it; for a choice, the
         shortest ones of its options."""
         lexeme, machine, at = run
         if not isinstance(lexeme, WordChoice):
@@ -259,7 +260,7 @@ class Chart:
                 yield from ((rest, following) for following in callers)
 
     def fork(self) -> "Chart":
-        """A chart of the same text, which grows independently.
+        """Returns a chart of the same text, which grows independently.
 
         Frames are shared, since a frame does not change after its row has begun.
         """
@@ -272,7 +273,7 @@ class Chart:
     def _follow(
         self, caller: Caller, shortest: Shortest, known: dict[Frame, Completion | None]
     ) -> Completion | None:
-        """The shortest text for the rest of a rule and of all its callers."""
+        """Returns the shortest text for the rest of a rule and of all its callers."""
         rest = _find_rest(caller, shortest)
         if rest is None:
             return None
@@ -282,8 +283,8 @@ class Chart:
     def _leave(
         self, frame: Frame, shortest: Shortest, known: dict[Frame, Completion | None]
     ) -> Completion | None:
-        """The shortest text after a rule. Uses a stack instead of recursion, since values may be
-        nested deeply."""
+        """Returns the shortest text after a rule. Uses a stack instead of recursion, since values
+        may be nested deeply."""
         stack = [frame]
         while stack:
             top = stack[-1]
@@ -439,7 +440,7 @@ class Chart:
         return runs
 
     def _repeat(self, repeat: Repeat, after: Rest | None) -> Iterator[Rest | None]:
-        """The continuations of a repeat: its body once more, or what follows the repeat."""
+        """Yields the continuations of a repeat: its body once more, or what follows the repeat."""
         body, fewest, most = repeat.body, repeat.fewest, repeat.most
         if fewest == 0:
             yield after
@@ -522,7 +523,7 @@ class Chart:
 
 
 def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
-    """The shortest text for the rest of a rule."""
+    """Returns the shortest text for the rest of a rule."""
     rest, bits = caller.rest, caller.bits
     if rest is None:
         return NO_TEXT
@@ -540,6 +541,6 @@ def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
 
 
 def _express_tokens(grammar: Grammar) -> re.Pattern[str]:
-    """A pattern for the names of special tokens; the longest name wins."""
+    """Returns a pattern for the names of special tokens; the longest name wins."""
     names = sorted(grammar.tokens, key=len, reverse=True)
     return re.compile(f"(?=({'|'.join(map(re.escape, names)) or '(?!)'}))")

@@ -95,14 +95,14 @@ class GrammarBuilder:
         self._spell: Callable[[Expression], Expression] | None = None
 
     def respell(self, spell: Callable[[Expression], Expression]) -> "GrammarBuilder":
-        """A builder for the same grammar that rewrites each expression with `spell`. New rules may
-        only refer to rules that were rewritten in the same way."""
+        """Returns a builder for the same grammar that rewrites each expression with `spell`. New
+        rules may only refer to rules that were rewritten in the same way."""
         other = copy(self)
         other._spell = spell
         return other
 
     def embed(self, schema: JsonSchema, hint: str) -> Expression:
-        """A reference to strings that llguidance enforces with its own JSON Schema support
+        """Returns a reference to strings that llguidance enforces with its own JSON Schema support
         (`%json`).
 
         Raises:
@@ -114,15 +114,16 @@ class GrammarBuilder:
         return self.define(schema, hint)
 
     def define(self, body: Expression, hint: str = "r") -> Expression:
-        """A reference to the rule with this body; adds the rule if it does not exist."""
+        """Returns a reference to the rule with this body; adds the rule if it does not exist."""
         return self._find(body, hint)
 
     def terminal(self, body: Expression, hint: str = "T") -> Expression:
-        """A reference to the terminal with this body: a lexeme that ends at its longest match."""
+        """Returns a reference to the terminal with this body: a lexeme that ends at its longest
+        match."""
         return self._find(body, hint, is_terminal=True)
 
     def lazy(self, body: Expression, hint: str) -> Expression:
-        """A reference to a terminal with this body that ends at its first match."""
+        """Returns a reference to a terminal with this body that ends at its first match."""
         return self._find(body, hint, is_terminal=True, lazy=True)
 
     def _find(
@@ -176,11 +177,12 @@ class GrammarBuilder:
         return names
 
     def enter(self, *bodies: Expression) -> Expression:
-        """A reference to a rule that begins a family in one of these ways."""
+        """Returns a reference to a rule that begins a family in one of these ways."""
         return self.define(choice(bodies), "members")
 
     def capture(self, body: Expression, label: str) -> Expression:
-        """A reference to a rule with this body; the matcher records its text under the label."""
+        """Returns a reference to a rule with this body; the matcher records its text under the
+        label."""
         name = self.reserve("captured")
         self._keep(name, Rule(body), f"[capture={quote(label)}]")
         return RuleReference(name)
@@ -203,7 +205,7 @@ class GrammarBuilder:
         self._printed[name] = printed
 
     def build(self, start: Expression) -> Grammar:
-        """The whole grammar."""
+        """Returns the whole grammar."""
         # The rules are in the order of their names, which is the order of creation.
         rules = "".join([self._printed[name] for name in self._rules])
         lark = f"%llguidance {{}}\n{print_rule('start', start)}{rules}"
@@ -220,7 +222,7 @@ class GrammarBuilder:
         return re.compile(f"({'|'.join(map(re.escape, names)) or '(?!)'})")
 
     def fixed(self, text: str) -> Expression:
-        """The expression for structural text: literals and special tokens."""
+        """Returns the expression for structural text: literals and special tokens."""
         pieces: list[Expression] = []
         for piece in self.cut(text):
             if piece in self.ids:
@@ -262,7 +264,7 @@ class GrammarBuilder:
 
 
 def _rename(body: Expression, names: Mapping[str, str]) -> Expression:
-    """The body with rule names instead of hints."""
+    """Returns the body with rule names instead of hints."""
     match body:
         case RuleReference(hint, argument):
             if argument is None or hint not in names:

@@ -58,7 +58,7 @@ class Machine(Protocol):
         ...
 
     def step(self, at: Position, character: str) -> Position | None:
-        """The state after one more character; None if it does not fit."""
+        """Returns the state after one more character; None if it does not fit."""
         ...
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
@@ -79,11 +79,11 @@ class Machine(Protocol):
         ...
 
     def end(self, at: Position) -> str | None:
-        """The shortest rest of the lexeme; None: not known."""
+        """Returns the shortest rest of the lexeme; None: not known."""
         ...
 
     def measure(self, at: Position) -> int:
-        """A lower bound for the characters of the rest."""
+        """Returns a lower bound for the characters of the rest."""
         ...
 
 
@@ -228,12 +228,12 @@ class Lexer:
         self._machines: dict[Expression, Machine] = {}
 
     def measure(self) -> int:
-        """The bytes of the automata, which grow with the texts that they read."""
+        """Returns the bytes of the automata, which grow with the texts that they read."""
         machines = list(self._machines.values())  # a copy, since another thread may add one
         return sum(machine.bytes for machine in machines if isinstance(machine, RegexMachine))
 
     def machine(self, lexeme: Expression) -> Machine:
-        """The machine for this lexeme."""
+        """Returns the machine for this lexeme."""
         if lexeme not in self._machines:
             self._machines[lexeme] = self._make(lexeme)
         return self._machines[lexeme]

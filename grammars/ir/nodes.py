@@ -147,7 +147,7 @@ class Language:
     """A set of texts that can complete the beginnings of its texts."""
 
     def automaton(self, max_states: int) -> Sequences[DeterministicState] | None:
-        """An automaton for exactly these texts; None: not known.
+        """Returns an automaton for exactly these texts; None: not known.
 
         Raises:
             TooManyStatesError: it has more than `max_states` states.
@@ -163,7 +163,7 @@ class Language:
         raise NotImplementedError
 
     def extend(self, text: str) -> str | None:
-        """The shortest rest of a text of the set that begins like this; None: not known."""
+        """Returns the shortest rest of a text of the set that begins like this; None: not known."""
         raise NotImplementedError
 
 
@@ -192,7 +192,7 @@ ZERO = Zero()
 
 
 def sequence(*parts: Expression) -> Expression:
-    """The parts, one after the other. Flattens nested sequences and drops empty ones."""
+    """Returns the parts, one after the other. Flattens nested sequences and drops empty ones."""
     flat: list[Expression] = []
     for part in parts:
         if type(part) is Sequence:
@@ -227,7 +227,7 @@ def choice(options: Iterable[Expression]) -> Expression:
 
 
 def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
-    """The options of a rule with a parameter, each with its condition; impossible ones are
+    """Returns the options of a rule with a parameter, each with its condition; impossible ones are
     dropped."""
     possible: list[Expression] = []
     for body, condition in options:
@@ -239,12 +239,12 @@ def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
 
 
 def optional(body: Expression) -> Expression:
-    """The body or nothing."""
+    """Returns the body or nothing."""
     return body if body == EMPTY else Repeat(body, 0, 1)
 
 
 def many(body: Expression) -> Expression:
-    """The body, any number of times."""
+    """Returns the body, any number of times."""
     return Repeat(body, 0, None)
 
 

@@ -31,7 +31,7 @@ _STRINGS = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one p
 
 
 def quote(text: str) -> str:
-    """A Lark string literal.
+    """Returns a Lark string literal.
 
     llguidance 1.9 reads JSON strings, but not an unescaped U+007F.
     """
@@ -39,12 +39,12 @@ def quote(text: str) -> str:
 
 
 def print_expression(expression: Expression, level: int = _CHOICE) -> str:
-    """An expression as Lark, with parentheses if its level requires them."""
+    """Returns an expression as Lark, with parentheses if its level requires them."""
     return _PRINTERS[type(expression)](expression, level)
 
 
 def print_rule(head: str, body: Expression) -> str:
-    """A rule on one line.
+    """Returns a rule on one line.
 
     Args:
         head: its name with its attributes (`[lazy]`, `::_`).

@@ -68,7 +68,7 @@ def _read(grammar: Grammar, given: str, pieces: Sequence[str]) -> Iterator[RuleN
 
 
 def print_named(grammar: Grammar, name: str) -> str:
-    """A rule or terminal as Lark."""
+    """Returns a rule or terminal as Lark."""
     body = grammar.start if name == START else grammar.rules[name].body
     return print_rule(name, body).rstrip("\n")
 
@@ -81,7 +81,8 @@ class _NamedChart(Chart):
         super().__init__(grammar, lexer, choices)
 
     def find_halves(self, text: str) -> dict[int, int]:
-        """The offsets inside special tokens, each with the offset where its token begins."""
+        """Returns the offsets inside special tokens, each with the offset where its token
+        begins."""
         halves: dict[int, int] = {}
         for at, name in self._find_tokens(text).items():
             halves |= dict.fromkeys(range(at + 1, at + len(name)), at)
@@ -96,7 +97,7 @@ class _NamedChart(Chart):
         super()._leave_lexeme(row, lexeme, offset)
 
     def name_end(self) -> RuleNames:
-        """The rules at the end of the text."""
+        """Returns the rules at the end of the text."""
         size = len(self.text)
         found: list[tuple[Lexeme, list[Caller]]] = []
         for row in self._open:

@@ -117,7 +117,7 @@ def repeat(once: Completion, count: int) -> Completion:
 
 
 def find_end(machine: Machine, at: Position) -> Completion | None:
-    """The shortest rest of a lexeme; None: not known."""
+    """Returns the shortest rest of a lexeme; None: not known."""
     least = machine.measure(at)
     if least > MAX_SPELLED:
         return Completion(0, least, Unspelled())
@@ -126,12 +126,12 @@ def find_end(machine: Machine, at: Position) -> Completion | None:
 
 
 def measure(ending: Completion) -> tuple[int, int]:
-    """The sort key of endings: first the number of costly expressions, then the length."""
+    """Returns the sort key of endings: first the number of costly expressions, then the length."""
     return ending.costly, ending.size
 
 
 def pick_shorter(known: Completion | None, other: Completion | None) -> Completion | None:
-    """The better ending; the first one if both are equal."""
+    """Returns the better ending; the first one if both are equal."""
     if known is None or (other is not None and measure(other) < measure(known)):
         return other
     return known
@@ -183,7 +183,7 @@ class Shortest:
         self._sorted: dict[int, list[Expression]] = {}  # its options, the shortest first
 
     def find(self, expression: Expression, bits: int = 0) -> Completion | None:
-        """The shortest text of an expression; None: not known.
+        """Returns the shortest text of an expression; None: not known.
 
         Args:
             expression: any expression of a rule.
@@ -200,7 +200,7 @@ class Shortest:
             self._under_way.clear()  # also after an error, such as too many steps
 
     def _find_rule(self, name: str) -> Completion | None:
-        """The shortest text of a rule without a parameter."""
+        """Returns the shortest text of a rule without a parameter."""
         if name in self._texts:
             return self._texts[name]
         if name in self._under_way:
@@ -256,8 +256,8 @@ class Shortest:
         return changed
 
     def _find_below(self, name: str) -> list[str]:
-        """The rules below this one without a known text, each after those that it needs, except in
-        circles."""
+        """Returns the rules below this one without a known text, each after those that it needs,
+        except in circles."""
         order: list[str] = []
         seen = {name}
         stack = [(name, self._find_references(self._rules[name].body))]
@@ -274,7 +274,7 @@ class Shortest:
         return order
 
     def _find_references(self, expression: Expression) -> Iterator[str]:
-        """The rules without a parameter that an expression refers to, directly or through a
+        """Yields the rules without a parameter that an expression refers to, directly or through a
         family."""
         stack = [expression]
         families = set[str]()
@@ -294,7 +294,7 @@ class Shortest:
                     pass
 
     def _text(self, expression: Expression, bits: int) -> Completion | None:
-        """The shortest text of an expression, given the known texts of rules."""
+        """Returns the shortest text of an expression, given the known texts of rules."""
         spend()
         match expression:
             case Sequence(parts):
@@ -343,7 +343,8 @@ class Shortest:
         return best
 
     def _find_member(self, start: Member) -> Completion | None:
-        """The shortest text of a rule with this parameter: Dijkstra's algorithm on the members.
+        """Returns the shortest text of a rule with this parameter: Dijkstra's algorithm on the
+        members.
 
         The order of an object's members does not change the length. So the lowest needed bit is
         always set next; other orders are not tried.
@@ -374,7 +375,7 @@ class Shortest:
         return ended
 
     def _choose(self, member: Member) -> list[Way]:
-        """The paths through a rule that may be part of a shortest text."""
+        """Returns the paths through a rule that may be part of a shortest text."""
         rule = self._rules[member.name]
         missing = rule.needed & ~member.bits
         if missing:
@@ -390,7 +391,7 @@ class Shortest:
         return others + sorted(adding, key=lambda way: measure(way.ending))[:1]
 
     def _find_ways(self, expression: Expression, bits: int, wanted: int = 0) -> Iterator[Way]:
-        """The shortest path through an expression to each member at its end.
+        """Yields the shortest path through an expression to each member at its end.
 
         Args:
             expression: the body of a rule with a parameter, or a part of it.
@@ -425,8 +426,8 @@ class Shortest:
                     yield Way(ending, None)
 
     def _find_likely_ways(self, choice: Alternatives, bits: int) -> Iterator[Way]:
-        """The paths through the options with the smallest lower bounds, in a choice with many
-        options."""
+        """Yields the paths through the options with the smallest lower bounds, in a choice with
+        many options."""
 
         def measure_option(option: Expression) -> tuple[int, int]:
             return _measure_least(option, lambda part: self._text(part, 0))
@@ -439,8 +440,8 @@ class Shortest:
             yield from self._find_ways(option, bits)
 
     def measure_least(self, option: Expression) -> tuple[int, int]:
-        """A lower bound for the texts of an option: the measure of its parts before the first one
-        that depends on a parameter."""
+        """Returns a lower bound for the texts of an option: the measure of its parts before the
+        first one that depends on a parameter."""
         return _measure_least(option, self.find)
 
     def _list_setters(self, choice: Alternatives, wanted: int) -> list[Expression]:
@@ -475,7 +476,7 @@ def _measure_least(
 
 
 def find_bit(option: Expression) -> int | None:
-    """The bit that an option sets at its end; None: not known."""
+    """Returns the bit that an option sets at its end; None: not known."""
     match option:
         case Guarded(body):
             return find_bit(body)
@@ -488,7 +489,7 @@ def find_bit(option: Expression) -> int | None:
 
 
 def _list_adding(ways: list[Way], member: Member) -> list[Way]:
-    """The paths that set a bit."""
+    """Returns the paths that set a bit."""
     return [way for way in ways if way.after and way.after.bits != member.bits]
 
 
@@ -502,7 +503,7 @@ def _may_set(expression: Expression, wanted: int) -> bool:
 
 
 def apply(argument: Argument, bits: int) -> int:
-    """The parameter that a rule with the parameter `bits` passes to another rule."""
+    """Returns the parameter that a rule with the parameter `bits` passes to another rule."""
     match argument:
         case Keep():
             return bits

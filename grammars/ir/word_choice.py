@@ -96,7 +96,7 @@ class WordChoice:
         return None
 
     def measure(self, at: Position) -> int:
-        """A lower bound for the rest of the words."""
+        """Returns a lower bound for the rest of the words."""
         return 0
 
     def split(self, at: WordRange) -> tuple[list[Expression], WordRange | None]:
@@ -114,8 +114,8 @@ class WordChoice:
         return [self._options[place] for place in places]
 
     def list_shortest(self, at: WordRange, bits: int, shortest: Shortest) -> list[Expression]:
-        """The options with the shortest texts, in the order of the grammar; of equally short ones,
-        the last.
+        """Returns the options with the shortest texts, in the order of the grammar; of equally
+        short ones, the last.
 
         Args:
             at: the options that are left.
@@ -148,8 +148,8 @@ class WordChoice:
         return [self._options[place] for place in sorted(places)]
 
     def _list_needed(self, at: WordRange, bits: int) -> set[int]:
-        """The numbers of the options of a range that set a missing bit. The shortest text most
-        likely begins with one of them, even if it is long."""
+        """Returns the numbers of the options of a range that set a missing bit. The shortest text
+        most likely begins with one of them, even if it is long."""
         missing = self._needed & ~bits
         setters = {number for bit, number in self._setters.items() if bit & missing}
         return {number for number in setters if at.low <= number < at.high}
@@ -183,7 +183,7 @@ class _Ranks:
             self._ranks[number] = rank
 
     def sort(self, at: WordRange) -> Iterable[int]:
-        """The numbers of a range in this order."""
+        """Returns the numbers of a range in this order."""
         if at.high - at.low == len(self._ranks):
             return self._sorted
         return sorted(range(at.low, at.high), key=self._ranks.__getitem__)
@@ -224,7 +224,7 @@ class WordChoices:
             )
 
     def _find_word(self, option: Expression) -> str | None:
-        """The literal at the beginning of every text of an option."""
+        """Returns the literal at the beginning of every text of an option."""
         for _ in range(_DEEPEST):
             match option:
                 case Literal(text):
@@ -240,7 +240,7 @@ class WordChoices:
         return None
 
     def find(self, choice: Alternatives) -> WordChoice | None:
-        """The options of a choice that are read together; None: it has too few."""
+        """Returns the options of a choice that are read together; None: it has too few."""
         return self._known.get(id(choice))
 
     def prepare(self, shortest: Shortest) -> None:
@@ -250,7 +250,7 @@ class WordChoices:
 
 
 def _find_choices(body: Expression) -> Iterator[Alternatives]:
-    """The choices in the body of a rule that may have enough options."""
+    """Yields the choices in the body of a rule that may have enough options."""
     stack = [body]
     while stack:
         match stack.pop():

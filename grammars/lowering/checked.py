@@ -47,7 +47,7 @@ class CheckedArguments:
 
 
 def find_checked(schema: Schema) -> CheckedArguments:
-    """The parts of a call with this schema that are buffered."""
+    """Returns the parts of a call with this schema that are buffered."""
     found = {finding.pointer for finding in schema.report.checked}
     if not found:
         return CheckedArguments()
@@ -87,7 +87,7 @@ def _find_checked(schema: Schema, found: set[str]) -> CheckedArguments:
 
 
 def _concern(found: set[str], pointer: str, source: Json, *, root: Json) -> set[str]:
-    """The findings in the schema at this pointer, and in the schemas that it refers to."""
+    """Returns the findings in the schema at this pointer, and in the schemas that it refers to."""
     tops = [pointer]
     tops += [target for _, target in _walk(pointer, source, root) if target is not None]
     prefixes = tuple(f"{top}/" for top in tops)

@@ -48,8 +48,8 @@ def is_asserting(keyword: str) -> bool:
 
 
 def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
-    """The keywords for the range of a number, as in draft 6 and later: `exclusiveMinimum` is the
-    bound itself; in draft 4 it is a flag beside `minimum`."""
+    """Returns the keywords for the range of a number, as in draft 6 and later: `exclusiveMinimum`
+    is the bound itself; in draft 4 it is a flag beside `minimum`."""
     bounds = {k: flat[k] for k in EXPRESSIBLE["number"] if k in flat}
     for bound in ("minimum", "maximum"):
         keyword = f"exclusive{bound.title()}"
@@ -131,12 +131,12 @@ def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
 
 
 def drop_annotations(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """The keywords of a schema that restrict values."""
+    """Returns the keywords of a schema that restrict values."""
     return {k: v for k, v in schema.items() if k not in ANNOTATIONS}
 
 
 def list_values(flat: Mapping[str, Json]) -> list[Json]:
-    """The values of `enum`, or that of `const`."""
+    """Returns the values of `enum`, or that of `const`."""
     if "enum" in flat:
         return flat["enum"]
     return [flat["const"]]

@@ -55,7 +55,7 @@ MAX_SHORTEST_VALUE = 1_000_000  # characters of the shortest value
 
 @dataclass(frozen=True)
 class LoweringEffort:
-    """How far a schema is multiplied out. What goes beyond is checked after generation.
+    """How far a schema is multiplied out. Everything beyond this limit is checked after generation.
 
     Args:
         steps: the limit for lowering the schema; 60,000 take about 0.3 s.
@@ -110,7 +110,7 @@ def _refuse_size(pointer: str) -> SchemaError:
 
 
 def _keep_type(schema: Json) -> Json:
-    """The schema itself; of a conjunction, the types of its first part that has some."""
+    """Returns the schema itself; of a conjunction, the types of its first part that has some."""
     if not is_object(schema) or "allOf" not in schema:
         return schema
     for part in (schema, *schema["allOf"]):
@@ -120,8 +120,8 @@ def _keep_type(schema: Json) -> Json:
 
 
 def list_cases(flat: Mapping[str, Json]) -> list[Json]:
-    """The schemas that hold for some values of a flat schema only, by `if` or by the presence of a
-    key; and what could not be merged into it, which is more of these."""
+    """Returns the schemas that hold for some values of a flat schema only, by `if` or by the
+    presence of a key; and what could not be merged into it, which is more of these."""
     cases = [flat[keyword] for keyword in ("then", "else") if keyword in flat]
     cases += flat.get("allOf", [])
     for keyword in ("dependentSchemas", "dependencies"):
@@ -224,14 +224,14 @@ class _Lowering:
         self._max_nested = effort.nested
 
     def lower(self, schema: Json, pointer: str) -> Node:
-        """The node of a subschema; `pointer` is its JSON pointer in the document."""
+        """Returns the node of a subschema; `pointer` is its JSON pointer in the document."""
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise StepsError(f"it has more than {MAX_PARTS:,} parts", where=pointer)
         try:
             return self._lower(schema, pointer)
         except StepsError as error:
-            if error.where is None:  # the innermost pointer says most
+            if error.where is None:  # the innermost pointer is the most exact
                 error.where = pointer
             raise
 
@@ -247,7 +247,7 @@ class _Lowering:
         return self._lower_conjunction(keywords, pointer)
 
     def _refer(self, reference: Json, pointer: str) -> Node:
-        """A `$ref` without siblings; its target becomes a definition."""
+        """Returns a `$ref` without siblings; its target becomes a definition."""
         if str(reference).startswith(_DRAFTS):
             self.findings.check(pointer, "$ref", "refers to a draft of JSON Schema")
             return AnyValue()
@@ -278,8 +278,8 @@ class _Lowering:
         return Reference(name)
 
     def _loosen(self, flat: Mapping[str, Json], pointer: str) -> Mapping[str, Json]:
-        """The schema without alternatives, and without conjunctions in its members: both are
-        checked after generation."""
+        """Returns the schema without alternatives, and without conjunctions in its members: both
+        are checked after generation."""
         dropped = ALTERNATIVES & flat.keys()
         for keyword in dropped:
             self.findings.check(pointer, keyword, _DEEP)
@@ -292,14 +292,14 @@ class _Lowering:
         return loose
 
     def _open_object(self, flat: Mapping[str, Json]) -> Mapping[str, Json]:
-        """The schema of an object that allows undeclared keys, unless it excludes them itself: what
-        is checked after generation may declare some."""
+        """Returns the schema of an object that allows undeclared keys, unless it excludes them
+        itself: keywords that are checked after generation may declare some."""
         if not self._close or "additionalProperties" in flat:
             return flat
         return {**flat, "additionalProperties": True}
 
     def _lower_unconjoined(self, flat: Mapping[str, Json], pointer: str) -> Node:
-        """A schema without `$ref` and `allOf`; it may have alternatives."""
+        """Returns a schema without `$ref` and `allOf`; it may have alternatives."""
         if "enum" in flat or "const" in flat:
             return self._flat.lower_constants(flat, pointer)
         untouched = find_presence(flat).keywords
@@ -349,7 +349,7 @@ class _Lowering:
         return united
 
     def _lower_split(self, split: Split, pointer: str) -> Node:
-        """The alternatives, each together with the keywords beside them."""
+        """Returns the alternatives, each together with the keywords beside them."""
         self._splits_left -= 1
         base = split.base
         if self._close and not OPENNESS & base.keys():
@@ -377,7 +377,7 @@ class _Lowering:
             self.findings.narrow(pointer, keyword, reason)
 
     def _lower_beside(self, base: Mapping[str, Json], part: Json, pointer: str) -> Node:
-        """A part together with the keywords beside it."""
+        """Returns a part together with the keywords beside it."""
         if base:
             part = {"allOf": [base, part]}
         return self.lower(part, pointer)

@@ -41,7 +41,8 @@ _SUFFIX = " (not empty)"  # suffix of definitions without empty strings
 
 
 def loosen(schema: Schema) -> Schema:
-    """The schema with only names, required keys and declared types; undeclared keys are allowed."""
+    """Returns the schema with only names, required keys and declared types; undeclared keys are
+    allowed."""
     enforced: list[Finding] = []
     checked = [*schema.report.checked]
     for finding in schema.report.enforced:
@@ -81,7 +82,7 @@ def _map_values(change: Callable[[Node], Node], nodes: Mapping[str, Node]) -> di
 
 
 def _distinct(nodes: Iterable[Node]) -> list[Node]:
-    """Each node once. (Nodes with bounds are not hashable.)"""
+    """Returns each node once. (Nodes with bounds are not hashable.)"""
     kept: list[Node] = []
     for node in nodes:
         if node not in kept:
@@ -90,7 +91,7 @@ def _distinct(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _find_type(value: Json) -> Node:
-    """The node for all values with the type of this value."""
+    """Returns the node for all values with the type of this value."""
     match value:
         case bool():
             return Boolean()
@@ -109,7 +110,7 @@ def _find_type(value: Json) -> Node:
 
 
 def require_nonempty(schema: Schema) -> Schema:
-    """The schema without empty strings in required members."""
+    """Returns the schema without empty strings in required members."""
     definitions = _map_values(_tighten_objects, schema.definitions)
     for name, node in schema.definitions.items():
         definitions[name + _SUFFIX] = _tighten(node)
@@ -120,7 +121,7 @@ def require_nonempty(schema: Schema) -> Schema:
 
 
 def _tighten_objects(node: Node) -> Node:
-    """The same node, in which required strings of objects are not empty."""
+    """Returns the same node, in which required strings of objects are not empty."""
     match node:
         case Object(properties, additional, patterned=patterned):
             return replace(
@@ -165,7 +166,7 @@ def _tighten_property(declared: Property) -> Property:
 
 
 def _tighten(node: Node) -> Node:
-    """The node without the empty string, if it allows other values."""
+    """Returns the node without the empty string, if it allows other values."""
     match node:
         case String(shortest, longest):
             if longest == 0:
@@ -183,7 +184,7 @@ def _tighten(node: Node) -> Node:
 
 
 def _find_used(node: Node, definitions: Mapping[str, Node]) -> set[str]:
-    """The definitions that the node can reach."""
+    """Returns the definitions that the node can reach."""
     used = set[str]()
     queue = [*find_references(node)]
     while queue:

@@ -131,7 +131,8 @@ class JsonWriter:
 
 
 def _compile_head(node: JsonCall) -> re.Pattern[str]:
-    """A pattern for the text before the brace of the arguments; its first group is the name."""
+    """Returns a pattern for the text before the brace of the arguments; its first group is the
+    name."""
     name, arguments, id = (
         rf"{re.escape(json.dumps(key))}\s*:\s*"
         for key in (node.name_key, node.arguments_key, node.id_key)
@@ -286,7 +287,7 @@ class ArgumentsWriter:
         self._is_repeated = False
 
     def find_member(self, key: str) -> Schema | None:
-        """The schema of an argument; None if it is not known."""
+        """Returns the schema of an argument; None if it is not known."""
         return self._schema.find_members(key)[0] if self._schema else None
 
     def begin(self, key: str, quote: str = "") -> None:

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 from grammars.byte_cache import MIB, keep_results
 from grammars.spelling.keyword_arguments import StringEnds
-from grammars.wire.format import LONGEST_NAME, JsonStyle
+from grammars.wire.format import MAX_NAME_LENGTH, JsonStyle
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
@@ -306,7 +306,7 @@ class Buffer:
         name = ""
         while not (yield from self.begins(text)):
             name += self.take(1)
-            if len(name) > LONGEST_NAME or name[-1] in barred:
+            if len(name) > MAX_NAME_LENGTH or name[-1] in barred:
                 raise NotACallError
         return name.strip()
 

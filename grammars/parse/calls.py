@@ -27,7 +27,7 @@ from grammars.spelling.reading import DeepJsonError, read_json, read_value
 from grammars.spelling.tagged import list_text_kinds
 from grammars.turn import Tool, ToolCall
 from grammars.wire.format import (
-    LONGEST_NAME,
+    MAX_NAME_LENGTH,
     CallId,
     CallIndex,
     CallNode,
@@ -193,7 +193,7 @@ class CallReader:
         name = ""
         while (character := (yield from self._buffer.need())) not in stops:
             name += self._buffer.take(1)
-            if len(name) > LONGEST_NAME or character in "\n<":
+            if len(name) > MAX_NAME_LENGTH or character in "\n<":
                 raise NotACallError
         return name.strip()
 
@@ -210,7 +210,7 @@ class CallReader:
         with the text."""
         word = ""
         with suppress(CutError):
-            while len(word) <= LONGEST_NAME:
+            while len(word) <= MAX_NAME_LENGTH:
                 character = yield from self._buffer.need()
                 if not (character.isalnum() or character in "_-"):
                     break
@@ -224,7 +224,7 @@ class CallReader:
         text = ""
         while (character := (yield from self._buffer.need())) != "<" and not character.isspace():
             text += self._buffer.take(1)
-            if len(text) > LONGEST_NAME:
+            if len(text) > MAX_NAME_LENGTH:
                 break
         if (found := node.read(text, self._tools)) is None:
             raise NotACallError

@@ -4,7 +4,7 @@ message."""
 from collections.abc import Sequence
 
 from grammars.parse.buffer import Buffer, CutError, Steps
-from grammars.wire.format import LONGEST_NAME
+from grammars.wire.format import MAX_NAME_LENGTH
 from grammars.wire.variants import MessageHeader, MessageHeaders
 
 
@@ -23,7 +23,7 @@ class HeaderReader:
         self._ends = (f" {headers.end}", headers.end, *ends)
 
     def find_stops(self, *, is_thought: bool) -> tuple[str, ...]:
-        """The texts that end the current message or begin the next one."""
+        """Returns the texts that end the current message or begin the next one."""
         if is_thought:  # in which the words of a recipient are text
             return (*self._ends, self.headers.start, self.headers.channel)
         return (*self._ends, *self.headers.starts)
@@ -34,7 +34,7 @@ class HeaderReader:
         self._buffer.mark()
         headers, text = self.headers, stop
         try:
-            while not text.endswith(headers.body) and len(text) <= LONGEST_NAME:
+            while not text.endswith(headers.body) and len(text) <= MAX_NAME_LENGTH:
                 yield from self._buffer.need()
                 text += self._buffer.take(1)
             header = headers.read(text.removesuffix(headers.body))

@@ -68,7 +68,8 @@ class KeywordArgumentsReader:
         return True
 
     def _begins_exactly(self, before: str) -> Steps[bool]:
-        """The same if the end is not visible. White space must match exactly; the text may end."""
+        """Returns the same if the end is not visible. White space must match exactly; the text may
+        end."""
         try:
             found = yield from self._buffer.begins(before)
         except CutError:
@@ -112,7 +113,8 @@ class KeywordArgumentsReader:
             return text[1:-1]
 
     def _next(self) -> Steps[str]:
-        """The next character. "" at the end of the text, if only that ends the arguments."""
+        """Returns the next character. "" at the end of the text, if only that ends the
+        arguments."""
         try:
             return (yield from self._buffer.need())
         except CutError:

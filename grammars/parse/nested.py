@@ -7,7 +7,7 @@ from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.schema.nodes import Json
 from grammars.spelling.nested import Tree
 from grammars.spelling.reading import DeepJsonError
-from grammars.wire.format import LONGEST_NAME, NestedArguments
+from grammars.wire.format import MAX_NAME_LENGTH, NestedArguments
 
 _DEEPEST = 100  # levels of tags
 
@@ -69,7 +69,7 @@ class NestedArgumentsReader:
         key = ""
         while (yield from self._buffer.need()) != ">":
             key += self._buffer.take(1)
-            if len(key) > LONGEST_NAME + 1 or key[-1] in "<\n":
+            if len(key) > MAX_NAME_LENGTH + 1 or key[-1] in "<\n":
                 raise NotACallError
         self._buffer.take(1)
         if not key.strip("/"):

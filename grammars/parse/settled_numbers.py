@@ -258,7 +258,7 @@ class NumberSettler:
             self._ready.append(part)
 
     def _find_values(self) -> Sequence[Flat]:
-        """The nodes that the next value may match."""
+        """Returns the nodes that the next value may match."""
         assert self._schema is not None
         if not self._open:
             return list(flatten(self._schema.node, self._schema.definitions))
@@ -290,7 +290,7 @@ def _read_key(text: str) -> str | None:
 
 
 def _find_listed(node: Constant, container: _Container) -> Sequence[Constant]:
-    """The values at the current position of listed objects or lists."""
+    """Returns the values at the current position of listed objects or lists."""
     found: list[Constant] = []
     for value in node.values:
         if container.is_object and is_object(value) and container.key in value:
@@ -301,7 +301,7 @@ def _find_listed(node: Constant, container: _Container) -> Sequence[Constant]:
 
 
 def _find_part(value: Json, path: Sequence[str | int | None]) -> Json:
-    """The value at this path; None if there is none, since the text repeats a key."""
+    """Returns the value at this path; None if there is none, since the text repeats a key."""
     for step in path:
         if isinstance(step, str) and is_object(value):
             value = value.get(step)

@@ -86,11 +86,11 @@ class Automaton:
         return self._start
 
     def measure(self) -> int:
-        """The estimated size of its states in bytes."""
+        """Returns the estimated size of its states in bytes."""
         return STATE_BYTES * len(self._states)
 
     def step(self, state: AutomatonState, character: str) -> AutomatonState:
-        """The state after one more character."""
+        """Returns the state after one more character."""
         following = state.next.get(character)
         if following is None:
             following = self._find(derive(state.expression, character))
@@ -109,7 +109,7 @@ class Automaton:
         return self._search(self._walk(text), fewest, ENDLESS - 1 if most is None else most)
 
     def end(self, state: AutomatonState) -> str | None:
-        """The shortest text from this state to an accepting one; None: none was found."""
+        """Returns the shortest text from this state to an accepting one; None: none was found."""
         if isinstance(state.ending, bool):
             state.ending = _spell_shortest(state.expression)
             if state.ending is None:
@@ -200,7 +200,8 @@ def _spell_chain(expression: Expression) -> str | None:
 
 
 def _spell_option(options: Iterable[Expression]) -> str | None:
-    """The shortest option; of several, the first in character order, since sets have no order."""
+    """Returns the shortest option; of several, the first in character order, since sets have no
+    order."""
     least = min(map(measure, options))
     texts: list[str] = []
     for option in options:
@@ -218,8 +219,8 @@ def _measure(automaton: Automaton | None) -> int:
 
 @keep_results("automata", 32 * MIB, _measure)
 def compile_regexes(regexes: tuple[str, ...], without: tuple[str, ...] = ()) -> Automaton | None:
-    """An automaton for the texts that all of `regexes` match and none of `without`; None: one of
-    them cannot be read."""
+    """Returns an automaton for the texts that all of `regexes` match and none of `without`; None:
+    one of them cannot be read."""
     try:
         parts = [read(regex) for regex in regexes]
         parts += [other(read(regex)) for regex in without]

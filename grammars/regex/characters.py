@@ -30,7 +30,7 @@ class Characters:
 
     @classmethod
     def collect(cls, ranges: Iterable[tuple[int, int]]) -> "Characters":
-        """The union of these ranges, without surrogates."""
+        """Returns the union of these ranges, without surrogates."""
         merged: list[tuple[int, int]] = []
         for first, last in sorted(_cut(ranges)):
             if merged and first <= merged[-1][1] + 1:
@@ -41,7 +41,7 @@ class Characters:
 
     @classmethod
     def of(cls, text: str) -> "Characters":
-        """The characters of this text."""
+        """Returns the characters of this text."""
         return _collect_text(text)
 
     @cached_property
@@ -54,7 +54,7 @@ class Characters:
         return i > 0 and code <= self.ranges[i - 1][1]
 
     def invert(self) -> "Characters":
-        """All other characters."""
+        """Returns all other characters."""
         gaps: list[tuple[int, int]] = []
         before = 0
         for first, last in self.ranges:
@@ -64,7 +64,7 @@ class Characters:
         return Characters.collect(gap for gap in gaps if gap[0] <= gap[1])
 
     def both(self, other: "Characters") -> "Characters":
-        """The intersection of the sets."""
+        """Returns the intersection of the sets."""
         return Characters.collect([*self.invert().ranges, *other.invert().ranges]).invert()
 
 
@@ -85,8 +85,8 @@ def _collect_text(text: str) -> Characters:
 
 @lru_cache(maxsize=64)
 def find_category(name: str) -> Characters | None:
-    """The characters of a general category of Unicode (`L`, `Lu`, `Letter`); None: there is no such
-    category."""
+    """Returns the characters of a general category of Unicode (`L`, `Lu`, `Letter`); None: there is
+    no such category."""
     name = _LONG_NAMES.get(name, name)
     if len(name) > 2:
         return None
@@ -96,8 +96,8 @@ def find_category(name: str) -> Characters | None:
 
 @lru_cache(maxsize=1)
 def _categories() -> list[tuple[str, tuple[int, int]]]:
-    """All characters, cut where the category changes (150 ms) and at the ends of blocks: a search
-    of a million characters at once would block all other threads."""
+    """Returns all characters, cut where the category changes (150 ms) and at the ends of blocks: a
+    search of a million characters at once would block all other threads."""
     runs: list[tuple[str, tuple[int, int]]] = []
     for begin in range(0, sys.maxunicode + 1, _BLOCK):
         first = begin

@@ -87,7 +87,7 @@ def _estimate_counts(pattern: str, other: int) -> int:
 
 
 def _find_sizes(pattern: str) -> dict[str, int]:
-    """The parts of this pattern that have more ranges than a letter, with their sizes."""
+    """Returns the parts of this pattern that have more ranges than a letter, with their sizes."""
     known = _WIDE | _PROPERTIES
     if _UNTRANSLATED.search(pattern):
         known |= _OF_UNICODE
@@ -99,7 +99,8 @@ def _add_known(text: str, known: dict[str, int]) -> int:
 
 
 def _estimate_maximum(pattern: str, known: dict[str, int], other: int) -> int:
-    """The size if each count repeated everything else, whatever the groups and brackets are.
+    """Returns the size if each count repeated everything else, whatever the groups and brackets
+    are.
 
     For patterns that the engine may read in another way: ignored comments and spaces, nested
     brackets, or `]` at the start of a class, which is a character in Rust and ends an empty class
@@ -116,8 +117,8 @@ def _estimate_maximum(pattern: str, known: dict[str, int], other: int) -> int:
 
 
 def _estimate_folding(pattern: str) -> int:
-    """The ranges that take as long as case folding of its classes: each class once, character by
-    character."""
+    """Returns the ranges that take as long as case folding of its classes: each class once,
+    character by character."""
     characters = 0
     for code, end in _RANGE_END.findall(pattern):
         characters += int(code, 16) if code else ord(end)

@@ -1,6 +1,6 @@
 """Complete deterministic automata, for writers that need every state."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from grammars.regex.characters import Characters, partition
@@ -91,25 +91,37 @@ def intersect(
     shared: dict[tuple[Characters, Characters], Characters] = {}
     for one, other in queue:  # the loop appends to it
         edges: list[Edge] = []
-        for edge in first[one].edges:
-            for facing in second[other].edges:
-                spend()
-                pair = edge.characters, facing.characters
-                if pair not in shared:
-                    shared[pair] = edge.characters.both(facing.characters)
-                common = shared[pair]
-                if not common.ranges:
-                    continue
-                target = edge.target, facing.target
-                if target not in numbers:
-                    numbers[target] = len(queue)
-                    queue.append(target)
-                    if len(queue) > max_states:
-                        raise TooManyStatesError(f"more than {max_states:,} states")
-                edges.append(Edge(common, numbers[target]))
+        for common, target in _meet(first[one].edges, second[other].edges, shared):
+            if target not in numbers:
+                numbers[target] = len(queue)
+                queue.append(target)
+                if len(queue) > max_states:
+                    raise TooManyStatesError(f"more than {max_states:,} states")
+            edges.append(Edge(common, numbers[target]))
         accepts = first[one].accepts and second[other].accepts
         states.append(DeterministicState(accepts, tuple(edges)))
     return _drop_dead(states)
+
+
+def _meet(
+    edges: Sequence[Edge],
+    others: Sequence[Edge],
+    shared: dict[tuple[Characters, Characters], Characters],
+) -> Iterator[tuple[Characters, tuple[int, int]]]:
+    """Yields the common characters of each pair of edges that has any, with the two targets.
+
+    Args:
+        edges, others: the edges of two states.
+        shared: the common characters that are computed already.
+    """
+    for edge in edges:
+        for other in others:
+            spend()
+            pair = edge.characters, other.characters
+            if pair not in shared:
+                shared[pair] = edge.characters.both(other.characters)
+            if shared[pair].ranges:
+                yield shared[pair], (edge.target, other.target)
 
 
 def stop_at_first(states: Sequence[DeterministicState]) -> list[DeterministicState]:
@@ -170,8 +182,8 @@ def _merge_equal(states: Sequence[DeterministicState]) -> list[DeterministicStat
 
 
 def _find_classes(states: Sequence[DeterministicState]) -> list[int]:
-    """The class of each state, numbered in order of first occurrence: states of one class accept
-    the same remaining texts (Hopcroft 1971)."""
+    """Returns the class of each state, numbered in order of first occurrence: states of one class
+    accept the same remaining texts (Hopcroft 1971)."""
     sources = _list_sources(states)
     accepting = {number for number, state in enumerate(states) if state.accepts}
     blocks = [accepting, set(range(len(states))) - accepting]

@@ -92,7 +92,7 @@ def _translate_escape(name: str) -> str:
 
 
 def _anchor(branch: list[str]) -> str | None:
-    """The branch as an expression for the whole string; None: it has an anchor inside."""
+    """Returns the branch as an expression for the whole string; None: it has an anchor inside."""
     body = list(branch)
     before = after = _ANYTHING
     if body and body[0] == "^":

@@ -234,7 +234,7 @@ def derive(expression: Expression, character: str) -> Expression:
 
 
 def measure(expression: Expression) -> int:
-    """The minimum length of matching texts: exact without `Both` and `Other`, else a lower
+    """Returns the minimum length of matching texts: exact without `Both` and `Other`, else a lower
     bound."""
     known: int | None = expression.__dict__.get("_least")
     if known is not None:

@@ -60,8 +60,8 @@ def express_lark(definition: str) -> str:
 
 
 def _refuse_files(base_path: str | None, path: str) -> tuple[str, str]:
-    """The first import source that lark asks. It refuses files of this machine, since clients must
-    not read them; lark then asks its own library."""
+    """Returns the first import source that lark asks. It refuses files of this machine, since
+    clients must not read them; lark then asks its own library."""
     if base_path is not None:
         raise LarkError(f"{path!r} cannot be imported: only files of lark's library can")
     raise FileNotFoundError(path)

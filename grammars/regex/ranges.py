@@ -29,21 +29,21 @@ NUMBER = (
 """Any number. The digits are bounded, so that it is a finite double, and so that a model which
 repeats a digit comes to an end; an integer of 256 bits has 78 digits."""
 
-_EXACT = 15
+_EXACT_DIGITS = 15
 """Decimals of up to this many digits keep their order as doubles."""
-_DIGITS = 21
+_MAX_DECIMAL_DIGITS = 21
 """The maximum that Python writes of a double, leading zeros included. A longer decimal may round to
 the bound itself, which only matters if that is excluded; and only zero rounds to zero."""
-_LONGEST = 80
+_MAX_INTEGER_DIGITS = 80
 """The maximum number of digits of an integer."""
-_LONGEST_LIMIT = 40
+_MAX_LIMIT_LENGTH = 40
 """If a bound has more digits, numbers of that length are not written as digits alone."""
 _SMALLEST, _LARGEST = 1e-12, 1e40
 """Outside this range, a bound is excluded by a few digits instead of the next double, which has too
 many."""
-_LEAST, _GREATEST = -300, 307
+_MIN_EXPONENT, _MAX_EXPONENT = -300, 307
 """Exponents of doubles that are finite and have full precision."""
-_SOME_ZEROS = rf"\.0{{1,{_EXACT}}}"
+_SOME_ZEROS = rf"\.0{{1,{_EXACT_DIGITS}}}"
 _ZEROS = f"({_SOME_ZEROS})?"
 
 
@@ -96,7 +96,7 @@ class _Range:
         return _Range(low, None if self.high is None else _write_out(self.high))
 
     def cut(self, limit: Limit, is_lower: bool) -> "_Range":
-        """The part of the range that is also within this limit."""
+        """Returns the part of the range that is also within this limit."""
         if is_lower:
             lows = [limit] if self.low is None else [self.low, limit]
             return replace(self, low=max(lows, key=lambda one: (one.value, one.strict)))
@@ -116,14 +116,14 @@ class _Kind:
 
     integer: bool
     digits: int
-    exponents: tuple[int, int] = (_LEAST, _GREATEST)
+    exponents: tuple[int, int] = (_MIN_EXPONENT, _MAX_EXPONENT)
 
 
-_WHOLE = _Kind(integer=True, digits=_EXACT, exponents=(0, _EXACT))
+_WHOLE = _Kind(integer=True, digits=_EXACT_DIGITS, exponents=(0, _EXACT_DIGITS))
 """Integers. With a point or an exponent, only those that doubles distinguish."""
 _LARGEST_EXACT = 2**53
 """Up to this value, each integer is a distinct double."""
-_LARGE = _Kind(integer=False, digits=17, exponents=(_EXACT + 1, _GREATEST))
+_LARGE = _Kind(integer=False, digits=17, exponents=(_EXACT_DIGITS + 1, _MAX_EXPONENT))
 """Doubles that are integers, as encoders write the large ones (`1.5e+16`)."""
 
 
@@ -164,7 +164,7 @@ def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None
         ]
         return _join(options)
     is_exact = any(limit is not None and limit.strict and limit.value for limit in near.limits)
-    kind = _Kind(integer=False, digits=_EXACT if is_exact else _DIGITS)
+    kind = _Kind(integer=False, digits=_EXACT_DIGITS if is_exact else _MAX_DECIMAL_DIGITS)
     options = _with_signs(_plain, kind, near.written_out) + _with_signs(_scientific, kind, near)
     if exact != near:
         options += _with_signs(_plain, replace(_WHOLE, digits=0), exact.rounded)
@@ -185,8 +185,8 @@ def _with_signs(write: _Write, kind: _Kind, within: "_Range") -> list[str]:
 
 
 def _find_double(limit: Limit, is_lower: bool) -> Limit:
-    """An equivalent limit for doubles, if the limit is an integer that may be no double."""
-    if not _EXACT <= limit.value.adjusted() <= _GREATEST:
+    """Returns an equivalent limit for doubles, if the limit is an integer that may be no double."""
+    if not _EXACT_DIGITS <= limit.value.adjusted() <= _MAX_EXPONENT:
         return limit
     nearest = float(limit.value)
     if is_lower and int(nearest) < limit.value:
@@ -197,14 +197,15 @@ def _find_double(limit: Limit, is_lower: bool) -> Limit:
 
 
 def _write_out(limit: Limit) -> Limit:
-    """The exact decimal of the limit, if it is a double with more digits than its spelling has."""
-    if not _LARGEST_EXACT < abs(limit.value) < 10**_GREATEST:
+    """Returns the exact decimal of the limit, if it is a double with more digits than its spelling
+    has."""
+    if not _LARGEST_EXACT < abs(limit.value) < 10**_MAX_EXPONENT:
         return limit
     return replace(limit, value=Decimal(float(limit.value)))
 
 
 def _read(bound: float) -> Decimal:
-    """The exact decimal of a bound; zero without a sign."""
+    """Returns the exact decimal of a bound; zero without a sign."""
     return Decimal(repr(bound)) if bound else Decimal(0)
 
 
@@ -218,7 +219,7 @@ def _step_over(limit: Limit, is_lower: bool) -> Limit:
 
 
 def _round(limit: Limit, is_lower: bool) -> Limit:
-    """The equivalent integer limit for integers."""
+    """Returns the equivalent integer limit for integers."""
     nearest = limit.value.to_integral_value(ROUND_CEILING if is_lower else ROUND_FLOOR)
     if limit.strict and nearest == limit.value:
         nearest = Decimal(int(nearest) + (1 if is_lower else -1))
@@ -232,7 +233,7 @@ def _negate(limit: Limit | None) -> Limit | None:
 
 
 def _or_zero(low: Limit | None) -> Limit:
-    """The lower limit of numbers without a sign."""
+    """Returns the lower limit of numbers without a sign."""
     return Limit(Decimal(0)) if low is None or low.value < 0 else low
 
 
@@ -246,16 +247,16 @@ def _positive(write: _Write, kind: _Kind, low: Limit, high: Limit | None) -> lis
 def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
     """Writes decimals: those with as many integer digits as a limit, then the other lengths."""
     first = low.whole
-    last = _LONGEST if high is None else min(high.whole, _LONGEST)
-    if kind.digits == _EXACT and not kind.integer:
-        last = min(last, _EXACT)
+    last = _MAX_INTEGER_DIGITS if high is None else min(high.whole, _MAX_INTEGER_DIGITS)
+    if kind.digits == _EXACT_DIGITS and not kind.integer:
+        last = min(last, _EXACT_DIGITS)
     options: list[str | None] = []
     between: list[int] = []
     for length in range(first, last + 1):
         below, above = _find_limit(low, length), _find_limit(high, length)
         if below is None and above is None:
             between.append(length)
-        elif length <= _LONGEST_LIMIT:
+        elif length <= _MAX_LIMIT_LENGTH:
             options.append(_express_fixed(length, below, above, tail=_tail(kind, length)))
     for tail, lengths in groupby(between, key=partial(_tail, kind)):
         options += _group(list(lengths), tail if isinstance(tail, str) else _up_to(tail, r"\."))
@@ -285,7 +286,7 @@ def _find_between(length: int, least: int, greatest: int, *, tail: str) -> str |
 
 
 def _find_limit(limit: Limit | None, length: int) -> Limit | None:
-    """The limit, if it has this number of integer digits."""
+    """Returns the limit, if it has this number of integer digits."""
     return limit if limit is not None and limit.whole == length else None
 
 
@@ -335,7 +336,7 @@ def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
 
 
 def _scale(kind: _Kind, limit: Limit, *, is_lower: bool) -> Limit:
-    """The mantissa of a limit in its scientific spelling."""
+    """Returns the mantissa of a limit in its scientific spelling."""
     mantissa = Limit(limit.value.scaleb(-limit.exponent), limit.strict)
     return _round(mantissa, is_lower) if kind.integer else mantissa
 
@@ -378,7 +379,7 @@ _GoOn: TypeAlias = Callable[[_Rest | None, _Rest | None], str | None]
 
 
 def _join(options: Iterable[str | None]) -> str | None:
-    """The union of the regexes that are not None; None: there are none."""
+    """Returns the union of the regexes that are not None; None: there are none."""
     found = dict.fromkeys(option for option in options if option is not None)
     return "|".join(found) if found else None
 
@@ -434,7 +435,7 @@ def _fraction(low: _Rest | None, high: _Rest | None, max_digits: int) -> str | N
 
 
 def _or_end(regex: str | None, *, may_end: bool) -> str | None:
-    """The regex, if there is one; optional if the number may end."""
+    """Returns the regex, if there is one; optional if the number may end."""
     if not may_end:
         return regex
     return "" if regex is None else f"({regex})?"

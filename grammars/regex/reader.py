@@ -76,7 +76,7 @@ def _is_counted_group(repeated: Repeat) -> bool:
 
 
 def _list_repeats(expression: Expression) -> list[Repeat]:
-    """All repetitions in an expression."""
+    """Returns all repetitions in an expression."""
     return [part for part in list_parts(expression) if isinstance(part, Repeat)]
 
 
@@ -159,7 +159,7 @@ class _RegexReader:
         return found.invert() if negated else found
 
     def members(self) -> tuple[tuple[int, int], ...]:
-        """A character, a range of them, or a class, inside brackets."""
+        """Returns a character, a range of them, or a class, inside brackets."""
         if self.at >= len(self.text):
             raise UnreadableError(f"an open bracket in {self.text!r}")
         if self.text[self.at] == "[":

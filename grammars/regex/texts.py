@@ -41,7 +41,7 @@ class Texts:
         return self.automaton.extend(text) if self.automaton else None
 
     def both(self, other: "Texts") -> "Texts":
-        """The intersection of the sets."""
+        """Returns the intersection of the sets."""
         return Texts(
             tuple(dict.fromkeys(self.parts + other.parts)),
             tuple(dict.fromkeys(self.without + other.without)),

@@ -153,7 +153,7 @@ Items: TypeAlias = Counted | Distinct
 
 
 def find_items(node: Array) -> Items | None:
-    """The items of a list; None if no item depends on earlier ones."""
+    """Returns the items of a list; None if no item depends on earlier ones."""
     if node.contains is not None:
         return Counted(node)
     if node.distinct:

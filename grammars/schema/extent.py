@@ -32,7 +32,8 @@ PATTERN = 64  # bytes: for a short text that matches a pattern
 
 
 def bound_length(schema: Schema) -> int:
-    """An upper bound, in bytes, for the shortest values of all nodes of the schema together.
+    """Returns an upper bound, in bytes, for the shortest values of all nodes of the schema
+    together.
 
     Each definition counts once, since a shortest value never follows a reference back to itself.
     """
@@ -41,8 +42,8 @@ def bound_length(schema: Schema) -> int:
 
 
 def bound_rest(schema: Schema) -> int | None:
-    """An upper bound, in bytes, for the shortest completion of a value, wherever it is cut; None if
-    there is no bound, since values may be nested without limit."""
+    """Returns an upper bound, in bytes, for the shortest completion of a value, wherever it is cut;
+    None if there is no bound, since values may be nested without limit."""
     try:
         return _Bounds(schema.definitions, is_whole=True).measure(schema.node)
     except _EndlessError:
@@ -68,7 +69,7 @@ class _Bounds:
         self._known: dict[str, int | None] = {}  # None: it is being measured
 
     def measure(self, node: Node) -> int:
-        """An upper bound, in bytes, for a shortest value or its completion.
+        """Returns an upper bound, in bytes, for a shortest value or its completion.
 
         Raises:
             _EndlessError: there is no bound.
@@ -146,7 +147,7 @@ def _measure_constant(value: Json) -> int:
 
 
 def measure_least(node: Node, definitions: Mapping[str, Node]) -> int:
-    """A lower bound for the characters of any value, in any spelling.
+    """Returns a lower bound for the characters of any value, in any spelling.
 
     Args:
         node: the schema.
@@ -156,7 +157,7 @@ def measure_least(node: Node, definitions: Mapping[str, Node]) -> int:
 
 
 def find_long_part(node: Node, definitions: Mapping[str, Node], max_length: int) -> str:
-    """The JSON pointer of the innermost schema or keyword whose values all have more than
+    """Returns the JSON pointer of the innermost schema or keyword whose values all have more than
     `max_length` characters; "" if it is the whole schema."""
     return _Sizes(definitions).find_cause(node, max_length)
 
@@ -192,7 +193,7 @@ class _Sizes:
                 queue += named_by[name]
 
     def measure(self, node: Node) -> int:
-        """The fewest characters of a value."""
+        """Returns the fewest characters of a value."""
         spend()
         match node:
             case AnyValue() | Boolean() | Null() | Number():
@@ -226,7 +227,7 @@ class _Sizes:
         return size
 
     def find_cause(self, node: Node, max_length: int) -> str:
-        """The pointer of the innermost part that is too long by itself."""
+        """Returns the pointer of the innermost part that is too long by itself."""
         pointer = ""
         seen = set[str]()
         while True:
@@ -273,7 +274,7 @@ def _count_characters(value: Json) -> int:
 
 
 def _measure_shortest(pattern: str | None) -> int:
-    """The fewest characters of a text that matches the pattern; 0 if not known."""
+    """Returns the fewest characters of a text that matches the pattern; 0 if not known."""
     if pattern is None:
         return 0
     automaton = Texts((pattern,)).automaton

@@ -44,7 +44,7 @@ class Ordered:
     """Declared members in schema order.
 
     Args:
-        mixed: undeclared members may stand between the declared ones, not only after them.
+        mixed: undeclared members may come between the declared ones, not only after them.
     """
 
     mixed: bool = False
@@ -87,7 +87,7 @@ class Unordered:
         self._barred = self._find_barred(spoken)
 
     def _find_barred(self, spoken: Sequence[int]) -> list[int]:
-        """The smallest sets of keys with which the formula can never become true."""
+        """Returns the smallest sets of keys with which the formula can never become true."""
         barred: list[int] = []
         for some in _subsets(spoken):
             can_be_met = any(_contains(fitting, some) for fitting in self._fitting)
@@ -113,7 +113,7 @@ class Unordered:
         return max(self._least, self._needed)
 
     def after(self, index: int) -> SetBit | Keep:
-        """The state after this declared member, as a parameter of a rule."""
+        """Returns the state after this declared member, as a parameter of a rule."""
         if index in self._untracked:
             return KEEP
         return SetBit(self._bits[index])
@@ -125,7 +125,7 @@ class Unordered:
         return conditions | dict.fromkeys(self._untracked, ALWAYS)
 
     def _allow(self, bit: int) -> Condition:
-        """The condition under which the declared member of this bit may come next."""
+        """Returns the condition under which the declared member of this bit may come next."""
         parts = [_is_clear(bit)]
         for some in self._barred:
             if _has_bit(some, bit):
@@ -135,8 +135,8 @@ class Unordered:
         return both(parts)
 
     def _leave_room(self) -> list[Condition]:
-        """The conditions under which there is room for one more member besides the missing required
-        ones."""
+        """Returns the conditions under which there is room for one more member besides the missing
+        required ones."""
         if self._most is None:
             return []
         return [count(self._needed, self._top, low=0, high=self._most - self._needed - 1)]
@@ -220,7 +220,7 @@ def arrange(
         presence: the condition on the keys; enforced only for members in any order.
         extra: undeclared members are allowed.
         order: the order of declared keys.
-        mixed: in schema order, undeclared members may stand between the declared ones.
+        mixed: in schema order, undeclared members may come between the declared ones.
     """
     has_one_order = len(properties) + extra <= 1
     is_in_order = order is KeyOrder.SCHEMA or has_one_order or not can_be_unordered(properties)
@@ -239,7 +239,7 @@ def _contains(bits: int, some: int) -> bool:
 
 
 def _subsets(bits: Sequence[int]) -> Iterator[int]:
-    """All sets of these bits, the smallest first."""
+    """Yields all sets of these bits, the smallest first."""
     for size in range(len(bits) + 1):
         for some in combinations(bits, size):
             yield sum(1 << bit for bit in some)

@@ -102,7 +102,7 @@ class Array:
     distinct: bool = False
 
     def find(self, index: int) -> "Node | None":
-        """The node of the item at this index; None if the list cannot be that long."""
+        """Returns the node of the item at this index; None if the list cannot be that long."""
         if index < len(self.prefix):
             return self.prefix[index]
         return self.items
@@ -152,15 +152,16 @@ class Object:
         return (*self.patterned, Extra(self.additional, self.additional_source))
 
     def find(self, key: str) -> Property | Extra | None:
-        """The declaration of a key, or the set of undeclared keys that contains it; None if the key
-        is not allowed."""
+        """Returns the declaration of a key, or the set of undeclared keys that contains it; None if
+        the key is not allowed."""
         for declared in self.properties:
             if declared.key == key:
                 return declared
         return self.find_extra(key)
 
     def find_extra(self, key: str) -> Extra | None:
-        """The set of undeclared keys that contains a key; None if the key is not allowed."""
+        """Returns the set of undeclared keys that contains a key; None if the key is not
+        allowed."""
         for extra in self.extras:
             if extra.keys.accepts(key):
                 return extra
@@ -292,8 +293,8 @@ class Schema:
         return False
 
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
-        """The first validation errors of `value`, including those of `format`; empty if the value
-        fits."""
+        """Returns the first validation errors of `value`, including those of `format`; empty if the
+        value fits."""
         try:
             error = self._validator.find_error(value)
             if error is not None:
@@ -313,7 +314,7 @@ class Schema:
             return False
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Unfit]:
-        """The undeclared keys in closed objects, as the mask excludes them.
+        """Yields the undeclared keys in closed objects, as the mask excludes them.
 
         Lowering closes some objects that JSON Schema leaves open, so jsonschema-rs does not report
         such keys. If a value may match several branches, nothing is reported.
@@ -346,14 +347,15 @@ class Schema:
 
 
 def unite(branches: Sequence[Node]) -> Node:
-    """The union of these nodes; if there is only one, that node."""
+    """Returns the union of these nodes; if there is only one, that node."""
     if len(branches) == 1:
         return branches[0]
     return Union(tuple(branches))
 
 
 def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
-    """The branches of a node in order. Unions and references are resolved, each reference once."""
+    """Yields the branches of a node in order. Unions and references are resolved, each reference
+    once."""
     seen: set[str] = set()
     stack = [node]
     while stack:
@@ -369,7 +371,7 @@ def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
 
 
 def find_references(node: Node) -> Set[str]:
-    """The definitions that a node refers to."""
+    """Returns the definitions that a node refers to."""
     found = set[str]()
     queue: list[Node | None] = [node]
     while queue:
@@ -401,7 +403,7 @@ def identify(value: Json) -> str:
 
 
 def _as_integers(value: Json) -> Json:
-    """The value, with each whole number as an integer."""
+    """Returns the value, with each whole number as an integer."""
     match value:
         case list():
             return [_as_integers(v) for v in cast(list[Json], value)]

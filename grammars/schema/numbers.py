@@ -35,7 +35,7 @@ _TYPES: dict[type[Node], type] = {String: str, Boolean: bool, Null: type(None)}
 
 
 def settle(value: Json, schema: Schema) -> Json:
-    """The value, with its numbers as the schema means them."""
+    """Returns the value, with its numbers as the schema means them."""
     try:
         return _Reader(schema.definitions).read(value, schema.node)[0]
     except RecursionError:  # values of this depth are not validated, either
@@ -58,7 +58,7 @@ def are_equal(a: Json, b: Json) -> bool:
 
 
 def find_whole(value: Json) -> int | None:
-    """The integer that a float is; None if it is not whole."""
+    """Returns the integer that a float is; None if it is not whole."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return None
@@ -161,7 +161,7 @@ class _Reader:
 
 
 def _pick(value: Json, values: tuple[Json, ...]) -> Reading | None:
-    """The listed value with the same text, or else one that is equal."""
+    """Returns the listed value with the same text, or else one that is equal."""
     equal = [v for v in values if are_equal(v, value)]
     if not equal:
         return None
@@ -204,7 +204,7 @@ def has_no_number(node: Number) -> bool:
 
 
 def find_step(node: Number) -> Fraction | None:
-    """The number of which all numbers of the node are multiples; None: there is none."""
+    """Returns the number of which all numbers of the node are multiples; None: there is none."""
     divisor = node.bounds.get("multipleOf")
     if divisor is None:
         return Fraction(1) if node.integer else None
@@ -213,8 +213,8 @@ def find_step(node: Number) -> Fraction | None:
 
 
 def count_multiples(node: Number, step: Fraction) -> tuple[float, float]:
-    """The smallest and largest multiple of the step within the bounds, in steps; infinite if there
-    is no bound."""
+    """Returns the smallest and largest multiple of the step within the bounds, in steps; infinite
+    if there is no bound."""
     low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
     above = node.bounds.get("exclusiveMinimum", -inf)
     below = node.bounds.get("exclusiveMaximum", inf)
@@ -230,5 +230,5 @@ def _count_steps(bound: float, step: Fraction, to_integer: Callable[[Fraction], 
 
 
 def _read_decimal(number: float) -> Fraction:
-    """The exact value of the decimal text: 0.1 is one tenth."""
+    """Returns the exact value of the decimal text: 0.1 is one tenth."""
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))

@@ -4,7 +4,7 @@ quantifiers are expanded.
 Its regex engine expands them while it holds the interpreter lock: `\\p{L}{1,255}` takes 100 ms, and
 is refused for its size. Our lazy automaton only builds the states that a text needs, and agrees
 with the mask. jsonschema-rs calls it as a format. The format goes into `allOf`, so that the schema
-can keep a format of its own.
+can also have another format.
 """
 
 import json
@@ -25,7 +25,7 @@ since they cannot be checked."""
 MAX_NATIVE = 10_000
 """The largest pattern that jsonschema-rs compiles itself, in ranges of characters; it takes 10
 ms."""
-LEAST_GROWTH = 10
+MIN_GROWTH = 10
 """A pattern is replaced if it expands to this many ranges per character; below this, its own text
 is what makes it large."""
 
@@ -53,7 +53,7 @@ def _replace(schema: Json, formats: Formats) -> Json:
     if not isinstance(pattern, str) or not is_list(parts):
         return replaced
     ranges = estimate_ranges(pattern)
-    if ranges <= MAX_NATIVE or ranges < LEAST_GROWTH * len(pattern):
+    if ranges <= MAX_NATIVE or ranges < MIN_GROWTH * len(pattern):
         return replaced
     regex = translate(pattern)
     automaton = None if regex is None else compile_regexes((regex,))

@@ -56,7 +56,7 @@ FREE = Presence()
 
 
 def find_keys(formula: Formula) -> tuple[str, ...]:
-    """The keys in a formula."""
+    """Returns the keys in a formula."""
     spend()
     match formula:
         case Has(key):
@@ -68,7 +68,8 @@ def find_keys(formula: Formula) -> tuple[str, ...]:
 
 
 def find_wanted(formula: Formula, *, denied: bool = False) -> tuple[str, ...]:
-    """The keys that a formula requires in some case, without those that it only excludes."""
+    """Returns the keys that a formula requires in some case, without those that it only
+    excludes."""
     match formula:
         case Has(key):
             if denied:

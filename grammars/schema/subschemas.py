@@ -61,7 +61,7 @@ def look_up(root: Json, reference: Json, pointer: str) -> Json:
     Args:
         root: the document.
         reference: the value of `$ref`.
-        pointer: the JSON pointer of the schema that it stands in, for the error.
+        pointer: the JSON pointer of the schema that contains it, for the error.
 
     Raises:
         SchemaError: it is not local, or points to nothing.

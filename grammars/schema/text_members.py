@@ -70,7 +70,7 @@ def find_covered(objects: Iterable[Object], definitions: Mapping[str, Node]) -> 
 
 
 def _list_declared(branches: Sequence[Object]) -> Iterator[tuple[str, list[Node]]]:
-    """Each declared key, with its nodes in all objects that allow it."""
+    """Yields each declared key, with its nodes in all objects that allow it."""
     declared: list[dict[str, Property]] = []
     for branch in branches:
         declared.append({member.key: member for member in branch.properties})

@@ -42,8 +42,8 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class RootDocument:
-    """A document that references point into. What jsonschema-rs needs of it is made once, however
-    many of its subschemas get a validator.
+    """A document that references point into. The data that jsonschema-rs needs are made once, for
+    any number of validators of its subschemas.
 
     Args:
         source: the document.
@@ -54,7 +54,7 @@ class RootDocument:
 
     @cached_property
     def dialect(self) -> dict[str, Json]:
-        """Its `$schema`, for subschemas that stand alone."""
+        """Its `$schema`, for subschemas that become separate documents."""
         return {"$schema": self.source.get("$schema", LATEST) if is_object(self.source) else LATEST}
 
     @cached_property
@@ -102,8 +102,8 @@ class Validator:
         return self._count_ways(value) <= MAX_WAYS and self._inner.is_valid(value)
 
     def find_error(self, value: Json) -> tuple[list[str | int], str] | None:
-        """The first error: the path to the value that does not fit, and a message; None: the value
-        fits.
+        """Returns the first error: the path to the value that does not fit, and a message; None:
+        the value fits.
 
         Raises:
             RecursionError, ValueError: the value is nested too deeply to be checked.
@@ -133,8 +133,8 @@ class Validator:
 
 
 def find_multiplied(document: Json) -> str | None:
-    """The JSON pointer of a schema that takes too many steps with any value, since its references
-    and alternatives multiply; None: there is none.
+    """Returns the JSON pointer of a schema that takes too many steps with any value, since its
+    references and alternatives multiply; None: there is none.
 
     Raises:
         RecursionError: the document is nested too deeply.
@@ -163,7 +163,7 @@ def find_multiplied(document: Json) -> str | None:
 
 
 def count_parts(value: Json) -> int:
-    """The number of values in a value, including itself."""
+    """Returns the number of values in a value, including itself."""
     count = 0
     queue = [value]
     while queue:
@@ -190,7 +190,7 @@ class _Ways:
         self._circles = 0  # found so far
 
     def count(self, value: Json, schema: Json) -> int:
-        """The number of subschemas with which the value and its parts are compared."""
+        """Returns the number of subschemas with which the value and its parts are compared."""
         if not is_object(schema):
             return 1
         key = id(value), id(schema)
@@ -253,7 +253,8 @@ class _Ways:
         return ways
 
     def _follow(self, reference: Json) -> Json:
-        """The schema that a reference leads to; for a dynamic reference, the whole document."""
+        """Returns the schema that a reference leads to; for a dynamic reference, the whole
+        document."""
         try:
             return look_up(self._root, reference, "")
         except SchemaError:
@@ -261,7 +262,7 @@ class _Ways:
 
 
 def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
-    """The subschemas that apply to the same value."""
+    """Yields the subschemas that apply to the same value."""
     for keyword in _IN_PLACE:
         parts = schema.get(keyword)
         if is_list(parts):
@@ -276,7 +277,7 @@ def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
 
 
 def _word(error: jsonschema_rs.ValidationError) -> str:
-    """The message of an error, without the format that replaces a pattern."""
+    """Returns the message of an error, without the format that replaces a pattern."""
     kind = error.kind
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Format):
         pattern = kind.format.removeprefix(PREFIX)
@@ -309,7 +310,7 @@ class _PatternPath:
     step: str | int = ""
 
     def write_pointer(self) -> str:
-        """The JSON pointer of this position."""
+        """Returns the JSON pointer of this position."""
         steps: list[str | int] = []
         path = self
         while path.parent is not None:
@@ -362,8 +363,8 @@ def _refuse(uri: str) -> Json:
 
 
 def _refer_to_root(schema: Json) -> Json:
-    """Makes the local references of a schema absolute, so that it can stand alone; values of `enum`
-    and `const` stay as they are."""
+    """Makes the local references of a schema absolute, so that it can be a separate document;
+    values of `enum` and `const` stay as they are."""
     if not is_object(schema):
         return schema
     spend()

@@ -26,8 +26,8 @@ Piece: TypeAlias = str | CallId | CallIndex
 
 
 def begin_call(format: Format) -> str:
-    """A regular expression for texts that begin like the bare calls of a format; for calls in
-    Python, like a call of any name."""
+    """Returns a regular expression for texts that begin like the bare calls of a format; for calls
+    in Python, like a call of any name."""
     if isinstance(format.bare, KeywordArguments):
         opener = escape_regex(find_enclosing_texts(format).opener)
         start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
@@ -37,7 +37,8 @@ def begin_call(format: Format) -> str:
 
 
 def cut_opening(node: JsonCall, name: str, id: str | None = None) -> list[Piece]:
-    """The text of a JSON call before its arguments, in the pieces of which a JSON value consists.
+    """Returns the text of a JSON call before its arguments, in the pieces of which a JSON value
+    consists.
 
     Args:
         node: how the format writes the call.
@@ -54,7 +55,7 @@ def cut_opening(node: JsonCall, name: str, id: str | None = None) -> list[Piece]
 
 
 def cut_closing(node: JsonCall, id: str | None = None) -> list[Piece]:
-    """The text of a JSON call after its arguments, likewise in pieces."""
+    """Returns the text of a JSON call after its arguments, likewise in pieces."""
     breaks = find_breaks(node.style, node.style.level)
     pieces: list[Piece] = []
     if node.id is not None and not node.id_first:
@@ -64,12 +65,12 @@ def cut_closing(node: JsonCall, id: str | None = None) -> list[Piece]:
 
 
 def open_json_call(node: JsonCall, name: str, id: str = "") -> str:
-    """The text of a JSON call before its arguments."""
+    """Returns the text of a JSON call before its arguments."""
     return "".join(map(str, cut_opening(node, name, id)))
 
 
 def close_json_call(node: JsonCall, id: str = "") -> str:
-    """The text of a JSON call after its arguments."""
+    """Returns the text of a JSON call after its arguments."""
     return "".join(map(str, cut_closing(node, id)))
 
 
@@ -91,11 +92,11 @@ def encode_string(text: str, node: JsonArguments) -> str:
 
 
 def style_arguments(hole: Hole) -> JsonStyle:
-    """The style of the arguments. In an indented JSON call, they are one level deeper."""
+    """Returns the style of the arguments. In an indented JSON call, they are one level deeper."""
     style = hole.style
     return replace(style, level=style.level + 1) if isinstance(hole, JsonCall) else style
 
 
 def style_answer(hole: Hole) -> JsonStyle:
-    """The style of a JSON answer: that of the arguments if it is JSON on one line."""
+    """Returns the style of a JSON answer: that of the arguments if it is JSON on one line."""
     return hole.style if speaks_json(hole.style) and not hole.style.indent else JsonStyle()

@@ -12,10 +12,10 @@ from functools import cached_property
 from grammars.regex.texts import ANY, SPACES, Texts, match_words
 from grammars.regex.writing import escape_regex
 from grammars.schema.nodes import Schema
-from grammars.wire.format import LONGEST_NAME, Fixed, Format, KeywordArguments, Name, Node
+from grammars.wire.format import MAX_NAME_LENGTH, Fixed, Format, KeywordArguments, Name, Node
 
 _CHARACTER = rf"""[^\x00-\x20{SPACES}=,()\[\]{{}}'"<>]"""
-WORD = f"{_CHARACTER}{{1,{LONGEST_NAME}}}"
+WORD = f"{_CHARACTER}{{1,{MAX_NAME_LENGTH}}}"
 """A regular expression for a key or name."""
 
 
@@ -46,7 +46,7 @@ class EnclosingTexts:
     closing: str
 
     def next(self, name: str) -> str:
-        """The text from the arguments to those of the next call, which has this name."""
+        """Returns the text from the arguments to those of the next call, which has this name."""
         return self.closer + self.between + name + self.opener
 
     @property
@@ -56,7 +56,7 @@ class EnclosingTexts:
 
 
 def find_enclosing_texts(format: Format) -> EnclosingTexts:
-    """The texts that the format writes around arguments."""
+    """Returns the texts that the format writes around arguments."""
     nodes = format.call
     name = nodes.index(Name())
     hole = next(i for i, node in enumerate(nodes) if isinstance(node, KeywordArguments))
@@ -71,8 +71,8 @@ def find_enclosing_texts(format: Format) -> EnclosingTexts:
 
 
 def list_starts(format: Format, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """The texts that bare calls of these tools begin with; see `Format.bare_start`. For calls in
-    Python, this includes the name, since any text may begin with a bracket."""
+    """Returns the texts that bare calls of these tools begin with; see `Format.bare_start`. For
+    calls in Python, this includes the name, since any text may begin with a bracket."""
     if not isinstance(format.bare, KeywordArguments):
         return (format.bare_start,)
     opener = find_enclosing_texts(format).opener
@@ -80,7 +80,7 @@ def list_starts(format: Format, names: Iterable[str]) -> tuple[tuple[str, ...], 
 
 
 def spell_fixed(nodes: Sequence[Node]) -> str:
-    """The text of these nodes."""
+    """Returns the text of these nodes."""
     return "".join(node.text for node in nodes if isinstance(node, Fixed))
 
 
@@ -99,7 +99,7 @@ class StringEnds:
     words: tuple[tuple[str, str], ...] = ()
 
     def write_regex(self, quote: str) -> str:
-        """A regular expression for a quote and a text that can follow it."""
+        """Returns a regular expression for a quote and a text that can follow it."""
         options = [*map(escape_regex, self.texts)]
         options += [escape_regex(a) + WORD + escape_regex(b) for a, b in self.words]
         return f"{escape_regex(quote)}({'|'.join(options)})"
@@ -148,8 +148,8 @@ def _begin(before: str, after: str) -> str:
 
 
 def find_keys(schema: Schema | None) -> tuple[tuple[str, ...], bool]:
-    """The keys that a schema declares, and whether it allows others. Without a schema, any key is
-    allowed."""
+    """Returns the keys that a schema declares, and whether it allows others. Without a schema, any
+    key is allowed."""
     if schema is None:
         return (), True
     keys = (p.key for branch in schema.objects for p in branch.properties)
@@ -157,7 +157,7 @@ def find_keys(schema: Schema | None) -> tuple[tuple[str, ...], bool]:
 
 
 def find_extra_keys(declared: Sequence[str], keys: Texts, hole: KeywordArguments) -> Texts:
-    """Those of the keys that can be written and are not declared."""
+    """Returns those of the keys that can be written and are not declared."""
     without = match_words(declared)
     if is_word(hole.after_key):
         without += (f"{ANY}{escape_regex(hole.after_key)}{ANY}",)

@@ -107,8 +107,8 @@ class Multiples(Language):
         return Fraction(repr(self.node.bounds["multipleOf"]))
 
     def find_step(self, places: int) -> float:
-        """The smallest multiple with this many decimal places: all multiples with these places are
-        multiples of it."""
+        """Returns the smallest multiple with this many decimal places: all multiples with these
+        places are multiples of it."""
         unit = Fraction(1, 10**places)
         ratio = self._divisor / unit
         return float(ratio.numerator * unit)
@@ -121,14 +121,15 @@ class Multiples(Language):
         return next(n for n in range(400) if (self._divisor * 10**n).denominator == 1)
 
     def _find(self, low: int, high: int, places: int, negative: bool) -> int | None:
-        """The smallest n from `low` to `high` such that n / 10^places, with this sign, fits."""
+        """Returns the smallest n from `low` to `high` such that n / 10^places, with this sign,
+        fits."""
         least, greatest = self._limits(places, negative)
         step = (self._divisor * 10**places).numerator
         found = -(-max(low, least, int(negative)) // step) * step
         return found if found <= min(high, greatest) else None
 
     def _limits(self, places: int, negative: bool) -> tuple[int, int]:
-        """The smallest and the largest n within the bounds."""
+        """Returns the smallest and the largest n within the bounds."""
         low, high = Fraction(-LARGEST_MULTIPLE), Fraction(LARGEST_MULTIPLE)
         spoken = " ".join(self.node.bounds).lower()
         lows, highs = list[int](), list[int]()
@@ -155,7 +156,7 @@ class Multiples(Language):
 
 
 def find_whole(node: Number) -> Number | None:
-    """The same multiples as integers; None if some are not integers."""
+    """Returns the same multiples as integers; None if some are not integers."""
     divisor = node.bounds["multipleOf"]
     if node.integer or float(divisor).is_integer():
         return replace(node, integer=True)
@@ -166,8 +167,8 @@ _BEYOND = Fraction(10**300)  # larger than all multiples, but still a double
 
 
 def tighten(node: Number) -> Number:
-    """The same multiples, with bounds that are multiples. llguidance would refuse the multiple next
-    to a bound that has more decimals than the multiples."""
+    """Returns the same multiples, with bounds that are multiples. llguidance would refuse the
+    multiple next to a bound that has more decimals than the multiples."""
     step = find_step(node)
     assert step is not None, "no multiples"
     bounds: dict[str, float] = {"multipleOf": node.bounds["multipleOf"]}

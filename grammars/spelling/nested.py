@@ -25,9 +25,9 @@ from grammars.schema.numbers import Reading, are_equal, find_whole
 from grammars.spelling.coerce import read_words
 from grammars.spelling.lexemes import fits_number, fits_string
 from grammars.spelling.styles import spell_scalar
-from grammars.wire.format import LONGEST_NAME, JsonStyle, NestedArguments, is_taggable
+from grammars.wire.format import MAX_NAME_LENGTH, JsonStyle, NestedArguments, is_taggable
 
-KEY = rf"[^<>\/\x00-\x20{SPACES}][^<>\x00-\x20{SPACES}]{{0,{LONGEST_NAME - 1}}}"
+KEY = rf"[^<>\/\x00-\x20{SPACES}][^<>\x00-\x20{SPACES}]{{0,{MAX_NAME_LENGTH - 1}}}"
 """A regular expression for an undeclared key."""
 
 ANY: tuple[Flat, ...] = (Null(), Boolean(), Number(), Array(), Object(), String())
@@ -99,7 +99,8 @@ class TreeReader:
         self._known: dict[tuple[int, int], Reading] = {}
 
     def read(self, tree: Tree, node: Node) -> Reading:
-        """The first value that fits. JSON comes before text; an empty tree is text first."""
+        """Returns the first value that fits. JSON comes before text; an empty tree is text
+        first."""
         key = id(tree), id(node)
         if key not in self._known:
             readings = (self._read(tree, branch) for branch in self._sort(tree, node))
@@ -109,13 +110,13 @@ class TreeReader:
         return self._known[key]
 
     def members(self, tree: Tree, objects: Sequence[Object]) -> dict[str, Json]:
-        """The arguments of a tool, as the first object that they fit."""
+        """Returns the arguments of a tool, as the first object that they fit."""
         readings = [self._object(tree, node) for node in objects or [Object()]]
         best = next((r for r in readings if r[1]), readings[0])
         return cast(dict[str, Json], best[0])
 
     def member(self, key: str, tree: Tree, node: Object) -> Json:
-        """One argument of an object."""
+        """Returns one argument of an object."""
         found = node.find(key)
         return self.read(tree, _ANYTHING if found is None else found.node)[0]
 
@@ -133,7 +134,7 @@ class TreeReader:
         return sorted(part(flatten(node, self._definitions)), key=rank)
 
     def _read(self, tree: Tree, node: Flat) -> Reading | None:
-        """The tree as a value of this type; None if it has another type."""
+        """Returns the tree as a value of this type; None if it has another type."""
         match node:
             case Constant(values):
                 return (values[0], True) if self._spells(tree, values[0]) else None
@@ -210,7 +211,7 @@ def _is_kind(value: Json, node: Flat) -> bool:
 
 
 def _settle(value: Json, node: Flat) -> Json:
-    """The value; a float that is an integer becomes one if the node requires it."""
+    """Returns the value; a float that is an integer becomes one if the node requires it."""
     is_whole = isinstance(node, Number) and node.integer
     whole = find_whole(value) if is_whole else None
     return value if whole is None else whole
@@ -221,5 +222,5 @@ def _is_null(tree: Tree, node: Flat) -> bool:
 
 
 def spell_words(value: Json) -> tuple[str, ...]:
-    """All spellings of a scalar."""
+    """Returns all spellings of a scalar."""
     return (value,) if isinstance(value, str) else spell_scalar(value, JsonStyle())

@@ -30,8 +30,8 @@ _BARE = (
 
 @keep_results("regexes", 4 * MIB)
 def find_strings(node: String, style: JsonStyle) -> Texts | None:
-    """The strings of a node in Python's spelling, with quotes; None if its pattern cannot be
-    parsed."""
+    """Returns the strings of a node in Python's spelling, with quotes; None if its pattern cannot
+    be parsed."""
     times = count_times(node.min_length, node.max_length)
     parts = ["|".join(f"{q}{_spell_set(EVERY, q, EVERY)}{times}{q}" for q in style.quotes)]
     if node.pattern is not None:
@@ -45,16 +45,16 @@ def find_strings(node: String, style: JsonStyle) -> Texts | None:
 
 @keep_results("regexes", 4 * MIB)
 def find_raw(node: String, style: JsonStyle) -> Texts:
-    """The strings of a node without quotes or escapes."""
+    """Returns the strings of a node without quotes or escapes."""
     parts = [f"(?s:.{count_times(node.min_length, node.max_length)})"]
     parts += [] if node.pattern is None else [f"({node.pattern})"]
     return Texts(tuple(parts), (f"{ANY}{escape_regex(style.quotes[0])}{ANY}",))
 
 
 def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FREE) -> Texts:
-    """All of these keys except the declared ones. If a declared key has characters other than plain
-    ASCII, or if only some keys are allowed, no key is written with numeric escapes: one of them
-    could spell an excluded key."""
+    """Returns all of these keys except the declared ones. If a declared key has characters other
+    than plain ASCII, or if only some keys are allowed, no key is written with numeric escapes: one
+    of them could spell an excluded key."""
     if style.bare_keys:
         return Texts((_BARE,), _one_of(list(map(escape_regex, declared)))).both(keys)
     if not keys.is_free:
@@ -67,7 +67,7 @@ def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FRE
 
 
 def _spell_texts(texts: Texts, style: JsonStyle) -> Texts:
-    """The texts between quotes, in all spellings without numeric escapes."""
+    """Returns the texts between quotes, in all spellings without numeric escapes."""
 
     def spell(regex: str) -> str:
         return "|".join(f"{q}({_spell(read(regex), q, _NONE)}){q}" for q in style.quotes)
@@ -80,7 +80,7 @@ def _one_of(options: list[str]) -> tuple[str, ...]:
 
 
 def _spell_plainly(character: str) -> str:
-    """A character of a key, in any spelling without numeric escapes."""
+    """Returns a character of a key, in any spelling without numeric escapes."""
     if character in "'\"":
         return rf"\\?{escape_regex(character)}"
     if character in _LETTERS:
@@ -94,7 +94,7 @@ def _spell(expression: Expression, quote: str, numbered: Characters) -> str:
 
 
 def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
-    """One character of a set, directly or escaped."""
+    """Returns one character of a set, directly or escaped."""
     escaped = Characters.of("\\" + quote).ranges
     raw = characters.both(Characters.collect([*_CONTROLS.ranges, *escaped]).invert())
     letters = [escape_regex(_LETTERS[c]) for c in _LETTERS if c in characters]

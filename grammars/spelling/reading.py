@@ -69,7 +69,7 @@ def translate(text: str, style: JsonStyle) -> str:
 
 @lru_cache(maxsize=16)
 def _compile(style: JsonStyle) -> re.Pattern[str]:
-    """A pattern for one piece of a text."""
+    """Returns a pattern for one piece of a text."""
     quotes = list(map(re.escape, style.quotes))
     raw = [rf"{quote}.*?{quote}" for quote in quotes]
     escaped = [rf"{quote}(?:[^{quote}\\]|\\.)*{quote}" for quote in quotes]
@@ -83,7 +83,7 @@ def _compile(style: JsonStyle) -> re.Pattern[str]:
 
 @lru_cache(maxsize=16)
 def find_words(style: JsonStyle) -> dict[str, str]:
-    """The JSON words for the words of the style."""
+    """Returns the JSON words for the words of the style."""
     named = (("true", style.true), ("false", style.false), ("null", style.null))
     return {word: name for name, words in named for word in words}
 
@@ -95,8 +95,8 @@ def _read_word(word: str, words: dict[str, str]) -> str:
 
 
 def _read_string(spelled: str, style: JsonStyle) -> str:
-    """A string in JSON, with all characters escaped, so that both halves of a surrogate pair
-    combine."""
+    """Returns a string in JSON, with all characters escaped, so that both halves of a surrogate
+    pair combine."""
     if not style.escapes:
         quote = style.quotes[0]
         return json.dumps(spelled[len(quote) : -len(quote)])

@@ -19,7 +19,7 @@ EXACT_LEVELS = 6
 any white space is allowed, since a context-free grammar cannot count levels."""
 _EXACT = 2**53
 """Up to this number, each integer has a double of its own."""
-_LONGEST_PLAIN = 24
+_MAX_PLAIN_LENGTH = 24
 _EXPONENT = re.compile("e([-+])0")
 """The exponent of a double as Python writes it (`1e-07`); JavaScript writes no leading zero."""
 _NUMBERED = re.compile(r"\\\\|\\u[0-9a-f]{4}")
@@ -61,14 +61,14 @@ def has_json_strings(style: JsonStyle) -> bool:
 
 
 def deepen(style: JsonStyle, level: int) -> int:
-    """The level inside a list or object of this level. Levels without indentation, and levels
-    deeper than `EXACT_LEVELS`, are all the same."""
+    """Returns the level inside a list or object of this level. Levels without indentation, and
+    levels deeper than `EXACT_LEVELS`, are all the same."""
     return min(level + 1, style.level + EXACT_LEVELS + 1) if style.indent else level
 
 
 def find_breaks(style: JsonStyle, level: int) -> Breaks:
-    """The texts between the parts of a list or object on this level. As in `json.dumps`, lines do
-    not end with a space."""
+    """Returns the texts between the parts of a list or object on this level. As in `json.dumps`,
+    lines do not end with a space."""
     if not style.indent:
         return Breaks("", style.item, "")
     item = style.item.rstrip()
@@ -118,7 +118,7 @@ Sorting = JsonStyle | TaggedArguments | KeywordArguments
 
 
 def sort_keys(keys: Iterable[str], style: Sorting) -> list[str]:
-    """The keys in the order in which the style writes them."""
+    """Returns the keys in the order in which the style writes them."""
     return sorted(keys, key=str.lower) if style.sorted_keys else list(keys)
 
 
@@ -139,7 +139,7 @@ def spell_string(text: str, style: JsonStyle) -> str:
 
 
 def spell_scalar(value: Json, style: JsonStyle) -> tuple[str, ...]:
-    """All accepted spellings of a scalar, the template's own first."""
+    """Returns all accepted spellings of a scalar, the template's own first."""
     match value:
         case True:
             return style.true
@@ -154,16 +154,16 @@ def spell_scalar(value: Json, style: JsonStyle) -> tuple[str, ...]:
 
 
 def spell_number(value: float) -> tuple[str, ...]:
-    """All accepted spellings of a number in an enum: an integer may have `.0`, a number with an
-    exponent or with `.0` may also be written without it, and zero without its sign."""
+    """Returns all accepted spellings of a number in an enum: an integer may have `.0`, a number
+    with an exponent or with `.0` may also be written without it, and zero without its sign."""
     own, plain = json.dumps(value), format(Decimal(json.dumps(value)), "f")
     plain = plain.removesuffix(".0")
     words = [own, _EXPONENT.sub(r"e\1", own), own.replace("e+", "e")]
-    if abs(value) > _EXACT and len(plain) <= _LONGEST_PLAIN and value == int(float(value)):
+    if abs(value) > _EXACT and len(plain) <= _MAX_PLAIN_LENGTH and value == int(float(value)):
         words.append(json.dumps(float(value)))
     if value == 0:
         plain = "0"
-    if len(plain) > _LONGEST_PLAIN:
+    if len(plain) > _MAX_PLAIN_LENGTH:
         return tuple(dict.fromkeys(words))
     if "." in plain or int(plain) == value:
         words.append(plain)
@@ -186,8 +186,8 @@ def _spell_strings(text: str, style: JsonStyle) -> tuple[str, ...]:
 
 
 def _escape_all(text: str) -> Iterator[str]:
-    """The spellings that JSON encoders use: characters beyond ASCII directly or as numbers, slashes
-    escaped or not, characters special in HTML directly or as numbers."""
+    """Yields the spellings that JSON encoders use: characters beyond ASCII directly or as numbers,
+    slashes escaped or not, characters special in HTML directly or as numbers."""
     for slash in ("/", "\\/") if "/" in text else ("/",):
         for is_ascii in (False, True):
             spelled = json.dumps(text, ensure_ascii=is_ascii).replace("/", slash)
@@ -200,8 +200,8 @@ def _escape_all(text: str) -> Iterator[str]:
 
 
 def _number(text: str, numbered: str) -> str:
-    """The JSON string with the characters of a set (regular expression syntax, without brackets) as
-    numeric escapes."""
+    """Returns the JSON string with the characters of a set (regular expression syntax, without
+    brackets) as numeric escapes."""
     parts: list[str] = []
     for part in re.split(f"([{numbered}])", text):
         if re.fullmatch(f"[{numbered}]", part):
@@ -213,17 +213,17 @@ def _number(text: str, numbered: str) -> str:
 
 
 def _raise_digits(match: re.Match[str]) -> str:
-    """A numeric escape with its digits in upper case."""
+    """Returns a numeric escape with its digits in upper case."""
     return match[0][:2] + match[0][2:].upper()
 
 
 def spell_keys(key: str, style: JsonStyle) -> tuple[str, ...]:
-    """All accepted spellings of a key, the template's own first."""
+    """Returns all accepted spellings of a key, the template's own first."""
     return (key,) if style.bare_keys else _spell_strings(key, style)
 
 
 def _quote_in_python(text: str, quote: str) -> str:
-    """The text as Python's `repr` writes it, in this kind of quote."""
+    """Returns the text as Python's `repr` writes it, in this kind of quote."""
     body = repr('"' + text)[2:-1]  # the leading quote makes `repr` choose the other kind
     if quote == '"':
         swaps = {"\\'": "'", '"': '\\"'}

@@ -17,19 +17,19 @@ from grammars.schema.nodes import (
     String,
 )
 from grammars.spelling.styles import spell_number
-from grammars.wire.format import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
+from grammars.wire.format import MAX_NAME_LENGTH, TaggedArguments, find_kind, is_taggable
 
 CONTAINER = r"[\[{]"
 """A regular expression for the beginning of an object or list."""
 
 
 def express_key(tags: TaggedArguments) -> str:
-    """A regular expression for an undeclared key."""
-    return rf"[^<>{SPACES}\x00-\x20{read_stops(tags)}]{{1,{LONGEST_NAME}}}"
+    """Returns a regular expression for an undeclared key."""
+    return rf"[^<>{SPACES}\x00-\x20{read_stops(tags)}]{{1,{MAX_NAME_LENGTH}}}"
 
 
 def find_extra_keys(tags: TaggedArguments, declared: Sequence[str], keys: Texts) -> Texts:
-    """Those of the keys that fit between these tags and are not declared."""
+    """Returns those of the keys that fit between these tags and are not declared."""
     return Texts((express_key(tags),), match_words(declared)).both(keys)
 
 
@@ -40,7 +40,7 @@ def is_key(key: str, tags: TaggedArguments) -> bool:
 
 
 def read_stops(tags: TaggedArguments) -> str:
-    """The characters that end a key."""
+    """Returns the characters that end a key."""
     return tags.after_key[:1].strip("\n")
 
 
@@ -94,7 +94,7 @@ def excludes_containers(branches: Iterable[Flat]) -> bool:
 def spell_words(
     value: Json, tags: TaggedArguments, spell: Callable[[Json], str]
 ) -> tuple[str, ...]:
-    """All spellings of a constant between these tags; `spell` writes values as JSON."""
+    """Returns all spellings of a constant between these tags; `spell` writes values as JSON."""
     match value:
         case str():
             return (value,)
@@ -152,5 +152,5 @@ def _find_node_kind(node: Flat, tags: TaggedArguments) -> str:
 
 
 def list_text_kinds(tags: TaggedArguments) -> frozenset[str]:
-    """The type names that mark a value as text."""
+    """Returns the type names that mark a value as text."""
     return frozenset([find_kind(tags, "")] if tags.kinds else [])

@@ -40,7 +40,7 @@ from grammars.turn import (
     ReasoningDelta,
     Tool,
 )
-from grammars.wire.format import SHORTEST_TAG, Format, TaggedArguments
+from grammars.wire.format import MIN_TAG_LENGTH, Format, TaggedArguments
 
 Check: TypeAlias = Callable[[CheckedParser, DataObject], None]
 
@@ -220,7 +220,7 @@ def _find_tags(format: Format) -> set[str]:
     """The texts that are structure: tags, but no words or punctuation, which may occur in
     content."""
     texts = map(str.strip, format.structure)
-    return {text for text in texts if len(text) >= SHORTEST_TAG}
+    return {text for text in texts if len(text) >= MIN_TAG_LENGTH}
 
 
 def _find_fault(events: Sequence[Event], got: Reading) -> str | None:

@@ -85,7 +85,7 @@ ALL_CLAIMS = Claims()
 
 @dataclass(frozen=True)
 class Streamed:
-    """What a parser has reported in pieces, if it returns all of it at the end.
+    """Everything that a parser has reported in pieces, if it returns that at the end.
 
     Args:
         reading: what the pieces add up to.
@@ -97,7 +97,7 @@ class Streamed:
 
 
 class ParserRefusal(Exception):  # noqa: N818  an answer of a parser, and no error of ours
-    """The parser refuses a text: it says that it cannot read it."""
+    """The parser refuses a text, because it cannot read it."""
 
 
 class BrokenParser(Exception):  # noqa: N818  as above
@@ -134,7 +134,7 @@ class CheckedParser:
     Args:
         factory: makes the parser.
         format: the wire format that it reads.
-        claims: what it claims to do.
+        claims: the abilities that it claims.
     """
 
     factory: Factory
@@ -310,7 +310,7 @@ def _without_spelling(value: Json) -> Json:
 
 
 def _without_types(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The calls with all arguments as text."""
+    """Returns the calls with all arguments as text."""
     untyped: list[tuple[str, Any]] = []
     for name, arguments in calls:
         if isinstance(arguments, dict):

@@ -1,7 +1,7 @@
 """A test suite for any parser of tool calls.
 
 Hypothesis draws tools, calls and turns, writes the turns in a wire format as a model does, and cuts
-and damages the texts; `assert_parser` checks what has to be true of every parser.
+and damages the texts; `assert_parser` checks properties that every parser must have.
 
     from grammars.formats import HERMES
     from grammars.suite.run import Reading, assert_parser

@@ -34,10 +34,10 @@ from grammars.wire.variants import Handle, MessageHeaders
 
 T = TypeVar("T")
 CallNode: TypeAlias = Node | Handle
-LONGEST_NAME = 256  # characters; a parser buffers no more while it searches for a name
+MAX_NAME_LENGTH = 256  # characters; a parser buffers no more while it searches for a name
 MARGIN = 4  # characters of white space that a model may add; templates write at most two
 WIDEST = 256  # characters of white space, even if a template writes more
-SHORTEST_TAG = 4  # characters; a shorter text could be part of anything
+MIN_TAG_LENGTH = 4  # characters; a shorter text could be part of anything
 _TAG = re.compile(r"<[^<>\s]*>|\[[A-Z_/]+\]")
 
 
@@ -158,8 +158,8 @@ class Format:
             which `opening` and `closing` describe; None: they are written alike.
         variants: other ways in which models write a call, each with a marker first. Only the parser
             uses them, and only in recovery.
-        strays: markers of the reasoning block that models also write around an answer, where they
-            have no meaning. In recovery, the parser drops them, and a block may open anywhere.
+        strays: markers of the reasoning block that models also write around an answer, without a
+            meaning there. In recovery, the parser drops them, and a block may open anywhere.
         headers: how models write the headers of messages, where each part of a turn is a message.
             In recovery, the parser reads these headers, and nothing else opens or closes a part.
 
@@ -335,7 +335,7 @@ class Format:
         if self.opening:
             return openings
         tag = self.call[1]
-        if isinstance(tag, Literal) and len(tag.text.strip()) >= SHORTEST_TAG:
+        if isinstance(tag, Literal) and len(tag.text.strip()) >= MIN_TAG_LENGTH:
             openings[tag.text.strip()] = self.call[2:]
         return openings
 
@@ -362,7 +362,7 @@ class Format:
             first = nodes[0]
             if self.opener and self.opening:
                 found[self.opener.text].append((*self.opening[1:], *nodes))
-            if isinstance(first, Marker) and len(first.text) >= SHORTEST_TAG:
+            if isinstance(first, Marker) and len(first.text) >= MIN_TAG_LENGTH:
                 found[first.text].append(nodes[1:])
         return {opening: _unique(ways) for opening, ways in found.items()}
 
@@ -505,7 +505,7 @@ def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
             return tuple(nodes[i:]) if not lead else None
         if node.text.startswith(lead):
             rest = node.text.removeprefix(lead)
-            # The rest of a marker is no marker: no token stands for half of one.
+            # The rest of a marker is not a marker: there is no token for half a marker.
             return (Literal(rest), *nodes[i + 1 :]) if rest else tuple(nodes[i + 1 :])
         if not lead.startswith(node.text):
             return None
@@ -516,7 +516,7 @@ def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
 def is_taggable(name: str) -> bool:
     """True if a name between tags is parsed back unchanged."""
     has_breaks = not {"<", ">", "\n"}.isdisjoint(name)
-    return 0 < len(name) <= LONGEST_NAME and not has_breaks and name == name.strip()
+    return 0 < len(name) <= MAX_NAME_LENGTH and not has_breaks and name == name.strip()
 
 
 def find_kind(tags: TaggedArguments, value: object) -> str:

@@ -71,7 +71,7 @@ class JsonStyle:
     Args:
         item, key: the text between two items, and after a key.
         ascii: non-ASCII characters are escaped.
-        indent: spaces per level, with each item on a line of its own; 0: no indentation.
+        indent: spaces per level, with each item on a separate line; 0: no indentation.
         level: the level of the value.
         quotes: the accepted quotes of strings, the template's own first; Python writes both
             kinds.
@@ -115,7 +115,7 @@ class JsonCall:
 
 @dataclass(frozen=True)
 class JsonArguments:
-    """A hole: the arguments as one JSON object; the name has a hole of its own.
+    """A hole: the arguments as one JSON object; the name has a separate hole.
 
     Args:
         encoded: the object is the text of a JSON string: `"{\\"city\\": \\"Rome\\"}"`.
@@ -145,7 +145,7 @@ class TextWrapper:
 
 @dataclass(frozen=True)
 class TaggedArguments:
-    """A hole: each argument is between tags of its own; strings are raw, other values JSON.
+    """A hole: each argument is between its own tags; strings are raw, other values JSON.
 
     An argument is written `open KEY after_key VALUE close`, or `open KEY after_key KIND after_kind
     VALUE close` if the format names its type; `end` follows the last one. Nothing is escaped, so a
@@ -250,7 +250,7 @@ class KeywordArguments:
 
 @dataclass(frozen=True)
 class NestedArguments:
-    """A hole: each argument is between tags of its own, and so are members of objects and items of
+    """A hole: each argument is between its own tags, and so are members of objects and items of
     lists.
 
     A value is written `mark<KEY> VALUE mark</KEY>`: strings as raw text that cannot contain the

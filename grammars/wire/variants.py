@@ -100,7 +100,7 @@ class MessageHeaders:
         )
 
     def _compile(self) -> re.Pattern[str]:
-        """A regular expression for whole headers."""
+        """Returns a regular expression for whole headers."""
         start, channel, kind = map(re.escape, (self.start, self.channel, self.kind))
         parts = (
             rf"{start}\s*{re.escape(self.role)}",

@@ -1,4 +1,4 @@
-"""A batch: what was asked for, how far it is, and how OpenAI's clients read that."""
+"""A batch: its request, its progress, and its form in OpenAI's API."""
 
 import re
 import time
@@ -42,12 +42,12 @@ class BatchRequest(BaseModel):
     completion_window: str
     """The time within which it has to be done, in hours: `24h`."""
     metadata: dict[str, str] | None = Field(default=None, max_length=16)
-    """Comes back as it is."""
+    """Is repeated in the batch."""
     output_expires_after: Expiry | None = None
     """How long the files that it writes are kept."""
 
     def read_window(self) -> int:
-        """The seconds within which the batch has to be done.
+        """Returns the seconds within which the batch has to be done.
 
         Raises:
             HttpError: they are not given as hours.
@@ -83,7 +83,7 @@ class BatchStatus(StrEnum):
     CANCELLING = "cancelling"
     COMPLETED = "completed"
     FAILED = "failed"
-    """Nothing was begun, since a line is wrong; or it had to be given up."""
+    """The batch did not start because a line is invalid, or it could not be finished."""
     EXPIRED = "expired"
     CANCELLED = "cancelled"
 
@@ -121,9 +121,9 @@ class RequestBatch:
     """A batch and how far it is.
 
     Args:
-        owner: nobody else finds it.
+        owner: the hash of its owner's API key; no other client finds the batch.
         key: the API key of the owner, for its lines.
-        request: what was asked for.
+        request: the client's request.
         window: seconds within which it has to be done.
     """
 
@@ -149,7 +149,7 @@ class RequestBatch:
 
     @property
     def is_finished(self) -> bool:
-        """True if nothing of it changes any more."""
+        """True if it is in a final state."""
         return self.status not in UNFINISHED
 
     def reach(self, status: BatchStatus) -> None:
@@ -158,7 +158,7 @@ class RequestBatch:
         self.reached[status] = int(time.time())
 
     def describe(self) -> DescribedBatch:
-        """The batch as OpenAI's clients read it."""
+        """Returns the batch as OpenAI's clients read it."""
         reached = self.reached.get
         return {
             "id": self.id,

@@ -1,8 +1,8 @@
-"""Files and batches in a folder, so that they are there when the server is back. Whoever can read
-it can read what was asked and answered.
+"""Saves files and batches in a folder, so that they survive a restart of the server. The folder
+contains all requests and replies of batches, unencrypted.
 
-Of a file there are its content (`ID.data`) and what is known of it (`ID.json`); of a batch there is
-`ID.json`. API keys are not written: a batch has the hash of that of its owner.
+A file has its content (`ID.data`) and its metadata (`ID.json`); a batch has `ID.json`. API keys are
+not saved, only the hash of the owner's key.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ LOCK = ".lock"
 FILE_RECORD = re.compile(r"file-[0-9a-f]{24}\.json")
 BATCH_RECORD = re.compile(r"batch_[0-9a-f]{24}\.json")
 OWN = re.compile(r"(file-|batch_)[0-9a-f]{24}\.(json|data)|\.lock$")
-"""What names of files of this folder begin with."""
+"""The names of the files that belong to this folder."""
 
 
 class _FileRecord(BaseModel):
@@ -66,7 +66,7 @@ class _BatchRecord(BaseModel):
 
 @dataclass(frozen=True)
 class FolderContent:
-    """What was found in a folder, the oldest first."""
+    """The files and batches that were read from a folder, oldest first."""
 
     files: list[StoredFile]
     batches: list[RequestBatch]
@@ -75,15 +75,15 @@ class FolderContent:
 class BatchFolder:
     """A folder of files and batches, for one server at a time.
 
-    What is damaged is left out, with a line in the log. Only regular files of this user or root are
-    read; all is private to the user.
+    Damaged files are skipped, with a line in the log. Only regular files of this user or root are
+    read; everything is private to the user.
 
     Args:
-        path: is made if need be.
-        max_bytes: bytes of a file.
+        path: the folder; it is created if necessary.
+        max_bytes: the maximum bytes of a file.
 
     Raises:
-        RequestError: the folder cannot be used, or another server does so.
+        RequestError: the folder cannot be used, or another server uses it.
     """
 
     def __init__(self, path: Path, max_bytes: int):
@@ -110,11 +110,11 @@ class BatchFolder:
             raise RequestError(message, hint=hint) from error
 
     def close(self) -> None:
-        """Leaves the folder to others; a second time does nothing."""
+        """Releases the folder for other servers; a second call does nothing."""
         self._lock.close()
 
     def read(self) -> FolderContent:
-        """All that is there and not damaged."""
+        """Reads everything that is not damaged."""
         files: dict[str, StoredFile] = {}
         batches: list[RequestBatch] = []
         for path in sorted(self._path.iterdir()):
@@ -136,7 +136,7 @@ class BatchFolder:
         with open_private(path.with_suffix(".data"), self._max_bytes) as file:
             content = file.read()
         if record.purpose == "batch_output":
-            # A line that the server was just writing when it ended is carried out once more.
+            # A line that was being written when the server ended is executed again.
             whole = content[: content.rfind(b"\n") + 1]
             for line in whole.splitlines():
                 json.loads(line)
@@ -152,12 +152,12 @@ class BatchFolder:
             HttpError: the folder cannot be written.
         """
         record = _FileRecord.model_validate(file, from_attributes=True)
-        with self._writing():  # the record last: without it, the content is not there
+        with self._writing():  # the metadata last: content without metadata does not count
             replace_file(self._path / f"{file.id}.data", [bytes(file.content)])
             self._write_record(record)
 
     def append(self, file: StoredFile, content: bytes) -> None:
-        """Adds to a file.
+        """Appends to a file.
 
         Raises:
             HttpError: the folder cannot be written.
@@ -169,13 +169,13 @@ class BatchFolder:
                 data.write(content)
 
     def remove_file(self, id: str) -> None:
-        """Forgets a file."""
-        with self._writing():  # the record first: see above
+        """Deletes a file."""
+        with self._writing():  # the metadata first: see above
             (self._path / f"{id}.json").unlink(missing_ok=True)
             (self._path / f"{id}.data").unlink(missing_ok=True)
 
     def write_batch(self, batch: RequestBatch) -> None:
-        """Writes how far a batch is.
+        """Saves the state of a batch.
 
         Raises:
             HttpError: the folder cannot be written.
@@ -199,7 +199,7 @@ class BatchFolder:
             self._write_record(record)
 
     def remove_batch(self, id: str) -> None:
-        """Forgets a batch; its files stay."""
+        """Deletes a batch, but not its files."""
         with self._writing():
             (self._path / f"{id}.json").unlink(missing_ok=True)
 
@@ -236,11 +236,11 @@ def _read_record(path: Path, kind: type[M]) -> M:
 
 
 def _restore(record: _BatchRecord, files: Mapping[str, StoredFile]) -> RequestBatch:
-    """The batch of a record; its API key is not known yet.
+    """Makes the batch of a record. Its API key is not known yet.
 
     Raises:
-        ValueError: it is not finished, and a file of its results is damaged: lines that were
-            answered would be answered again.
+        ValueError: it is unfinished, and a file of its results is damaged, so finished lines would
+            be executed again.
     """
     batch = RequestBatch(
         record.owner,

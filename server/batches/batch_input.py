@@ -1,4 +1,4 @@
-"""The lines of a batch: JSON Lines in, JSON Lines out, as OpenAI writes them.
+"""The lines of a batch, in OpenAI's format: JSON Lines in, JSON Lines out.
 
 https://platform.openai.com/docs/api-reference/batch/request-input
 """
@@ -24,11 +24,11 @@ ENDPOINTS = (
     EMBEDDINGS,
     "/v1/messages",
 )
-"""Paths that a line may name; the last one is Anthropic's, an extension."""
+"""The endpoints that a line may name; Anthropic's is an extension."""
 MAX_LINES = 50_000  # as OpenAI has it
-MAX_FAULTS = 100  # that are told
-MAX_FAULT_LENGTH = 500  # characters of what is told of each
-LONGEST_ID = 512  # characters of a custom_id
+MAX_FAULTS = 100  # reported faults
+MAX_FAULT_LENGTH = 500  # characters of each fault's message
+MAX_ID_LENGTH = 512  # characters of a custom_id
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class BatchLine:
     """One request of a batch.
 
     Args:
-        number: of its line, from 1 on.
-        custom_id: the client's own name for it.
+        number: the number of its line, from 1.
+        custom_id: the client's own id for it.
         url: the path of its endpoint.
         body: the request, as JSON.
-        is_streamed: it asks for a stream.
+        is_streamed: the request asks for a stream.
     """
 
     number: int
@@ -56,18 +56,18 @@ class DescribedFault(TypedDict):
     code: str
     message: str
     line: int | None
-    """Its number, from 1 on; null: it is about the file as a whole."""
+    """Its number, from 1; null: the fault concerns the whole file."""
     param: str | None
 
 
 @dataclass(frozen=True)
 class LineFault:
-    """What is wrong with a line of the input; with one such line nothing of a batch is begun.
+    """A fault in a line of the input. A batch with any fault does not start.
 
     Args:
         code: the kind of fault, for programs.
         message: what is wrong.
-        line: its number, from 1 on; None: the file as a whole.
+        line: its number, from 1; None: the whole file.
         param: the field, or None.
     """
 
@@ -77,7 +77,7 @@ class LineFault:
     param: str | None = None
 
     def describe(self) -> DescribedFault:
-        """The fault as OpenAI's clients read it."""
+        """Returns the fault in OpenAI's form."""
         return {
             "code": self.code,
             "message": self.message,
@@ -91,14 +91,14 @@ class LineFault:
 
 @dataclass(frozen=True)
 class BatchInput:
-    """The lines of a file, and what is wrong with it."""
+    """The lines of a file, and its faults."""
 
     lines: tuple[BatchLine, ...]
     faults: tuple[LineFault, ...]
 
 
 class _BadLineError(Exception):
-    """A line that is no request."""
+    """A line is not a valid request."""
 
     def __init__(self, code: str, message: str, param: str | None = None):
         super().__init__(message)
@@ -117,11 +117,11 @@ def read_lines(
     """Reads the lines of a batch; blank ones are skipped. Reading ends after `MAX_FAULTS` faults.
 
     Args:
-        lines: of the file.
-        endpoint: that all lines have to name; None: each may name one of `ENDPOINTS`.
-        max_lines: requests.
-        max_values: of JSON, in a line.
-        max_bytes: of a line.
+        lines: the lines of the file.
+        endpoint: the endpoint that every line must name; None: each may name one of `ENDPOINTS`.
+        max_lines: the maximum number of requests.
+        max_values: the maximum number of JSON values in a line.
+        max_bytes: the maximum bytes of a line.
     """
     read: list[BatchLine] = []
     faults: list[LineFault] = []
@@ -164,16 +164,16 @@ def _read_object(text: bytes, max_values: int) -> Json:
 
 def _read_line(value: Json, number: int, endpoint: str | None) -> BatchLine:
     custom_id = _read_text(value, "custom_id")
-    if not 0 < len(custom_id) <= LONGEST_ID:
-        message = f"custom_id has to have 1 to {LONGEST_ID} characters"
+    if not 0 < len(custom_id) <= MAX_ID_LENGTH:
+        message = f"custom_id must have 1 to {MAX_ID_LENGTH} characters"
         raise _BadLineError("invalid_custom_id", message, "custom_id")
     if _read_text(value, "method") != "POST":
-        raise _BadLineError("invalid_method", "method has to be POST", "method")
+        raise _BadLineError("invalid_method", "method must be POST", "method")
     url = _read_text(value, "url")
     _check_url(url, endpoint)
     body = value.get("body")
     if not isinstance(body, dict):
-        raise _BadLineError("missing_required_parameter", "body has to be an object", "body")
+        raise _BadLineError("missing_required_parameter", "body must be an object", "body")
     data = json.dumps(_prepare(body, url)).encode()
     return BatchLine(number, custom_id, url, data, is_streamed=bool(body.get("stream")))
 
@@ -181,14 +181,14 @@ def _read_line(value: Json, number: int, endpoint: str | None) -> BatchLine:
 def _read_text(value: Mapping[str, Any], name: str) -> str:
     text = value.get(name)
     if not isinstance(text, str):
-        message = f"{name} is missing" if text is None else f"{name} has to be a text"
+        message = f"{name} is missing" if text is None else f"{name} must be a text"
         raise _BadLineError("missing_required_parameter", message, name)
     return text
 
 
 def _check_url(url: str, endpoint: str | None) -> None:
     if url not in ENDPOINTS:
-        message = f"url is {url!r}, has to be one of {', '.join(ENDPOINTS)}"
+        message = f"url is {url!r}, must be one of {', '.join(ENDPOINTS)}"
         raise _BadLineError("invalid_url", message, "url")
     if endpoint is not None and url != endpoint:
         message = f"url is {url!r}, the endpoint of the batch is {endpoint!r}"
@@ -196,8 +196,8 @@ def _check_url(url: str, endpoint: str | None) -> None:
 
 
 def _prepare(body: Json, url: str) -> Json:
-    """A body as it is sent: responses of a batch are not kept for later ones unless it says so,
-    else a batch would put those of everybody out of the store."""
+    """Returns the body of a line as a request. Responses of a batch are only stored if the body
+    says so; otherwise one batch could push all other responses out of the store."""
     if url == "/v1/responses" and "store" not in body:
         return {**body, "store": False}
     return body
@@ -212,15 +212,15 @@ def _check_new(line: BatchLine, seen: dict[str, int]) -> None:
 
 @dataclass(frozen=True)
 class LineResult:
-    """What became of one line.
+    """The result of one line.
 
     Args:
-        custom_id: of the line.
-        status: of HTTP; None: it was not carried out, and `error` says why.
-        body: of the reply, or of its error.
+        custom_id: the client's id of the line.
+        status: the HTTP status; None: it was not executed, and `error` says why.
+        body: the body of the reply or of the error.
         error: with `code` and `message`, or None.
-        request_id: as in the log.
-        may_retry: the server has done nothing, and may be able to later.
+        request_id: the id of the request in the log.
+        may_retry: the server has not executed it, but may be able to later.
     """
 
     custom_id: str
@@ -232,11 +232,11 @@ class LineResult:
 
     @property
     def is_complete(self) -> bool:
-        """True if it has its reply."""
+        """True if it has a reply."""
         return self.status == 200
 
     def encode(self) -> bytes:
-        """The line of the output, or of the error file."""
+        """Returns its line in the output file or the error file."""
         response: Json | None = None
         if self.status is not None:
             response = {
@@ -258,5 +258,5 @@ class LineResult:
 
 
 def fail_line(line: BatchLine, error: HttpError) -> LineResult:
-    """The result of a line that was not carried out."""
+    """Returns the result of a line that was not executed."""
     return LineResult(line.custom_id, error={"code": error.code, "message": error.message})

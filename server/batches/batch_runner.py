@@ -1,4 +1,4 @@
-"""Batches under way: a few lines at a time, beside live requests, and behind them."""
+"""Runs batches, a few lines at a time. Live requests have priority."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ class BatchRunner:
 
     Args:
         app: the routes of all dialects, without the gate.
-        models: those of the server.
+        models: the models of the server.
         settings: limits, and the folder.
 
     Raises:
@@ -83,7 +83,7 @@ class BatchRunner:
             HttpError: there is no such file or endpoint, or too many batches are unfinished.
         """
         if request.endpoint not in ENDPOINTS:
-            message = f"endpoint is {request.endpoint!r}, has to be one of {', '.join(ENDPOINTS)}"
+            message = f"endpoint is {request.endpoint!r}, must be one of {', '.join(ENDPOINTS)}"
             raise HttpError(400, message, "invalid_value", where="/endpoint")
         check_echoed({"metadata": request.metadata}, self._settings)
         file = self.files.get(owner, request.input_file_id)
@@ -144,7 +144,7 @@ class BatchRunner:
             self._save(batch)
 
     def _make_room(self, owner: str) -> None:
-        """Forgets the oldest finished batches of an owner who has many.
+        """Deletes the oldest finished batches of an owner with too many.
 
         Raises:
             HttpError: too many are unfinished.
@@ -161,7 +161,7 @@ class BatchRunner:
             del self._batches[oldest.id]
 
     def get(self, owner: str, id: str) -> RequestBatch:
-        """The batch of this id.
+        """Returns the batch of this id.
 
         Raises:
             HttpError: the owner has none.
@@ -172,7 +172,7 @@ class BatchRunner:
         return batch
 
     def list_batches(self, owner: str) -> list[RequestBatch]:
-        """The owner's batches, the oldest first."""
+        """Returns the owner's batches, the oldest first."""
         return [batch for batch in self._batches.values() if batch.owner == owner]
 
     def cancel(self, batch: RequestBatch) -> None:
@@ -211,15 +211,15 @@ class BatchRunner:
     async def _carry_out(self, batch: RequestBatch) -> None:
         """All of a batch, from its lines to its end."""
         try:
-            was_begun = batch.status is not BatchStatus.VALIDATING  # by an earlier server
-            if was_begun:
+            was_started = batch.status is not BatchStatus.VALIDATING  # by an earlier server
+            if was_started:
                 await self._read(batch)
             if batch.status is BatchStatus.CANCELLING:
                 self._finish(batch, BatchStatus.CANCELLED, CANCELLED)
                 return
             seconds_left = max(0.0, batch.window - batch.elapsed)
             async with asyncio.timeout(seconds_left), self._turns[batch.owner]:
-                if not was_begun:
+                if not was_started:
                     # Only now: of the batches that wait, nothing but their files is in memory.
                     await self._read(batch)
                 await self._run_lines(batch)
@@ -237,10 +237,10 @@ class BatchRunner:
             self._give_up(batch, HttpError(500, "the server failed; its log says why", "internal"))
 
     async def _read(self, batch: RequestBatch) -> None:
-        """Reads the lines, in a thread of its own.
+        """Reads the lines, in a separate thread.
 
         Raises:
-            HttpError: there are faults, or the file was deleted meanwhile.
+            HttpError: there are faults, or the file was deleted.
         """
         content = self.files.get(batch.owner, batch.request.input_file_id).content
         endpoint = batch.request.endpoint
@@ -266,7 +266,7 @@ class BatchRunner:
         batch.waiting = [line for line in reversed(read.lines) if line.custom_id not in done]
 
     async def _run_lines(self, batch: RequestBatch) -> None:
-        """Carries out all lines; ends early if the server stops.
+        """Executes all lines; ends early if the server stops.
 
         Raises:
             HttpError: there is no room for the results.
@@ -293,11 +293,11 @@ class BatchRunner:
         return self._places
 
     def _count_places(self) -> int:
-        """Lines of all batches that are carried out at a time."""
+        """Returns the number of lines of all batches that are executed at a time."""
         return max(1, self._models.measure().sequences // 2)
 
     async def _take_lines(self, batch: RequestBatch, places: asyncio.Semaphore) -> None:
-        """Carries out one line after the other, as long as there are some."""
+        """Executes one line after the other until there are none left."""
         while True:
             async with places:
                 await self._wait_for_live_requests()
@@ -365,7 +365,7 @@ class BatchRunner:
     def _finish(
         self, batch: RequestBatch, status: BatchStatus, reason: HttpError | None = None
     ) -> None:
-        """The end of a batch; lines that were not carried out have a reason."""
+        """Ends a batch; lines that were not executed get a reason."""
         try:
             while batch.waiting and reason is not None:
                 self._note(batch, fail_line(batch.waiting[-1], reason))
@@ -388,7 +388,7 @@ class BatchRunner:
 
 
 def _name_owners(keys: Sequence[str]) -> dict[str, bytes]:
-    """The API keys by their owners."""
+    """Returns the API keys by their owners."""
     owners: dict[str, bytes] = {}
     for key in keys:
         owners[name_owner(key.encode())] = key.encode()
@@ -396,14 +396,14 @@ def _name_owners(keys: Sequence[str]) -> dict[str, bytes]:
 
 
 def _list_answered(file: StoredFile | None) -> set[str]:
-    """The ids of the lines whose results are in a file."""
+    """Returns the ids of the lines with results in a file."""
     if file is None:
         return set()
     return {json.loads(line)["custom_id"] for line in file.content.splitlines()}
 
 
 def _split_lines(content: bytearray, max_bytes: int) -> Iterator[bytes]:
-    """The lines of a file, each without its end, and up to so many bytes of it."""
+    """Yields the lines of a file without their line ends, each cut to this many bytes."""
     begin = 0
     while begin < len(content):
         end = content.find(b"\n", begin)

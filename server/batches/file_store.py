@@ -1,5 +1,5 @@
-"""Files that clients send and that batches write: in memory, and perhaps in a folder as well; each
-its owner's alone."""
+"""Files that clients upload and that batches write, in memory and optionally also in a folder. Only
+its owner can use a file."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ PREFIX = "file-"
 
 
 class DescribedFile(TypedDict):
-    """A file as OpenAI's clients read it; times are seconds since 1970."""
+    """A file in OpenAI's form; times are seconds since 1970."""
 
     id: str
     object: Literal["file"]
@@ -31,12 +31,12 @@ class DescribedFile(TypedDict):
 
 @dataclass
 class StoredFile:
-    """A file; one that a batch writes grows.
+    """A file; the file of a batch's results grows.
 
     Args:
-        owner: nobody else finds it.
-        name: that the client has given, or that of the batch.
-        purpose: OpenAI's: `batch` for input, `batch_output` for what a batch writes.
+        owner: the hash of the API key of its owner; no other client finds the file.
+        name: the client's name for it, or a name made from the batch's id.
+        purpose: as in OpenAI's API: `batch` for input, `batch_output` for results.
         lifetime: in seconds; None: until it is deleted.
     """
 
@@ -50,11 +50,11 @@ class StoredFile:
 
     @property
     def expires_at(self) -> int | None:
-        """The second since 1970 from which on it is gone; None: it stays."""
+        """When it is deleted, in seconds since 1970; None: never."""
         return None if self.lifetime is None else self.created_at + self.lifetime
 
     def describe(self) -> DescribedFile:
-        """The file as OpenAI's clients read it."""
+        """Returns the file in OpenAI's form."""
         described: DescribedFile = {
             "id": self.id,
             "object": "file",
@@ -71,7 +71,7 @@ class StoredFile:
 
 
 class FileFolder(Protocol):
-    """A folder that files are in as well; see `BatchFolder`."""
+    """A folder in which files are also saved; see `BatchFolder`."""
 
     def write_file(self, file: StoredFile) -> None: ...
 
@@ -81,15 +81,15 @@ class FileFolder(Protocol):
 
 
 class FileStore:
-    """Files by their ids, in the order in which they came. For the event loop alone.
+    """Files by their ids, oldest first. For the event loop only.
 
-    Nothing is forgotten to make room: a file that finds none is refused.
+    No file is deleted to make room: if there is no room, the new file is refused.
 
     Args:
-        max_files: files of one owner.
-        max_bytes: of all files of one owner.
-        clock: seconds since 1970.
-        folder: that they are in as well; None: they are in memory alone.
+        max_files: the maximum number of files of one owner.
+        max_bytes: the maximum bytes of all files of one owner.
+        clock: returns the seconds since 1970.
+        folder: where they are also saved; None: they are only in memory.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class FileStore:
         self._files: dict[str, StoredFile] = {}
 
     def add(self, file: StoredFile) -> None:
-        """Keeps a file.
+        """Adds a file.
 
         Raises:
             HttpError: its owner has too many files, or too large ones.
@@ -117,19 +117,19 @@ class FileStore:
         self._files[file.id] = file
 
     async def receive(self, file: StoredFile) -> None:
-        """As `add`, for a file that may be large: it is written beside the event loop."""
+        """Like `add`, for a file that may be large: it is saved in a thread."""
         self._check_new(file)
         if self._folder is not None:
             await asyncio.to_thread(self._folder.write_file, file)
             try:
-                self._check_new(file)  # there may be others meanwhile
+                self._check_new(file)  # others may have been added by now
             except HttpError:
                 self._folder.remove_file(file.id)
                 raise
         self._files[file.id] = file
 
     def restore(self, file: StoredFile) -> None:
-        """Takes over a file that the folder has."""
+        """Adds a file that was read from the folder."""
         self._files[file.id] = file
 
     def _check_new(self, file: StoredFile) -> None:
@@ -140,7 +140,7 @@ class FileStore:
         self._check_room(file.owner, len(file.content))
 
     def append(self, file: StoredFile, content: bytes) -> None:
-        """Adds to a file; does nothing if it was deleted.
+        """Appends to a file; does nothing if it was deleted.
 
         Raises:
             HttpError: its owner has no room left.
@@ -161,7 +161,7 @@ class FileStore:
             raise HttpError(400, message, "storage_full")
 
     def get(self, owner: str, id: str) -> StoredFile:
-        """The file of this id.
+        """Returns the file with this id.
 
         Raises:
             HttpError: the owner has none.
@@ -173,7 +173,7 @@ class FileStore:
         return file
 
     def delete(self, owner: str, id: str) -> None:
-        """Forgets a file.
+        """Deletes a file.
 
         Raises:
             HttpError: the owner has none of this id.
@@ -186,7 +186,7 @@ class FileStore:
         del self._files[file.id]
 
     def list_files(self, owner: str) -> Iterator[StoredFile]:
-        """The owner's files, the oldest first."""
+        """Yields the owner's files, oldest first."""
         self._drop_expired()
         return (file for file in [*self._files.values()] if file.owner == owner)
 

@@ -1,5 +1,5 @@
-"""One line of a batch, carried out by the routes of its dialect: what they refuse is refused here,
-and what they answer is answered here."""
+"""Executes one line of a batch with the routes of its dialect, so it gets the same replies and
+errors as a request."""
 
 import asyncio
 import json
@@ -14,26 +14,27 @@ from server.errors import HttpError, as_http_error, encode_openai_error
 from server.ids import make_id
 
 LOG = logging.getLogger("constrained.server")
-LEAST_ERROR = 400  # of the statuses of HTTP
+MIN_ERROR_STATUS = 400  # HTTP statuses from here on are errors
 UNAVAILABLE = 503
 OWNER = "batches"
-"""All batches are one caller: together they get the share of one client, live requests the rest."""
+"""All batches count as one client: together they get the share of one client, live requests the
+rest."""
 
 
 async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResult:
-    """Carries out a line. Cancelling the task ends its turns.
+    """Executes a line. Cancelling the task ends its turns.
 
     Args:
-        app: the routes of all dialects, without the gate: who asks has passed it.
-        line: what is asked.
-        key: the API key of whoever asks; empty: there is none.
+        app: the routes of all dialects, without the gate: the upload of the batch has passed it.
+        line: the request.
+        key: the client's API key; empty: there is none.
     """
     if line.is_streamed:
         message = "a line of a batch cannot be streamed: leave stream out"
         refusal = HttpError(400, message, "unsupported_field", where="/stream")
         return LineResult(line.custom_id, 400, encode_openai_error(refusal))
     request_id = make_id("req_")
-    # With the caches of the key.
+    # With the cache scope of the key.
     set_caller(key or None, owner=OWNER, background=True, request_id=request_id)
     exchange = _Exchange(line.body)
     try:
@@ -41,11 +42,12 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
     except Exception as error:
         if exchange.status is None:
             raise
-        if exchange.status < LEAST_ERROR:  # it broke off in the middle of its reply
+        if exchange.status < MIN_ERROR_STATUS:  # the error came in the middle of its reply
             fault = as_http_error(_find_cause(error))
             body = encode_openai_error(fault)
             return LineResult(line.custom_id, fault.status, body, request_id=request_id)
-        # The route has failed. Its error is answered and in the log; the server gets it once more.
+        # The route has failed. Its error is in the reply and in the log; Starlette raises it once
+        # more for the server.
     body = _read_body(exchange.body)
     return LineResult(
         line.custom_id,
@@ -57,19 +59,20 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
 
 
 def _find_cause(error: Exception) -> Exception:
-    """What a route has raised. Where its reply has begun, Starlette raises an error of its own."""
+    """Returns the error that a route has raised. If its reply had begun, Starlette wraps it in
+    another error."""
     return error.__cause__ if isinstance(error.__cause__, Exception) else error
 
 
 def _read_body(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError:  # no dialect answers so
+    except ValueError:  # no dialect sends such a body
         return body.decode("utf-8", "replace")
 
 
 def make_scope(line: BatchLine, key: bytes) -> Scope:
-    """The request of a line as ASGI has it, with the API key, if there is one."""
+    """Returns the ASGI scope of a line's request, with the API key if there is one."""
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(line.body)).encode()),
@@ -93,7 +96,7 @@ def make_scope(line: BatchLine, key: bytes) -> Scope:
 
 
 class _Exchange:
-    """The request and the reply, without a connection: its client never goes away."""
+    """A request and its reply without a connection. The client never disconnects."""
 
     def __init__(self, body: bytes):
         self._request = body

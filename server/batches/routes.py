@@ -21,12 +21,12 @@ from server.http.serving import find_key_owner, require_embeddings
 
 router = APIRouter()
 Json = dict[str, Any]
-KEPT = describe_errors(400, 401, 404)
-MADE = describe_errors(400, 401, 404, 413, 503)
-BEGUN = MADE | describe_errors(415, 501, 504)
+FIND_ERRORS = describe_errors(400, 401, 404)
+ADD_ERRORS = describe_errors(400, 401, 404, 413, 503)
+START_ERRORS = ADD_ERRORS | describe_errors(415, 501, 504)
 MAX_FIELDS = 10  # of the form with a file
-LONGEST_FIELD = 4096  # bytes
-LONGEST_NAME = 255  # characters
+MAX_FIELD_LENGTH = 4096  # bytes
+MAX_NAME_LENGTH = 255  # characters
 PIECE = 1 << 18  # bytes of a file that are copied at a time; others are answered in between
 FORM: Json = {
     "requestBody": {
@@ -75,17 +75,17 @@ class DeletedFile(TypedDict):
 
 
 def find_batches(request: Request) -> BatchRunner:
-    """The batches of this server, and their files."""
+    """Returns the batches of this server, and their files."""
     return request.app.state.batches
 
 
-@router.post("/v1/files", responses=MADE, openapi_extra=FORM)
-@router.post("/files", responses=MADE, include_in_schema=False)
+@router.post("/v1/files", responses=ADD_ERRORS, openapi_extra=FORM)
+@router.post("/files", responses=ADD_ERRORS, include_in_schema=False)
 async def create_file(request: Request) -> DescribedFile:
     """Takes a file: the requests of a batch, one JSON object a line."""
     settings = request.app.state.settings
     async with request.form(
-        max_files=1, max_fields=MAX_FIELDS, max_part_size=LONGEST_FIELD
+        max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_LENGTH
     ) as form:
         purpose = form.get("purpose")
         if purpose != "batch":
@@ -99,7 +99,7 @@ async def create_file(request: Request) -> DescribedFile:
             raise make_too_large(settings.max_file)
         stored = StoredFile(
             find_key_owner(request),
-            (file.filename or "file")[:LONGEST_NAME],
+            (file.filename or "file")[:MAX_NAME_LENGTH],
             "batch",
             lifetime=_read_lifetime(form),
             content=await _read_content(file),
@@ -116,7 +116,7 @@ async def _read_content(file: UploadFile) -> bytearray:
 
 
 def _read_lifetime(form: FormData) -> int | None:
-    """The seconds of `expires_after`, which forms write as `expires_after[seconds]`."""
+    """Returns the seconds of `expires_after`, which forms write as `expires_after[seconds]`."""
     given = form.get("expires_after[seconds]")
     if given is None:
         return None
@@ -124,13 +124,13 @@ def _read_lifetime(form: FormData) -> int | None:
     if isinstance(given, str) and given.isascii() and given.isdigit():
         seconds = int(given[:20])
     if not 1 <= seconds <= YEAR:
-        message = f"seconds have to be a number from 1 to {YEAR}"
+        message = f"seconds must be a number from 1 to {YEAR}"
         raise HttpError(400, message, "invalid_value", where="/expires_after/seconds")
     return seconds
 
 
-@router.get("/v1/files", responses=KEPT)
-@router.get("/files", responses=KEPT, include_in_schema=False)
+@router.get("/v1/files", responses=FIND_ERRORS)
+@router.get("/files", responses=FIND_ERRORS, include_in_schema=False)
 async def list_files(
     request: Request,
     purpose: str | None = None,
@@ -147,8 +147,8 @@ async def list_files(
     return _make_page(files, limit=limit, after=after)
 
 
-@router.get("/v1/files/{id}", responses=KEPT)
-@router.get("/files/{id}", responses=KEPT, include_in_schema=False)
+@router.get("/v1/files/{id}", responses=FIND_ERRORS)
+@router.get("/files/{id}", responses=FIND_ERRORS, include_in_schema=False)
 async def show_file(id: str, request: Request) -> DescribedFile:
     """A file, without its content."""
     return find_batches(request).files.get(find_key_owner(request), id).describe()
@@ -156,12 +156,12 @@ async def show_file(id: str, request: Request) -> DescribedFile:
 
 @router.get(
     "/v1/files/{id}/content",
-    responses=describe_text("application/jsonl", "The lines of the file") | KEPT,
+    responses=describe_text("application/jsonl", "The lines of the file") | FIND_ERRORS,
     response_class=Response,
 )
 @router.get("/files/{id}/content", include_in_schema=False)
 async def show_content(id: str, request: Request) -> Response:
-    """The content of a file; that of an output as far as its batch is."""
+    """Returns the content of a file; for a running batch's output, the content so far."""
     content = find_batches(request).files.get(find_key_owner(request), id).content
     size = len(content)  # of now: the output of a batch grows
 
@@ -173,16 +173,16 @@ async def show_content(id: str, request: Request) -> Response:
     return StreamingResponse(write(), media_type="application/jsonl", headers=headers)
 
 
-@router.delete("/v1/files/{id}", responses=KEPT)
-@router.delete("/files/{id}", responses=KEPT, include_in_schema=False)
+@router.delete("/v1/files/{id}", responses=FIND_ERRORS)
+@router.delete("/files/{id}", responses=FIND_ERRORS, include_in_schema=False)
 async def delete_file(id: str, request: Request) -> DeletedFile:
     """Forgets a file."""
     find_batches(request).files.delete(find_key_owner(request), id)
     return {"id": id, "object": "file", "deleted": True}
 
 
-@router.post("/v1/batches", responses=BEGUN, openapi_extra=describe_body(BatchRequest))
-@router.post("/batches", responses=BEGUN, include_in_schema=False)
+@router.post("/v1/batches", responses=START_ERRORS, openapi_extra=describe_body(BatchRequest))
+@router.post("/batches", responses=START_ERRORS, include_in_schema=False)
 async def create_batch(request: Request) -> DescribedBatch:
     """Begins to carry out the requests of a file."""
     body = await read_fields(request, BatchRequest)
@@ -192,8 +192,8 @@ async def create_batch(request: Request) -> DescribedBatch:
     return find_batches(request).create(find_key_owner(request), key, body).describe()
 
 
-@router.get("/v1/batches", responses=KEPT)
-@router.get("/batches", responses=KEPT, include_in_schema=False)
+@router.get("/v1/batches", responses=FIND_ERRORS)
+@router.get("/batches", responses=FIND_ERRORS, include_in_schema=False)
 async def list_batches(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
@@ -204,17 +204,17 @@ async def list_batches(
     return _make_page([*reversed(batches)], limit=limit, after=after)
 
 
-@router.get("/v1/batches/{id}", responses=KEPT)
-@router.get("/batches/{id}", responses=KEPT, include_in_schema=False)
+@router.get("/v1/batches/{id}", responses=FIND_ERRORS)
+@router.get("/batches/{id}", responses=FIND_ERRORS, include_in_schema=False)
 async def show_batch(id: str, request: Request) -> DescribedBatch:
     """A batch, and how far it is."""
     return find_batches(request).get(find_key_owner(request), id).describe()
 
 
-@router.post("/v1/batches/{id}/cancel", responses=KEPT)
-@router.post("/batches/{id}/cancel", responses=KEPT, include_in_schema=False)
+@router.post("/v1/batches/{id}/cancel", responses=FIND_ERRORS)
+@router.post("/batches/{id}/cancel", responses=FIND_ERRORS, include_in_schema=False)
 async def cancel_batch(id: str, request: Request) -> DescribedBatch:
-    """Ends a batch; what it has written stays."""
+    """Ends a batch; its results so far stay."""
     batches = find_batches(request)
     batch = batches.get(find_key_owner(request), id)
     batches.cancel(batch)
@@ -222,7 +222,7 @@ async def cancel_batch(id: str, request: Request) -> DescribedBatch:
 
 
 def _make_page(items: Sequence[_Listed[D]], *, limit: int, after: str | None) -> Page[D]:
-    """A part of a list.
+    """Returns a part of a list.
 
     Raises:
         HttpError: `after` is not in it.

@@ -27,7 +27,7 @@ class ReplicaLoad:
 
 
 def count_wanted(loads: Sequence[ReplicaLoad], *, waiting: float, target: float) -> int:
-    """The number of replicas that requests want.
+    """Returns the number of replicas that requests want.
 
     Args:
         loads: of the replicas that there are.
@@ -44,10 +44,11 @@ def count_wanted(loads: Sequence[ReplicaLoad], *, waiting: float, target: float)
 
 
 def choose_replicas(context: Any, target: float = 0.8) -> tuple[int, dict[str, Any]]:
-    """The policy for Ray Serve: the number of replicas, within the bounds of the deployment.
+    """Returns the policy for Ray Serve: the number of replicas, within the bounds of the
+    deployment.
 
     Args:
-        context: what Ray Serve tells of the deployment.
+        context: Ray Serve's figures of the deployment.
         target: as of `count_wanted`.
     """
     figures: Mapping[str, Mapping[Any, float]] = context.aggregated_metrics or {}

@@ -44,7 +44,7 @@ class ClusterOptions:
     """The options of a cluster.
 
     Args:
-        options: those of `serve` among them.
+        options: the options, including those of `serve`.
         models: one at least; the first answers requests that name none.
         fronts: processes that take requests.
         front_cpus: of each front.
@@ -59,7 +59,7 @@ class ClusterOptions:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declares the options: those of `serve`, and those of a cluster."""
+    """Declares the options of `serve` and of a cluster."""
     add_serve_options(parser)
     group = parser.add_argument_group("cluster")
     _add_replica_options(group)
@@ -86,10 +86,10 @@ def _add_replica_options(group: argparse._ActionsContainer) -> None:
 
 
 def read_words(command: str) -> ClusterOptions:
-    """The options in the words of a command, as in a shell.
+    """Returns the options in the words of a command, as in a shell.
 
     Raises:
-        RequestError: one of them is not known, or cannot be.
+        RequestError: an option is unknown or invalid.
     """
     parser = argparse.ArgumentParser(
         prog="constrained cluster", exit_on_error=False, allow_abbrev=False
@@ -130,7 +130,7 @@ def read_cluster(options: argparse.Namespace) -> ClusterOptions:
 
 
 def _find_offers(options: argparse.Namespace) -> list[OfferedModel]:
-    """The models that the options name; the demo model, if they name none.
+    """Returns the models that the options name; the demo model, if they name none.
 
     One of -hf is called as its repository, as by llama-server: fronts and replicas download it, and
     this process, which may be on a machine without room for it, does not.
@@ -145,10 +145,10 @@ def _find_offers(options: argparse.Namespace) -> list[OfferedModel]:
 
 
 def _read_models(options: argparse.Namespace) -> tuple[ClusterModel, ...]:
-    """The models of a cluster.
+    """Returns the models of a cluster.
 
     Raises:
-        RequestError: an option of one cannot be, or two have a name in common; says which.
+        RequestError: an option of a model is invalid, or two models have the same name; names them.
     """
     models: list[ClusterModel] = []
     names: set[str] = set()
@@ -166,7 +166,7 @@ def _read_models(options: argparse.Namespace) -> tuple[ClusterModel, ...]:
 
 
 def _read_model(offer: OfferedModel) -> ClusterModel:
-    """A model with what its own options, or else those of the cluster, say of its replicas."""
+    """Returns a model with the options of its replicas: its own, or else those of the cluster."""
     options = offer.options
     if is_address(options.model):
         hint = "Use constrained serve for an engine elsewhere"
@@ -196,7 +196,7 @@ def _read_model(offer: OfferedModel) -> ClusterModel:
 
 
 def _without_process(options: argparse.Namespace) -> argparse.Namespace:
-    """The options without what stays in this process: they are sent to others."""
+    """Returns the options without what stays in this process: they are sent to others."""
     sent = copy.copy(options)
     for name in ("run", "parsed"):
         if hasattr(sent, name):

@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
         ended.wait()
         LOG.info("running requests have %.0f seconds to finish", options.drain)
     finally:
-        serve.delete("constrained")  # replicas end what they have under way
+        serve.delete("constrained")  # replicas finish their running turns
         serve.shutdown()
         ray.shutdown()
     return 0

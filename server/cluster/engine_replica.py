@@ -1,4 +1,4 @@
-"""A replica: an engine that decodes the turns of fronts, and tells how busy it is."""
+"""A replica: an engine that decodes the turns of fronts, and reports its load."""
 
 import asyncio
 from collections import OrderedDict
@@ -20,25 +20,26 @@ from server.cluster.prefix_router import ReplicaReport
 from server.cluster.turn_order import Accepted, Answer, Failed, TurnOrder
 
 ALIVE_SECONDS = 2.0
-"""A replica that has nothing to say of a turn for so long says that it is alive."""
-TOLD = 32
-"""Prompts that a report names, the latest ones."""
+"""A replica without events of a turn for this time sends an empty batch, to show that it is
+alive."""
+MAX_REPORTED = 32
+"""The maximum number of prompts in a report, the latest ones."""
 
 
 class EngineReplica:
     """Decodes turns. For one event loop.
 
     Args:
-        name: of the replica.
-        model: that decodes.
+        name: the name of the replica.
+        model: decodes the turns.
     """
 
     def __init__(self, name: str, model: Model):
         self.name = name
         self.model = model
         self._constraints = ConstraintReader()
-        self._unread: dict[int, int] = {}  # tokens of prompts under way that are to be computed
-        self._lengths: dict[int, int] = {}  # tokens of turns under way, with their prompts
+        self._unread: dict[int, int] = {}  # by turn: prompt tokens still to be computed
+        self._lengths: dict[int, int] = {}  # by turn: its tokens so far, with the prompt
         self._computed: OrderedDict[int, tuple[int, ...]] = OrderedDict()  # by the last name
         self._orders = 0
 
@@ -88,11 +89,11 @@ class EngineReplica:
         if chain:
             self._computed[chain[-1]] = chain
             self._computed.move_to_end(chain[-1])
-            if len(self._computed) > TOLD:
+            if len(self._computed) > MAX_REPORTED:
                 self._computed.popitem(last=False)
 
     def report(self) -> ReplicaReport:
-        """How busy it is, and what it has computed lately."""
+        """Returns its load, and the prompts that it has computed last."""
         metrics = self.model.metrics()
         return ReplicaReport(
             requests=max(metrics.running + metrics.waiting, len(self._unread)),
@@ -103,16 +104,16 @@ class EngineReplica:
 
     @property
     def kv_used(self) -> float:
-        """The share of the KV cache that requests under way have filled, 0 to 1; what is kept of
-        earlier ones gives way."""
+        """The share of the KV cache that running requests fill, 0 to 1. Tokens of earlier requests
+        do not count, because they are overwritten when room is needed."""
         engine = self.model.engine
         room = engine.context_length * engine.max_sequences
         return min(1.0, sum(self._lengths.values()) / max(1, room))
 
 
 async def _gather(stream: AsyncStream[Generation]) -> AsyncGenerator[list[StreamEvent], None]:
-    """The batches of a turn's events, each with all that is there; an empty one where nothing comes
-    for long."""
+    """Yields the events of a turn in batches of all that are available; an empty batch if none
+    comes for `ALIVE_SECONDS`."""
     batches = stream.batches()
     waiting = asyncio.ensure_future(anext(batches, None))
     try:

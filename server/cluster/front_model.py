@@ -1,5 +1,5 @@
-"""The model of a front: it renders, compiles, parses and checks, and has its turns decoded by
-replicas. Where a replica ends, another one goes on with its turn."""
+"""The model of a front: it renders, compiles, parses and checks turns, and sends them to replicas
+for decoding. If a replica ends, another one continues its turn."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Hashable, Sequence
@@ -37,27 +37,27 @@ from server.cluster.turn_order import (
 from server.time_left import TimeLeft
 
 MAX_REPLICAS = 4
-"""That take one turn and are too busy, or end without a further token: a turn that ends its
-replicas ends no more."""
+"""The maximum number of replicas that are tried for a turn without a further token, so that a turn
+that crashes replicas does not crash all of them."""
 REACH_SECONDS = 180.0
-"""So long a replica is looked for where none takes a turn: one that has ended is reported as there
-for a while, and another one in its place takes so long to start."""
+"""For this time, a front looks for a replica if none accepts a turn. A replica that has ended is
+still listed for a while, and a new one needs time to start."""
 LOOK_AGAIN_SECONDS = 0.5
 SILENT_SECONDS = 15.0
-"""A replica that says nothing of a turn for so long is lost: it says that it is alive far more
-often."""
+"""A replica that sends nothing about a turn for this time is lost; a living one sends something far
+more often."""
 LOOK_SECONDS = 0.05
-"""How often it is asked whether anybody still waits for a turn."""
+"""The interval of checks whether a client still waits for a turn."""
 
 
 @dataclass(frozen=True)
 class ReplicaFacts:
-    """What fronts have to know of the replicas, which are all alike.
+    """The facts about replicas that fronts need. All replicas are equal.
 
     Args:
-        vocabulary: names their tokens, see `Vocabulary.fingerprint`.
-        context_length: tokens of one sequence.
-        slots: how many sequences each has.
+        vocabulary: the hash of their vocabulary, see `Vocabulary.fingerprint`.
+        context_length: the maximum number of tokens of one sequence.
+        slots: the number of sequences of each replica.
     """
 
     vocabulary: str
@@ -70,7 +70,7 @@ class FrontModel(Model):
 
     Args:
         engine: the header of its file.
-        args, options: as of `Model`.
+        args, options: as in `Model`.
         fleet: the replicas.
     """
 
@@ -89,7 +89,7 @@ class FrontModel(Model):
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Generation]:
-        """As of `Model`; in the event loop alone."""
+        """Starts a turn, as in `Model`; only in the event loop."""
         if options.decode.ignore_eos:
             turn.check_endless()
         seconds = None if deadline is None else max(0.0, deadline.at - self.clock())
@@ -116,7 +116,8 @@ class FrontModel(Model):
         return result
 
     def metrics(self) -> Metrics:
-        """Requests under way, and what this front keeps; the KV cache is that of the replicas."""
+        """Returns the figures of this front's requests and caches; the KV cache is in the
+        replicas."""
         return Metrics(
             sequences=self.engine.max_sequences,
             kv_cache=Amount(),
@@ -128,7 +129,7 @@ class FrontModel(Model):
 
 
 def _name_owner(owner: Hashable | None) -> str | None:
-    """A name for who asks, which may be an API key: replicas need not know that."""
+    """Returns a hash of the client, which may be an API key: replicas do not need the key."""
     if owner is None:
         return None
     return blake2b(repr(owner).encode(), digest_size=16, person=b"owner").hexdigest()
@@ -145,14 +146,14 @@ async def _resolve(result: Future[Generation], following: "FollowedTurn") -> Non
 
 @dataclass
 class FollowedTurn:
-    """A turn that replicas decode, one after the other if need be.
+    """A turn that replicas decode; if one fails, the next one continues.
 
     Args:
         order: the turn.
         fleet: the replicas.
-        is_wanted: True while somebody waits for it.
+        is_wanted: returns True while a client waits for it.
         sink: takes the events as they come.
-        shows_progress: the `ProgressMade` among them, too.
+        shows_progress: include `ProgressMade` events.
     """
 
     order: TurnOrder
@@ -164,23 +165,24 @@ class FollowedTurn:
     resumed: list[int] = field(default_factory=list[int], init=False)
     busy: BusyError | None = field(default=None, init=False)
     replica: str | None = field(default=None, init=False)
-    sought_since: float = field(default=0.0, init=False)
-    """When the last replica took the turn, or the turn began, on the clock of the event loop."""
+    searching_since: float = field(default=0.0, init=False)
+    """The time at which the last replica accepted the turn, or the turn began; on the clock of the
+    event loop."""
 
     def __post_init__(self) -> None:
         self._clock = asyncio.get_running_loop().time
         self._time_left = TimeLeft(self.order.seconds)
 
     async def run(self) -> Generation:
-        """Follows it to its end.
+        """Has the turn decoded, and returns its result.
 
         Raises:
             Error: as in `Model.call`; ModelError also if no replica is left, DeadlineError also if
                 none is there in time.
-            AbandonedError: nobody waits for it.
+            AbandonedError: no client waits for it.
         """
         order, reason = self.order, "there is none"
-        taken, self.sought_since = 0, self._clock()
+        taken, self.searching_since = 0, self._clock()
         while taken < MAX_REPLICAS:
             self.replica = None
             try:
@@ -195,7 +197,7 @@ class FollowedTurn:
             if is_further:
                 taken = 0
             if self.replica is not None or self.busy is not None:
-                taken, self.sought_since = taken + 1, self._clock()
+                taken, self.searching_since = taken + 1, self._clock()
             elif self._is_out_of_reach():
                 break
             else:
@@ -212,7 +214,7 @@ class FollowedTurn:
         raise ModelError(message, hint="Try again later")
 
     async def _follow(self, order: TurnOrder) -> Generation | None:
-        """Follows one replica; None: it is busy.
+        """Has one replica decode the turn. None: the replica is busy.
 
         Raises:
             ReplicaLostError: it has ended.
@@ -259,7 +261,7 @@ class FollowedTurn:
                 await asyncio.gather(waiting, return_exceptions=True)
 
     def _is_out_of_reach(self) -> bool:
-        """True if no replica has taken the turn for too long.
+        """True if no replica has accepted the turn for too long.
 
         Raises:
             DeadlineError: the time of the turn is over.
@@ -268,7 +270,7 @@ class FollowedTurn:
         if seconds is not None and seconds <= LOOK_SECONDS:
             hint = "Allow more time (timeout), or try again when a replica is available"
             raise DeadlineError("no replica was available within the time limit", hint=hint)
-        return self._clock() - self.sought_since > REACH_SECONDS
+        return self._clock() - self.searching_since > REACH_SECONDS
 
     def _check_wanted(self) -> None:
         if not self.is_wanted():
@@ -287,11 +289,11 @@ class FollowedTurn:
             self.sink(events)
 
     def _complete(self, generation: Generation) -> Generation:
-        """The generation of the whole turn."""
+        """Returns the result of the whole turn, over all replicas."""
         self._send(self.point.finish())
         if not self.resumed:
             return generation
-        # The last replica knows no probabilities of the tokens that it was given.
+        # The last replica has no probabilities for the tokens of earlier replicas.
         drawn = generation.logprobs
         if drawn and generation.stopped is None:
             first = self.point.drawn[: self.resumed[-1]]
@@ -309,17 +311,17 @@ def load_front(
     tool_format: str | Format | None = None,
     max_waiting: int,
 ) -> FrontModel:
-    """The model of a front: all of a file but the weights.
+    """Loads the model of a front: everything in a file except the weights.
 
     Args:
-        path: of the GGUF file that the replicas have.
+        path: the GGUF file of the replicas.
         fleet: the replicas.
-        facts: of them.
-        replicas: how many there are at most.
-        chat_template, tool_format, max_waiting: as of `load`.
+        facts: the facts about the replicas.
+        replicas: the maximum number of replicas.
+        chat_template, tool_format, max_waiting: as in `load`.
 
     Raises:
-        ModelError: the file is missing or damaged, or is not that of the replicas.
+        ModelError: the file is missing or damaged, or differs from that of the replicas.
     """
     header = read_header(path)
     if header.vocabulary.fingerprint != facts.vocabulary:

@@ -84,7 +84,7 @@ class HeaderEngine:
         """There is nothing to forget."""
 
     def close(self) -> None:
-        """There is nothing to free: what was read of the file stays."""
+        """Does nothing: the contents of the header stay."""
 
 
 def _refuse() -> NoReturn:

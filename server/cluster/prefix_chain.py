@@ -1,8 +1,8 @@
-"""The hash chain of a prompt: a name for each of its prefixes, a block of tokens at a time.
+"""The hash chain of a prompt: a hash for each of its prefixes, in steps of one block of tokens.
 
-The tokens are those that the model reads, so what the chat template makes of tools and system
-messages is inside. The chain begins with the cache scope: who does not share a cache has no name in
-common.
+The tokens are those that the model reads, so they include the tools and system messages as the chat
+template writes them. The chain begins with the cache scope, so clients that share no cache have no
+hash in common.
 """
 
 from array import array
@@ -18,14 +18,13 @@ _NAME_BYTES = 8
 
 
 def chain_prefixes(tokens: Sequence[int], scope: CacheScope, block: int = BLOCK) -> tuple[int, ...]:
-    """The names of the prefixes of one block, two blocks and so on; tokens after the last whole
-    block are left out.
+    """Returns the hashes of the prefixes of one block, two blocks and so on. Tokens after the last
+    complete block are left out.
 
     Args:
-        tokens: ids of the prompt.
-        scope: of those who share what is computed; None: the prompt is kept for nobody, and has no
-            names.
-        block: tokens in a block.
+        tokens: the token ids of the prompt.
+        scope: the cache scope of the request; None: the prompt is not cached and has no hashes.
+        block: the number of tokens in a block.
     """
     if scope is None:
         return ()
@@ -40,13 +39,14 @@ def chain_prefixes(tokens: Sequence[int], scope: CacheScope, block: int = BLOCK)
 
 
 def thin_out(chain: Sequence[int], stride: int, *, known: int = 0) -> list[int]:
-    """Every so manieth name of a chain, and the last one: enough to find a prefix again, if with
-    less precision.
+    """Returns every `stride`-th hash of a chain, and the last one: enough to find a prefix again,
+    with less precision.
 
     Args:
         chain: see `chain_prefixes`.
-        stride: of so many names, one is taken.
-        known: of the first so many names only the last is taken: the others are kept already.
+        stride: one hash of so many is kept.
+        known: the number of hashes at the beginning that are known already; only the last of them
+            is kept.
     """
     taken: list[int] = []
     if known:

@@ -1,7 +1,6 @@
 """Which replicas have computed which prefixes: from hash chains to the numbers of replicas.
 
-It is lossy: what it has forgotten, or does not know yet, costs a prompt that is computed again,
-never a wrong answer.
+It may lack entries: a missing one only means that a prompt is computed again, never a wrong answer.
 """
 
 from collections import OrderedDict
@@ -17,7 +16,7 @@ HOLDER_BYTES = 8
 MAX_HOLDERS = 64
 """Replicas that are known for one prefix: tools that everybody has would have thousands."""
 STRIDE = 4
-"""Of the blocks of a chain, one in so many is kept, and the last one."""
+"""Of the blocks of a chain, one in this many is kept, and the last one."""
 
 
 class PrefixIndex:
@@ -48,7 +47,7 @@ class PrefixIndex:
 
         Args:
             replica: its number.
-            chain: that of the prompt.
+            chain: the hash chain of the prompt.
             known: how many of its blocks it is known to have already.
         """
         self.note_names(replica, thin_out(chain, self._stride, known=known))
@@ -75,7 +74,8 @@ class PrefixIndex:
         """The replicas that have a prefix of a prompt, the longest prefix first.
 
         Returns:
-            how many first blocks of the prompt are known, and who has them, the latest one last.
+            how many blocks of the prompt, from the first, are known, and the replicas that have
+            them, the latest one last.
         """
         for blocks in range(len(chain), 0, -1):
             holders = self._holders.get(chain[blocks - 1])

@@ -1,13 +1,13 @@
-"""Which replica answers a request: the one that has computed most of its prompt, unless it is busy.
+"""Chooses the replica for a request: the one that has computed most of its prompt, unless it is
+overloaded.
 
     longest known prefix -> else rendezvous hashing of the prompt's first block
     a replica that is overloaded for its own capacity loses the request to the next one
 
-A replica is overloaded where the wait for it is longer than what the next one would have to compute
-more. Both are counted in blocks of a prompt: those that the replica has to read before it comes to
-this request, and those of the request that it does not have. The load is judged replica by replica,
-not over the fleet: that the fleet is idle on average does not help whoever waits at the one that is
-busy.
+A replica is overloaded if waiting for it takes longer than the extra computing at the next one.
+Both are counted in blocks of prompt tokens: those that the replica has to compute before this
+request, and those of the request that it does not have. The load is compared replica by replica,
+because a low average load does not help a request that waits at a busy replica.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,25 +20,25 @@ import numpy as np
 from server.cluster.prefix_index import DEFAULT_ROOM, PrefixIndex
 
 REPLY = 8.0
-"""Blocks of a prompt that are computed in the time of a reply, about."""
+"""How many blocks of a prompt are computed in the time of a reply, roughly."""
 RECOMPUTED = 1.5
-"""To compute a block again counts so many times as much as to wait for one: it keeps the next
-requests waiting, too, and takes the place of what others have computed."""
+"""The cost of computing a block again, relative to waiting for one. It is above 1 because the next
+requests wait, too, and because the block overwrites cached ones."""
 STRANGE = 4.0
-"""Blocks that a prompt which nobody knows may wait more at the replica of its hash than at the
-least busy one: what begins like it will be asked there."""
+"""How many blocks longer an unknown prompt may wait at the replica of its hash than at the least
+busy one: later prompts with the same beginning will go there."""
 _SPREAD = 2.0**64
 
 
 @dataclass(frozen=True)
 class ReplicaReport:
-    """What a replica tells of itself.
+    """A replica's report of its load.
 
     Args:
-        requests: those that it has, decoded or waiting, from whatever front.
-        slots: how many it decodes together.
-        unread: blocks of prompts that it has yet to compute.
-        prefixes: names of prefixes that it has computed lately, prompt by prompt.
+        requests: the number of its running and waiting requests, from all fronts.
+        slots: how many requests it decodes at a time.
+        unread: how many blocks of prompts it has yet to compute.
+        prefixes: the hashes of the prefixes that it has computed last, prompt by prompt.
     """
 
     requests: int
@@ -52,8 +52,8 @@ class RouteChoice:
     """A replica that may answer a request.
 
     Args:
-        name: of the replica.
-        known: how many first blocks of the prompt it has, as far as is known.
+        name: the name of the replica.
+        known: how many blocks of the prompt, from the first, it is known to have.
         unknown: how many it would have to compute.
     """
 
@@ -64,12 +64,12 @@ class RouteChoice:
 
 @dataclass(eq=False)
 class RoutedRequest:
-    """A request that has gone to a replica.
+    """A request that was sent to a replica.
 
     Args:
         choice: the replica.
-        unread: blocks that it has yet to compute.
-        blocks: those of its prompt.
+        unread: how many blocks the replica has yet to compute.
+        blocks: the number of blocks in its prompt.
     """
 
     choice: RouteChoice
@@ -80,8 +80,8 @@ class RoutedRequest:
 
 @dataclass(eq=False)
 class _Replica:
-    """What is known of one replica. What it has told of itself includes the requests of this
-    router (`own`), but for those that were on their way then."""
+    """The known state of one replica. Its last report includes the requests of this router (`own`),
+    except those that were still on their way."""
 
     name: str
     number: int
@@ -94,14 +94,14 @@ class _Replica:
 
     @property
     def wait(self) -> float:
-        """Blocks that are computed in the time that a request waits here."""
+        """The waiting time of a new request, in blocks that are computed in that time."""
         too_many = max(0, self.requests + 1 - self.slots)
         return self.unread + REPLY * too_many / self.slots
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A replica that may answer a request, and what that costs, in blocks that are computed."""
+    """A replica that may answer a request, with the cost in computed blocks."""
 
     choice: RouteChoice
     replica: _Replica
@@ -112,16 +112,17 @@ class PrefixRouter:
     """Chooses replicas for requests. For one thread.
 
     Args:
-        index: of prefixes; None: a new one.
+        index: the index of known prefixes; None: a new one.
     """
 
     def __init__(self, index: PrefixIndex | None = None):
         self.index = index or PrefixIndex(DEFAULT_ROOM)
         self._numbers: dict[str, int] = {}
         self._replicas: dict[int, _Replica] = {}
-        """By numbers, which are given once: what is known of the dead stays theirs."""
+        """By number. A number is never used again, so the prefixes of a dead replica are not taken
+        for those of a new one."""
         self._next_number = count()
-        self._order: list[_Replica] = []  # of the arrays
+        self._order: list[_Replica] = []  # in the order of the arrays
         self._place_of: dict[int, int] = {}
         self._seeds = np.empty(0, np.uint64)
         self._weights = np.empty(0)
@@ -129,11 +130,11 @@ class PrefixRouter:
 
     @property
     def names(self) -> Collection[str]:
-        """The replicas that may get requests."""
+        """Returns the names of replicas that may get requests."""
         return [replica.name for replica in self._order]
 
     def add(self, name: str, slots: int = 1) -> None:
-        """There is a replica of this name; one that is known already keeps what is known of it.
+        """Adds a replica; a known one keeps its state.
 
         Args:
             slots: how many requests it decodes together.
@@ -141,7 +142,7 @@ class PrefixRouter:
         self.add_all({name: slots})
 
     def add_all(self, slots: Mapping[str, int]) -> None:
-        """There are replicas of these names, with so many slots each; see `add`."""
+        """Adds replicas with these names and slots; see `add`."""
         for name, number_of_slots in slots.items():
             if number_of_slots < 1:
                 raise ValueError(f"{name} has {number_of_slots} slots, must be 1 or more")
@@ -154,27 +155,27 @@ class PrefixRouter:
         self._arrange()
 
     def remove(self, name: str) -> None:
-        """The replica is dead: it gets no request, and what it had computed is gone."""
+        """Removes a dead replica, with its prefixes."""
         number = self._numbers.pop(name, None)
         if number is not None:
             del self._replicas[number]
             self._arrange()
 
     def drain(self, name: str) -> None:
-        """The replica is about to end: it gets no new request."""
+        """Sends no new request to a replica that is about to end."""
         number = self._numbers.get(name)
         if number is not None:
             self._replicas[number].is_draining = True
             self._arrange()
 
     def report(self, name: str, report: ReplicaReport) -> None:
-        """A replica has told of itself; one that is not known yet is from then on."""
+        """Takes a replica's report; adds the replica if it is not known."""
         number = self._numbers.get(name)
         if number is None or self._replicas[number].slots != report.slots:
             self.add(name, report.slots)
         replica = self._replicas[self._numbers[name]]
-        # What this router has sent and not seen the end of is there, whatever the report says: it
-        # may have been on its way.
+        # Requests of this router count until they are finished, even if the report lacks them: they
+        # may have been on their way.
         replica.requests = max(report.requests, replica.own)
         replica.unread = max(report.unread, replica.own_unread)
         self._note_wait(replica)
@@ -184,18 +185,18 @@ class PrefixRouter:
     def choose(
         self, chain: Sequence[int], *, among: Collection[str] | None = None
     ) -> RouteChoice | None:
-        """The replica that is to answer a request, the first of `rank`; None if there is none."""
+        """Returns the replica for a request, the first of `rank`; None if there is none."""
         preferred = self._find_preferred(chain, among, finds_best=True)
         return preferred[0].choice if preferred else None
 
     def rank(
         self, chain: Sequence[int], *, among: Collection[str] | None = None
     ) -> Iterator[RouteChoice]:
-        """The replicas, the one that is to answer a request first.
+        """Yields the replicas for a request, best first.
 
         Args:
-            chain: that of the prompt, see `chain_prefixes`; empty: of a prompt that is too short,
-                or that nobody may share.
+            chain: the hash chain of the prompt, see `chain_prefixes`; empty: the prompt is too
+                short or may not be shared.
             among: only these; None: all.
         """
         named = set[int]()
@@ -211,11 +212,11 @@ class PrefixRouter:
     def _find_preferred(
         self, chain: Sequence[int], among: Collection[str] | None, *, finds_best: bool
     ) -> list[_Candidate]:
-        """The replicas that there is a reason to ask, the cheapest first; of equal ones, that with
-        the longest prefix.
+        """Returns the replicas worth considering, cheapest first; of equal ones, the one with the
+        longest prefix first.
 
         Args:
-            finds_best: only the first of them matters.
+            finds_best: only the first one is needed.
         """
 
         def may_ask(replica: _Replica) -> bool:
@@ -230,7 +231,7 @@ class PrefixRouter:
     def _find_holders(
         self, chain: Sequence[int], may_ask: Callable[[_Replica], bool], *, finds_best: bool
     ) -> list[_Candidate]:
-        """Those that have a prefix, the longest first."""
+        """Returns the replicas with a prefix of the prompt, the longest first."""
         found: list[_Candidate] = []
         seen = set[int]()
         cheapest = np.inf
@@ -253,11 +254,11 @@ class PrefixRouter:
     def _find_others(
         self, chain: Sequence[int], may_ask: Callable[[_Replica], bool]
     ) -> list[_Candidate]:
-        """The replica of the prompt's hash, and the least busy one, as if they had no prefix.
+        """Returns the replica of the prompt's hash and the least busy one, as if they had no
+        prefix.
 
-        Prompts that begin alike meet at the replica of their hash, whichever front they come
-        through, and where one replica ends, its prompts alone move (rendezvous hashing, by the
-        slots of the replicas).
+        Prompts with the same beginning go to the same replica from every front, and if a replica
+        ends, only its own prompts move (rendezvous hashing, weighted by slots).
         """
         allowed = np.array([may_ask(replica) for replica in self._order], bool)
         if not allowed.any():
@@ -277,7 +278,7 @@ class PrefixRouter:
         return found
 
     def measure(self, name: str, chain: Sequence[int]) -> RouteChoice:
-        """What a replica has of a prompt, whether it is a good choice or not."""
+        """Returns how much of a prompt a replica has, even if it is a bad choice."""
         number = self._numbers.get(name)
         for known, numbers in self.index.find(chain):
             if number in numbers:
@@ -285,7 +286,7 @@ class PrefixRouter:
         return RouteChoice(name, 0, len(chain))
 
     def start(self, choice: RouteChoice, chain: Sequence[int]) -> RoutedRequest:
-        """A request goes to a replica."""
+        """Notes that a request is sent to a replica."""
         replica = self._find(choice.name)
         if replica is not None:
             replica.requests += 1
@@ -297,7 +298,8 @@ class PrefixRouter:
         return RoutedRequest(choice, choice.unknown, len(chain))
 
     def note_read(self, routed: RoutedRequest) -> None:
-        """The replica has computed the prompt: the reply has begun. A second time does nothing."""
+        """Notes that the replica has computed the prompt, so the reply has begun. A second call
+        does nothing."""
         unread, routed.unread = routed.unread, 0
         replica = self._find(routed.choice.name)
         if replica is not None and unread:
@@ -306,10 +308,10 @@ class PrefixRouter:
             self._note_wait(replica)
 
     def finish(self, routed: RoutedRequest, chain: Sequence[int] = ()) -> None:
-        """A request is over, however it ended. A second time does nothing.
+        """Notes that a request has ended, in any way. A second call does nothing.
 
         Args:
-            chain: of the prompt and what was generated after it, if that is known.
+            chain: the hash chain of the prompt and the generated tokens, if known.
         """
         if routed.is_over:
             return
@@ -332,7 +334,7 @@ class PrefixRouter:
             self._waits[place] = replica.wait + replica.requests / replica.slots
 
     def _arrange(self) -> None:
-        """Notes who may get requests."""
+        """Updates the arrays of replicas that may get requests."""
         self._order = [replica for replica in self._replicas.values() if not replica.is_draining]
         self._place_of = {replica.number: place for place, replica in enumerate(self._order)}
         self._seeds = np.array([_seed(replica.name) for replica in self._order], np.uint64)
@@ -343,12 +345,13 @@ class PrefixRouter:
 
 
 def _seed(name: str) -> int:
-    """A number for a name: the same in every process, which Python's own hash is not."""
+    """Returns a hash of a name that is the same in every process, unlike Python's own."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest())
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
-    """Numbers whose bits depend on all bits of these (the end of splitmix64)."""
+    """Mixes the bits of numbers: each bit of a result depends on all bits (the finalizer of
+    splitmix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -49,7 +49,7 @@ from server.models.source import ModelSource
 
 LOST = (RayActorError, WorkerCrashedError, NodeDiedError, OwnerDiedError, ObjectLostError)
 STATS_SECONDS = 2.0
-"""How often replicas tell what they have computed, and how busy they are."""
+"""The interval of the replicas' reports on their load and their computed prompts."""
 HEALTH_SECONDS = 5.0
 ROUTER = "server.cluster.ray_router:PrefixRequestRouter"
 ENGINE, FRONT = "Engine", "Front"
@@ -144,7 +144,7 @@ class FrontDeployment:
     async def __init__(self, given: ClusterOptions, engines: list[DeploymentHandle]):
         options = given.options
         start_log(options)
-        tune_process(options).keep_looking(lambda: False)  # Ray knows who waits
+        tune_process(options).keep_looking(lambda: False)  # only Ray knows who waits
         settings = read_settings(options)
         sources = [
             await _make_source(model, handle)
@@ -163,7 +163,8 @@ class FrontDeployment:
 
 
 async def _make_source(model: ClusterModel, engines: DeploymentHandle) -> ModelSource:
-    """A model as a front has it: loaded, since Ray sends a front requests once it is made."""
+    """Returns a model as a front has it: loaded, since Ray sends a front requests once it is
+    made."""
     facts: ReplicaFacts = await engines.facts.remote()
     front = await asyncio.to_thread(_load_front, model, RayFleet(engines), facts)
     return ModelSource(
@@ -176,7 +177,7 @@ async def _make_source(model: ClusterModel, engines: DeploymentHandle) -> ModelS
 
 
 def _find_path(options: argparse.Namespace) -> Path:
-    """The model's file, which each machine has at the same place."""
+    """Returns the model's file, which each machine has at the same place."""
     given = shared.find_model(options)
     return Path(embedded.PATH) if given is None else Path(given)
 
@@ -197,7 +198,7 @@ def _load_front(model: ClusterModel, fleet: RayFleet, facts: ReplicaFacts) -> Fr
 
 
 def build(arguments: dict[str, str]) -> serve.Application:
-    """The application, for `import_path` of a `serve.yaml`.
+    """Returns the application, for `import_path` of a `serve.yaml`.
 
     Args:
         arguments: `command`: the words after `constrained cluster`, as in a shell.
@@ -206,8 +207,8 @@ def build(arguments: dict[str, str]) -> serve.Application:
 
 
 def make_application(given: ClusterOptions) -> serve.Application:
-    """The application of these options: a deployment of fronts, and one of engines for each model,
-    since a model has its own number of replicas, and its own prefixes in their caches."""
+    """Returns the application of these options: a deployment of fronts, and one of engines for each
+    model, since a model has its own number of replicas, and its own prefixes in their caches."""
     options = given.options
     index_mib = max(1, given.index_mib // len(given.models))
     engines = [
@@ -226,14 +227,14 @@ def make_application(given: ClusterOptions) -> serve.Application:
 
 
 def _name_engine(number: int, models: Sequence[ClusterModel]) -> str:
-    """The name of a deployment; Ray allows fewer characters than names of models have."""
+    """Returns the name of a deployment; Ray allows fewer characters than names of models have."""
     if len(models) == 1:
         return ENGINE
     return f"{ENGINE}-{number}-{re.sub(r'[^A-Za-z0-9.]+', '-', models[number].offer.name)}"
 
 
 def _deploy_engine(model: ClusterModel, name: str, index_mib: int) -> serve.Application:
-    """The replicas of a model."""
+    """Returns the replicas of a model."""
     options = model.offer.options
     scaling: dict[str, Any] = {"num_replicas": model.replicas}
     if model.max_replicas > model.replicas:

@@ -1,4 +1,4 @@
-"""The router in Ray Serve: it runs in each front, and chooses a replica for each of its turns."""
+"""The router in Ray Serve. It runs in each front and chooses a replica for each turn."""
 # pyright: reportMissingImports=false
 
 import threading
@@ -14,31 +14,31 @@ from server.cluster.prefix_router import PrefixRouter, ReplicaReport, RoutedRequ
 from server.cluster.turn_order import TurnOrder
 
 RANKS = 4
-"""Replicas that are asked one after the other whether they take a turn; the others are alike."""
+"""How many replicas are tried one after the other; all further ones are tried together."""
 INDEX_MIB = 256
 
 
 class PrefixRequestRouter(RequestRouter):
-    """Has Ray Serve ask replicas in the order of a `PrefixRouter`.
+    """Makes Ray Serve try replicas in the order of a `PrefixRouter`.
 
-    Without `FIFOMixin`: a replica that was chosen for one turn is no good choice for the one that
-    has waited longer.
+    Without `FIFOMixin`: a replica that was chosen for one turn may be a bad choice for the turn
+    that has waited longest.
     """
 
     def initialize_state(self, index_mib: int = INDEX_MIB, slots: int = 1, **kwargs: Any) -> None:
         """Called by Ray Serve.
 
         Args:
-            index_mib: room for the prefixes that are known.
-            slots: of a replica that has not told yet.
-            kwargs: there are no others.
+            index_mib: the MiB for the index of known prefixes.
+            slots: the slots of a replica without a report.
+            kwargs: not used.
         """
-        self._lock = threading.Lock()  # fronts tell how far their turns are from another thread
+        self._lock = threading.Lock()  # fronts report progress from another thread
         self._router = PrefixRouter(PrefixIndex(index_mib * MIB))
         self._slots = slots
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
-        """There are these replicas, and no others: one that is drained is none of them."""
+        """Takes the current replicas, without those that are draining."""
         super().update_replicas(replicas)
         with self._lock:
             present = {replica.replica_id.unique_id for replica in replicas}
@@ -60,10 +60,10 @@ class PrefixRequestRouter(RequestRouter):
         candidate_replicas: list[RunningReplica],
         pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
-        """The replicas for a request, the best one first.
+        """Returns the replicas for a request, best first.
 
-        Where a request avoids all that there are, it gets one of them nevertheless: if this returns
-        none, Ray Serve asks again without a pause, and the front does nothing else.
+        If a request avoids all replicas, it gets one of them nevertheless: without any, Ray Serve
+        would call this again without a pause, and block the front.
         """
         order = _find_order(pending_request)
         if pending_request is None or order is None:
@@ -81,7 +81,7 @@ class PrefixRequestRouter(RequestRouter):
     def on_request_routed(
         self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any
     ) -> None:
-        """A replica has taken the request."""
+        """Called by Ray Serve when a replica has accepted the request."""
         order = _find_order(pending_request)
         if order is None:
             return
@@ -91,7 +91,7 @@ class PrefixRequestRouter(RequestRouter):
         order.ticket.watch = _Watch(self._lock, self._router, routed)
 
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
-        """A replica is dead."""
+        """Called by Ray Serve when a replica has died."""
         super().on_replica_actor_died(replica_id)
         with self._lock:
             self._router.remove(replica_id.unique_id)
@@ -99,7 +99,7 @@ class PrefixRequestRouter(RequestRouter):
 
 @dataclass(frozen=True)
 class _Watch:
-    """Tells the router how far a request is."""
+    """Reports the progress of a request to the router."""
 
     lock: threading.Lock
     router: PrefixRouter
@@ -116,6 +116,6 @@ class _Watch:
 
 
 def _find_order(pending: PendingRequest | None) -> TurnOrder | None:
-    """The turn that a request asks to decode; None: it asks for something else."""
+    """Returns the turn in a request; None: the request is not for a turn."""
     arguments: Sequence[Any] = pending.args if pending is not None else ()
     return next((value for value in arguments if isinstance(value, TurnOrder)), None)

@@ -8,15 +8,14 @@ from server.cluster.turn_order import ReplicaLostError
 
 
 class ResumePoint:
-    """Follows a turn. Its events come in batches, each after a `ProgressMade` that tells the
-    tokens.
+    """Follows a turn. Its events come in batches, each after a `ProgressMade` with the tokens.
 
     Where the tokens run out, the shortest ending is written in one step, and not by the model: its
     events wait until the turn is over, so that another replica may write it again.
 
     Attributes:
         tokens: of the turn, after which the others can be generated.
-        drawn: those of them that came with their log probabilities.
+        drawn: the tokens that came with their log probabilities.
     """
 
     def __init__(self) -> None:
@@ -28,7 +27,7 @@ class ResumePoint:
         """Takes a batch; returns the events that may be sent.
 
         Raises:
-            ReplicaLostError: tokens in front of it were not told.
+            ReplicaLostError: earlier tokens are missing.
         """
         sent: list[StreamEvent] = []
         for event in batch:
@@ -53,6 +52,7 @@ class ResumePoint:
         return held
 
     def resume(self) -> tuple[int, ...]:
-        """The tokens that another replica goes on after; what has waited, it writes again."""
+        """Returns the tokens after which another replica continues; events that have not been sent
+        are written again."""
         self._held = None
         return tuple(self.tokens)

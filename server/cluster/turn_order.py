@@ -1,4 +1,4 @@
-"""What a front asks of a replica, and what it gets: a turn to decode, then its events."""
+"""The messages between a front and a replica: a turn to decode, then its events."""
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,34 +12,34 @@ from server.cluster.prefix_chain import chain_prefixes
 
 
 class RouteWatch(Protocol):
-    """Somebody who wants to know how far a request is: the router. For any thread."""
+    """Is notified about the progress of a request, for the router. For any thread."""
 
     def note_read(self) -> None:
-        """The replica has computed the prompt; a second time does nothing."""
+        """Notes that the replica has computed the prompt; a second call does nothing."""
         ...
 
     def finish(self, chain: tuple[int, ...]) -> None:
-        """The replica is done with it, or lost; a second time does nothing.
+        """Notes that the replica has finished the request or is lost; a second call does nothing.
 
         Args:
-            chain: of all that it has computed.
+            chain: the hash chain of everything that it has computed.
         """
         ...
 
 
 @dataclass
 class RouteTicket:
-    """The place where a router leaves its interest in a request; it stays in its process."""
+    """Connects a request with the router that watches it. It is not sent to other processes."""
 
     watch: RouteWatch | None = None
 
     def note_read(self) -> None:
-        """The first token is there."""
+        """Notes that the first token has arrived."""
         if self.watch is not None:
             self.watch.note_read()
 
     def finish(self, chain: tuple[int, ...]) -> None:
-        """The replica is done with the request, or lost."""
+        """Notes that the replica has finished the request or is lost."""
         if self.watch is not None:
             self.watch.finish(chain)
 
@@ -52,14 +52,14 @@ class TurnOrder:
     """A turn to decode.
 
     Args:
-        turn: with the tokens of its prompt.
-        options: of decoding it; it goes on after their `written`.
-        chain: names of the prefixes of its prompt.
-        seconds: that it may take; None: any number.
-        owner: who asks.
-        background: it is in no hurry.
-        avoid: replicas that were tried, or are busy.
-        ticket: for the router.
+        turn: the compiled turn, with the tokens of its prompt.
+        options: how to decode it; it continues after their `written`.
+        chain: the hash chain of its prompt.
+        seconds: the time that it may take; None: no limit.
+        owner: the client.
+        background: other turns have priority.
+        avoid: the names of replicas that have been tried or are busy.
+        ticket: connects the request with the router.
     """
 
     turn: DetachedTurn
@@ -73,18 +73,18 @@ class TurnOrder:
 
     @property
     def prompt(self) -> tuple[int, ...]:
-        """What the model reads before the first token of the turn that is new."""
+        """The tokens that the model reads before the first new token of the turn."""
         return (*self.turn.prompt.tokens, *self.turn.prefix.tokens)
 
     def name_prefixes(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """The chain of the prompt with these tokens after it."""
+        """Returns the hash chain of the prompt followed by these tokens."""
         return chain_prefixes([*self.prompt, *tokens], self.turn.scope)
 
     def resume(
         self, written: tuple[int, ...], avoid: frozenset[str], seconds: float | None
     ) -> "TurnOrder":
-        """The order for another replica, which goes on after these tokens in the time that is
-        left."""
+        """Returns the order for another replica, which continues after these tokens in the
+        remaining time."""
         return replace(
             self,
             options=replace(self.options, written=written),
@@ -96,28 +96,28 @@ class TurnOrder:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A replica of this name has the turn."""
+    """The replica with this name has accepted the turn."""
 
     replica: str
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The turn has failed, and would elsewhere, too; or the replica has too much to do."""
+    """The turn has failed and would also fail elsewhere, or the replica is too busy."""
 
     error: Error
 
 
 Answer: TypeAlias = "Accepted | Failed | Generation | list[StreamEvent]"
-"""What a replica says of a turn: that it has it, batches of its events (an empty one where there is
-nothing to say for long), and at last what has come of it."""
+"""The messages of a replica about a turn: that it has accepted the turn, then batches of events (an
+empty batch if none comes for long), and finally the result or the error."""
 
 
 class ReplicaLostError(Exception):
-    """The replica of a turn has ended, or does not say anything any more.
+    """The replica of a turn has ended, or has stopped sending messages.
 
     Args:
-        reason: what is known of it.
+        reason: what is known about it.
     """
 
     def __init__(self, reason: str):
@@ -129,7 +129,7 @@ class Fleet(Protocol):
     """The replicas of a model, behind a router."""
 
     def open(self, order: TurnOrder) -> AsyncGenerator[Answer, None]:
-        """Has a replica decode a turn; closing the generator ends that.
+        """Sends a turn to a replica, and yields its messages. Closing the generator ends the turn.
 
         Raises:
             ReplicaLostError: the replica has ended, or there is none.

@@ -1,4 +1,4 @@
-"""`constrained batch`: carries out a file of requests without HTTP."""
+"""`constrained batch`: executes a file of requests without HTTP."""
 
 import argparse
 import json
@@ -116,7 +116,7 @@ def _open_output(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, dict[s
     request was answered.
 
     Raises:
-        RequestError: the file is there, and is not to be gone on with, or has other lines.
+        RequestError: the file exists and shall not be continued, or it has other lines.
     """
     if options.output is None:
         yield sys.stdout.buffer, {}
@@ -131,8 +131,8 @@ def _open_output(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, dict[s
 
 
 def _read_done(file: BinaryIO, path: Path) -> dict[str, bool]:
-    """The custom ids of an earlier run, and whether each was answered; cuts off a last line that
-    was not written to its end.
+    """Returns the custom ids of an earlier run, and whether each was answered; cuts off a last line
+    that was not written to its end.
 
     Raises:
         RequestError: a line is no result.
@@ -192,7 +192,7 @@ class _Results:
 def _carry_out(
     lines: Sequence["BatchLine"], options: argparse.Namespace, results: _Results
 ) -> None:
-    """Carries out lines, with the models that they need.
+    """Executes lines, with the models that they need.
 
     Raises:
         Error: a model cannot be loaded.
@@ -230,10 +230,10 @@ def _carry_out(
 async def _run_lines(
     app: "ASGIApp", lines: Sequence["BatchLine"], results: _Results, *, places: int
 ) -> None:
-    """Carries out lines, so many at a time.
+    """Executes lines, this many at a time.
 
     Raises:
-        Exception: what no reply can tell, such as a full disk.
+        Exception: an error that concerns no single line, such as a full disk.
     """
     import asyncio
 

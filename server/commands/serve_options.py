@@ -18,8 +18,8 @@ from server.models.embedding_options import add_embedding_options
 from server.settings import ReasoningField, Settings
 
 SEQUENCES = 4
-"""Eight clients wait a quarter of the time that they wait for one sequence, and no less with eight
-(`python -m benchmarks.queueing`). llama-server has four, too."""
+"""With four sequences, eight clients wait a quarter as long as with one, and eight sequences are no
+better (`python -m benchmarks.queueing`). llama-server also has four."""
 LOCAL = ("127.0.0.1", "localhost", "::1")
 WITHOUT_EFFECT = (
     "--jinja",
@@ -64,7 +64,7 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_address(add: Callable[..., Any]) -> None:
-    """Where the server listens, and who may use it."""
+    """Declares the options for the address and for access."""
     add("--host", help=f"address; default: {LOCAL_HOST}, localhost only (LLAMA_ARG_HOST)")
     add("--port", type=int, help=f"port; default: {PORT}; 0: any free one (LLAMA_ARG_PORT)")
     help = "require this API key (repeatable; LLAMA_API_KEY)"
@@ -99,7 +99,7 @@ def _add_time_limits(add: Callable[..., Any]) -> None:
 
 
 def _add_load_limits(add: Callable[..., Any]) -> None:
-    """Limits of what all requests take together."""
+    """Declares the limits for all requests together."""
     help = (
         f"maximum number of waiting requests; further ones get status 503; default: {MAX_WAITING}"
     )
@@ -109,7 +109,7 @@ def _add_load_limits(add: Callable[..., Any]) -> None:
 
 
 def _add_storage(add: Callable[..., Any]) -> None:
-    """What the server keeps between requests."""
+    """Declares the options for what the server keeps between requests."""
     help = f"maximum size of an uploaded file; default: {Settings.max_file >> 20}"
     add("--max-file", type=int, default=Settings.max_file >> 20, metavar="MIB", help=help)
     default = Settings.max_files_bytes >> 20
@@ -125,7 +125,7 @@ def _add_storage(add: Callable[..., Any]) -> None:
 
 
 def _add_prompts(add: Callable[..., Any]) -> None:
-    """How prompts and grammars are made of requests."""
+    """Declares the options for making prompts and grammars from requests."""
     help = "do not enforce schemas of tools with strict: false"
     add("--lenient-tools", action="store_true", help=help)
     help = "keep text that agents change in every request; prompts are then computed again"
@@ -137,7 +137,7 @@ def _add_prompts(add: Callable[..., Any]) -> None:
 
 
 def _add_log(add: Callable[..., Any]) -> None:
-    """What the operator sees."""
+    """Declares the options for the log, metrics and traces."""
     add("--show-grammar", action="store_true", help="put the grammar into replies")
     add("--log-prompts", action="store_true", help="write prompts to the log")
     help = "append a trace of each reply to FILE: what decided each token (constrained trace)"
@@ -157,7 +157,7 @@ def _add_log(add: Callable[..., Any]) -> None:
 
 
 def _add_tool_limits(add: Callable[..., Any]) -> None:
-    """Which calls the server carries out by itself, and limits of a reply in which it does."""
+    """Declares which calls the server executes, and the limits of replies with such calls."""
     help = "calls of MCP tools that clients have to approve, whatever they ask for: none, those of "
     help += "tools that may change something (writes), all; default: none"
     add("--mcp-approval", choices=tuple(ForcedApproval), default=ForcedApproval.NONE, help=help)
@@ -172,7 +172,7 @@ def _add_tool_limits(add: Callable[..., Any]) -> None:
 
 
 def _add_models(add: Callable[..., Any]) -> None:
-    """Models beside that of -m, which requests name."""
+    """Declares further models beside the one of -m, which requests choose by name."""
     help = "offer the GGUF files of this folder by name (LLAMA_ARG_MODELS_DIR)"
     add("--models-dir", metavar="FOLDER", help=help)
     help = "offer models, each with its own options; see docs/server.md (LLAMA_ARG_MODELS_PRESET)"
@@ -191,8 +191,8 @@ def _add_models(add: Callable[..., Any]) -> None:
 
 
 def _add_without_effect(parser: argparse.ArgumentParser) -> None:
-    """Options of llama-server that ask for what is always so here, or what is not there: its start
-    lines work as they stand, and what has no effect is said."""
+    """Declares options of llama-server without effect here, so that its start commands work
+    unchanged. The server warns about them."""
     for names in WITHOUT_EFFECT:
         parser.add_argument(
             *names.split(), action=_WithoutEffect, nargs=0, help=argparse.SUPPRESS, dest="ignored"
@@ -214,7 +214,8 @@ class _WithoutEffect(argparse.Action):
 
 
 def _add_request_limits(add: Callable[..., Any]) -> None:
-    """Limits of one request. An error names the part of the request that exceeds one."""
+    """Declares the limits of one request. An error names the part of the request that exceeds a
+    limit."""
     help = f"maximum size of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
     limits = (
@@ -263,7 +264,7 @@ def _read_date(given: str | None) -> datetime | None:
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
-    """The settings of the server.
+    """Makes the settings of the server from its options.
 
     Raises:
         RequestError: a key is empty, or a limit is too small.
@@ -321,19 +322,19 @@ def _read_reasoning_field(options: argparse.Namespace) -> ReasoningField:
 
 
 def _read_unbounded(given: int) -> int | None:
-    """A number of tokens; None: any, which is written as -1."""
+    """Returns a number of tokens; None for -1, which means no limit."""
     return None if given == -1 else given
 
 
 def _read_budget(given: int | None) -> int | None:
-    """The most tokens of reasoning; None: as many as the model likes."""
+    """Returns the maximum number of reasoning tokens; None: no limit."""
     if given is None or given < 0:
         return None
     return given
 
 
 def _read_hosts(options: argparse.Namespace) -> tuple[str, ...] | None:
-    """The names by which the server may be asked; None: any."""
+    """Returns the host names that requests may use; None: any."""
     given: str | None = options.allowed_hosts
     if given == "*" or (given is None and (options.host or LOCAL_HOST) not in LOCAL):
         return None

@@ -26,7 +26,7 @@ from constrained.terminal.exit_codes import ExitCode, find_code
 from constrained.terminal.output import print_error
 from grammars.byte_cache import MIB, bound_caches
 from server.app import make_app
-from server.collector import ShortCollections, collect_all
+from server.garbage_collector import ShortCollections, collect_all
 from server.listening import (
     DELIVERY_SECONDS,
     DrainingServer,
@@ -56,8 +56,8 @@ def run_server(options: argparse.Namespace, settings: Settings) -> int:
     """Serves until a signal comes, or a model cannot be loaded that the server starts with.
 
     Args:
-        options: those of the command.
-        settings: made of them.
+        options: the options of the command.
+        settings: the settings made of them.
 
     Returns:
         The exit code.
@@ -98,7 +98,7 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
 
     def drain() -> None:
         app.state.batches.drain()
-        # Nobody has asked anything while the server starts.
+        # There are no requests while the server starts.
         app.state.models.drain(settings.drain_seconds if server.started else 0)
 
     config = uvicorn.Config(
@@ -125,8 +125,8 @@ def _serve(options: argparse.Namespace, settings: Settings, collections: ShortCo
 
 
 def end_by_signal() -> None:
-    """Lets the process end by a signal to terminate, unless whoever started it has that ignored.
-    Only the main thread can."""
+    """Makes the process end at SIGTERM, unless it was started with that signal ignored. Only the
+    main thread can."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -152,7 +152,7 @@ def tune_process(options: argparse.Namespace) -> ShortCollections:
 
 
 def _read_bounds(options: argparse.Namespace) -> ModelBounds:
-    """The limits of the models that are loaded at the same time."""
+    """Returns the limits of the models that are loaded at the same time."""
     memory = available_memory()
     if options.models_memory is not None:
         memory = options.models_memory << 20
@@ -163,7 +163,7 @@ def _read_bounds(options: argparse.Namespace) -> ModelBounds:
 
 
 def find_store(options: argparse.Namespace) -> "SharedStore | None":
-    """The store that the options name, if they name one.
+    """Returns the store that the options name, if they name one.
 
     Raises:
         RequestError, StoreError: it cannot be used.
@@ -176,7 +176,7 @@ def find_store(options: argparse.Namespace) -> "SharedStore | None":
 
 
 def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
-    """The MCP servers that the options name; None: none.
+    """Returns the MCP servers that the options name; None: none.
 
     Raises:
         RequestError: one is none, or the package `mcp` is not installed.
@@ -190,15 +190,15 @@ def find_servers(options: argparse.Namespace) -> "McpServerPool | None":
 
 
 def find_models(options: argparse.Namespace) -> list[ModelSource]:
-    """The models that the options name: that of -m or -hf first, with which the server starts; the
-    demo model, if they name none."""
+    """Returns the models of the options. The first is that of -m or -hf, with which the server
+    starts; the demo model if there is none."""
     others = [offer.make_source() for offer in find_offers(options)]
     if others and not options.model and not options.hf_repo:
         return others
 
     def load() -> Model:
         model = load_model(options)
-        collect_all()  # what was imported and loaded stays, and is put aside
+        collect_all()  # imported modules and loaded data stay, so they are frozen
         return model
 
     path = shared.find_model(options)
@@ -210,7 +210,7 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
     named = name_first(options, path)
     path = path or str(embedded.PATH)
     if not is_address(path):
-        find_file(path)  # what is not there shows before anybody can ask
+        find_file(path)  # a missing package shows before the first request
     if (drafts := shared.read_drafts(options)) is not None:
         find_file(drafts.path)
     first = ModelSource(
@@ -225,7 +225,8 @@ def find_models(options: argparse.Namespace) -> list[ModelSource]:
 
 
 def describe_cached(models: Sequence[CachedModel]) -> str:
-    """The models on this machine that could be served in place of the demo model, in one line."""
+    """Returns the models on this machine that could be served in place of the demo model, in one
+    line."""
     options = [f"-hf {model.name}" for model in models[:MAX_NAMED]]
     rest = len(models) - len(options)
     if rest:

@@ -40,7 +40,7 @@ async def receive_body(request: Request) -> bytes:
     header["content-type"] = request.headers.get("content-type", "")
     may_be_unsaid = not any(name in request.headers for name in BROWSER_HEADERS)
     if not _is_json(header) and not (may_be_unsaid and header.get_content_type() in DEFAULT_TYPES):
-        message = "the body has to be JSON: send the header Content-Type: application/json"
+        message = "the body must be JSON: send the header Content-Type: application/json"
         raise HttpError(415, message, "unsupported_media_type")
     try:
         return await request.body()  # starlette caches it for later calls
@@ -63,7 +63,7 @@ def read_object(body: bytes, settings: Settings) -> Json:
     """
     value = read_json(body, max_values=settings.max_values)
     if not isinstance(value, dict):
-        raise HttpError(400, "the body has to be a JSON object", "invalid_value", where="")
+        raise HttpError(400, "the body must be a JSON object", "invalid_value", where="")
     return value
 
 

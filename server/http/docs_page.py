@@ -22,7 +22,7 @@ td, th { border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transpare
 
 
 def write_page(document: Json) -> str:
-    """The HTML page for an OpenAPI document. It loads nothing from other hosts."""
+    """Returns the HTML page for an OpenAPI document. It loads nothing from other hosts."""
     title = escape(f"{document['info']['title']} {document['info']['version']}")
     operations = "\n".join(_write_operations(document))
     types = "\n".join(_write_types(document))
@@ -48,7 +48,7 @@ def write_page(document: Json) -> str:
 
 
 def _write_keys(document: Json) -> str:
-    """The paragraph on API keys: how to send one, and whether one is needed."""
+    """Returns the paragraph on API keys: how to send one, and whether one is needed."""
     schemes = document.get("components", {}).get("securitySchemes", {})
     if not schemes:
         return ""
@@ -93,7 +93,7 @@ def _describe_parameter(parameter: Json) -> list[str]:
 
 
 def _name_replies(response: Json) -> str:
-    """The types of a reply, by media type."""
+    """Returns the types of a reply, by media type."""
     named: list[str] = []
     for media_type, content in response.get("content", {}).items():
         named.append(f"{_code(media_type)}: {escape(_name_type(content['schema']))}")
@@ -108,7 +108,7 @@ def _write_types(document: Json) -> Iterator[str]:
 
 
 def _write_fields(schema: Json) -> str:
-    """The fields of an object; for any other type, its name."""
+    """Returns the fields of an object; for any other type, its name."""
     if "properties" not in schema:
         return f"<p>{escape(_name_type(schema))}</p>"
     required = schema.get("required", ())
@@ -121,7 +121,7 @@ def _write_fields(schema: Json) -> str:
 
 
 def _write_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; its cells are HTML."""
+    """Returns a table; its cells are HTML."""
     lines = ["".join(f"<th>{head}</th>" for head in heads)]
     for row in rows:
         lines.append("".join(f"<td>{cell}</td>" for cell in row))
@@ -134,7 +134,7 @@ def _code(text: str) -> str:
 
 
 def _name_type(schema: Any) -> str:
-    """The type of a field in words: `string or list of strings`."""
+    """Returns the type of a field in words: `string or list of strings`."""
     match schema:
         case {"$ref": str(reference)}:
             return reference.rpartition("/")[2]

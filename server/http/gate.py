@@ -16,20 +16,20 @@ from server.dialect import Dialect, find_dialect
 from server.errors import UNSUPPORTED_ENCODING, HttpError, as_http_error, log_error
 from server.ids import make_id
 from server.metrics import Counters
-from server.settings import LEAST_RATE, Settings
+from server.settings import MIN_RATE, Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trace"})
 """Paths that need no API key."""
 FILES = frozenset({"/v1/files", "/files"})
 """Paths whose bodies are files, which have a higher limit."""
 FORM_BYTES = 64 << 10
-"""The bytes of a form beside its file, at most."""
+"""The maximum bytes of a form without its file."""
 GIVEN_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 """The form of an `X-Request-Id` that is accepted from a client."""
 
 
 def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The API key in a request, checked or not; empty if there is none.
+    """Returns the API key in a request, checked or not; empty if there is none.
 
     Args:
         headers: as in an ASGI scope; of repeated headers, the last one counts.
@@ -100,7 +100,7 @@ class Gate:
         try:
             await self._app(scope, body, send)
         except Exception as error:  # the application answers errors of clients itself
-            if send.has_begun:
+            if send.has_started:
                 raise
             log_error(error)
             await self._refuse(scope, send, as_http_error(error))
@@ -113,7 +113,7 @@ class Gate:
         await _answer(send, fault.status, body, headers=fault.headers.items())
 
     def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> HttpError | None:
-        """The error of a request that another site's web page may have sent; None: there is
+        """Returns the error of a request that another site's web page may have sent; None: there is
         none."""
         named = [(name.lower(), value) for name, value in headers]
         for header in ("Authorization", "X-Api-Key"):
@@ -136,8 +136,7 @@ class Gate:
         return None
 
     def _is_own(self, origin: str, allowed: Sequence[str]) -> bool:
-        """True if pages of this origin may send requests. Desktop programs have schemes of their
-        own."""
+        """True if pages of this origin may send requests. Desktop programs use special schemes."""
         if origin in self._origins or "*" in self._origins:
             return True
         scheme, _, rest = origin.partition("://")
@@ -158,7 +157,7 @@ class Gate:
         return None
 
     def _find_max_body(self, path: str) -> int:
-        """The limit for the body, in bytes."""
+        """Returns the limit for the body, in bytes."""
         return self._max_file + FORM_BYTES if path in FILES else self._max_body
 
     def _is_valid_key(self, headers: dict[bytes, bytes]) -> bool:
@@ -170,8 +169,8 @@ class Gate:
 
 
 def _find_preflight(method: str, headers: Mapping[bytes, bytes]) -> HttpError | None:
-    """The error of a browser's question whether a page may send a request: where pages may, CORS
-    has answered it before the gate. None: it is no such question."""
+    """Returns the error of a browser's question whether a page may send a request: where pages may,
+    CORS has answered it before the gate. None: it is no such question."""
     if method != "OPTIONS" or b"access-control-request-method" not in headers:
         return None
     origin = headers.get(b"origin", b"").decode("latin-1")
@@ -181,19 +180,19 @@ def _find_preflight(method: str, headers: Mapping[bytes, bytes]) -> HttpError | 
 
 
 def make_too_large(max_bytes: int) -> HttpError:
-    """The error for a body of more than `max_bytes` bytes."""
+    """Returns the error for a body of more than `max_bytes` bytes."""
     message = f"the request is larger than {max_bytes:,} bytes: send less, or raise --max-body"
     return HttpError(413, message, "request_too_large", where="")
 
 
 def _read_request_id(headers: Mapping[bytes, bytes]) -> str:
-    """The request id that the client sent, if it is safe in a log; else a new one."""
+    """Returns the request id that the client sent, if it is safe in a log; else a new one."""
     given = headers.get(b"x-request-id", b"")
     return given.decode() if GIVEN_ID.fullmatch(given) else make_id("req_")
 
 
 def _read_host(text: str) -> str:
-    """The host in a Host header or an origin, without its port."""
+    """Returns the host in a Host header or an origin, without its port."""
     name, colon, port = text.strip().lower().rpartition(":")
     return name if colon and port.isdigit() else text.strip().lower()
 
@@ -209,7 +208,7 @@ class _CountedReply:
         counters: count the reply.
 
     Attributes:
-        has_begun: the status has been sent.
+        has_started: the status has been sent.
     """
 
     def __init__(self, send: Send, scope: Scope, *, dialect: Dialect, id: str, counters: Counters):
@@ -220,11 +219,11 @@ class _CountedReply:
         if dialect.has_request_ids:
             names.append(b"request-id")
         self._ids = [(name, id.encode()) for name in names]
-        self.has_begun = False
+        self.has_started = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.has_begun = True
+            self.has_started = True
             # FastAPI sets the route. Without a route, any path is possible, and each would get a
             # counter of its own.
             path = getattr(self._scope.get("route"), "path", "other")
@@ -240,7 +239,7 @@ class _Limited:
         receive: the ASGI callable.
         max_bytes: the limit in bytes.
         seconds: the limit for the time until the next part arrives. For all parts together, it is
-            this plus the time that their bytes may take at `LEAST_RATE`.
+            this plus the time that their bytes may take at `MIN_RATE`.
     """
 
     def __init__(self, receive: Receive, max_bytes: int, seconds: float):
@@ -254,7 +253,7 @@ class _Limited:
         """Seconds until the next part must arrive; None: the body is complete."""
         if self._seconds is None:
             return None
-        end = self._began + self._seconds + self._size / LEAST_RATE
+        end = self._began + self._seconds + self._size / MIN_RATE
         return min(self._seconds, max(0.0, end - time.monotonic()))
 
     async def __call__(self) -> Message:
@@ -262,7 +261,7 @@ class _Limited:
             async with asyncio.timeout(self._find_patience()):
                 message = await self._receive()
         except TimeoutError:
-            slow = f"{self._seconds:g} seconds, or less than {LEAST_RATE:,} bytes a second"
+            slow = f"{self._seconds:g} seconds, or less than {MIN_RATE:,} bytes a second"
             fault = f"no data of the body arrived for {slow}"
             raise HTTPException(408, fault, {"Connection": "close"}) from None
         if not message.get("more_body"):

@@ -94,7 +94,7 @@ def _check_shape(body: bytes, max_values: int, name: str) -> None:
 
 
 def point(*steps: object) -> str:
-    """The JSON pointer of these steps."""
+    """Returns the JSON pointer of these steps."""
     escaped = [str(step).replace("~", "~0").replace("/", "~1") for step in steps]
     return "".join(f"/{step}" for step in escaped)
 
@@ -108,7 +108,7 @@ def _count_bytes(text: str, characters: int) -> int:
 
 
 def _find(pattern: "re.Pattern[str]", text: str) -> int:
-    """The byte offset of the first match of the pattern's group."""
+    """Returns the byte offset of the first match of the pattern's group."""
     for found in pattern.finditer(text):
         if found[1] is not None:
             return _count_bytes(text, found.start(1))

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 PIECE = 1 << 17  # bytes; reading a list of small numbers takes 3 ms
-LONGEST_NUMBER = 1 << 17  # characters
-LEAST_LOOK = 16  # bytes that are first searched for the end of a string
+MAX_NUMBER_LENGTH = 1 << 17  # characters
+MIN_LOOK = 16  # bytes that are first searched for the end of a string
 _OPENS, _CLOSES = b"[{", b"]}"
 _QUOTE = ord('"')
 _OPEN, _CLOSE, _COMMA = 1, -1, 2
@@ -225,12 +225,12 @@ class _PieceReader:
         return name
 
     def _read_scalar(self) -> Any:
-        found = _SCALAR.match(self._text, self._at, self._at + LONGEST_NUMBER + 1)
+        found = _SCALAR.match(self._text, self._at, self._at + MAX_NUMBER_LENGTH + 1)
         if found is None:
             raise NotJsonError(_ENDS if self._is_over else "Expecting value", self._at)
         end = found.end()
-        if end > self._at + LONGEST_NUMBER:
-            message = f"a number has more than {LONGEST_NUMBER:,} characters"
+        if end > self._at + MAX_NUMBER_LENGTH:
+            message = f"a number has more than {MAX_NUMBER_LENGTH:,} characters"
             raise NotJsonError(message, self._at)
         value = self._read(self._text[self._at : end], self._at)
         self._at = end
@@ -241,7 +241,7 @@ class _PieceReader:
         self._at += 1
         parts: list[str] = []
         while True:
-            masked, end = self._look_for_quote(PIECE if parts else LEAST_LOOK)
+            masked, end = self._look_for_quote(PIECE if parts else MIN_LOOK)
             cut = end
             if end < 0:
                 cut = self._find_whole(masked)
@@ -273,7 +273,7 @@ class _PieceReader:
             size *= 2
 
     def _find_whole(self, masked: bytes) -> int:
-        """The length of the beginning of a string that cuts no character and no escape.
+        """Returns the length of the beginning of a string that cuts no character and no escape.
 
         Args:
             masked: the string from here on.
@@ -295,7 +295,7 @@ class _PieceReader:
         return self._at >= len(self._text)
 
     def _peek(self) -> bytes:
-        """The next byte; empty at the end."""
+        """Returns the next byte; empty at the end."""
         return self._text[self._at : self._at + 1]
 
     def _skip_space(self) -> None:
@@ -313,7 +313,8 @@ def _name_closer(value: Any) -> bytes:
 
 
 def _mask(text: bytes) -> bytes:
-    """The text with the same length, in which escaped backslashes and quotes are replaced."""
+    """Returns the text with the same length, in which escaped backslashes and quotes are
+    replaced."""
     if b"\\" in text:
         text = text.replace(rb"\\", b"__").replace(rb"\"", b"__")
     return text

@@ -1,8 +1,8 @@
 """Measures a JSON text before it is read: how many values it has, and how deeply they are nested.
 
 Reading a list of small values takes a hundred times the memory of its text, and the standard
-library's parser holds the interpreter lock meanwhile. So the text is measured first: in pieces, by
-numpy, which releases the lock.
+library's parser holds the interpreter lock until it is done. So the text is measured first: in
+pieces, by numpy, which releases the lock.
 """
 
 import json
@@ -79,7 +79,7 @@ class _Measurement:
         return None
 
     def _find_end(self, begin: int) -> int:
-        """The end of a piece, which does not cut an escape."""
+        """Returns the end of a piece, which does not cut an escape."""
         end = begin + PIECE
         piece = self._text[begin:end]
         backslashes = len(piece) - len(piece.rstrip(b"\\"))

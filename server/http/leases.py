@@ -14,7 +14,7 @@ class _Held:
     """What a request holds."""
 
     def __init__(self) -> None:
-        self._releases = ExitStack()  # calls all of them, even if one fails
+        self._releases = ExitStack()  # calls every callback, even if one fails
         self._is_over = False
 
     def add(self, release: Callable[[], None]) -> None:

@@ -178,7 +178,7 @@ def _make_entry(
 
 
 def describe_file(facts: ModelFacts) -> FileFacts:
-    """The facts in a model's file, under llama-server's names if it has them."""
+    """Returns the facts in a model's file, under llama-server's names if it has them."""
     stated: FileFacts = {
         "general_name": facts.name,
         "architecture": facts.architecture,

@@ -84,7 +84,7 @@ _GENERATING = (400, 401, 404, 405, 413, 415, 422, 500, 502, 503, 504)
 
 
 def _refer(kind: Any, mode: JsonSchemaMode = "serialization") -> Json:
-    """A reference to the schema of a type, which is added to the document."""
+    """Returns a reference to the schema of a type, which is added to the document."""
     if get_origin(kind) in (UnionType, Union):
         return {"anyOf": [_refer(branch, mode) for branch in get_args(kind)]}
     if get_origin(kind) is list:
@@ -95,7 +95,7 @@ def _refer(kind: Any, mode: JsonSchemaMode = "serialization") -> Json:
 
 
 def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
-    """The body of a path, for FastAPI's `openapi_extra`.
+    """Returns the body of a path, for FastAPI's `openapi_extra`.
 
     Args:
         kind: the pydantic model that validates it.
@@ -109,7 +109,7 @@ def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
 
 
 def describe_reply(kind: Any, chunk: Any = None, *, media_type: str = EVENTS) -> Responses:
-    """The reply of a path, for FastAPI's `responses`.
+    """Returns the reply of a path, for FastAPI's `responses`.
 
     Args:
         kind: the type of a whole reply.
@@ -127,14 +127,14 @@ def describe_reply(kind: Any, chunk: Any = None, *, media_type: str = EVENTS) ->
 
 
 def describe_text(media_type: str, description: str) -> Responses:
-    """The reply of a path that is not JSON."""
+    """Returns the reply of a path that is not JSON."""
     return {
         200: {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}
     }
 
 
 def describe_errors(*statuses: int, kind: Any = ErrorReply) -> Responses:
-    """The errors of a path, for FastAPI's `responses`.
+    """Returns the errors of a path, for FastAPI's `responses`.
 
     Args:
         kind: the type of the errors.
@@ -146,7 +146,7 @@ def describe_errors(*statuses: int, kind: Any = ErrorReply) -> Responses:
 
 
 def describe_generation_errors(kind: Any = ErrorReply) -> Responses:
-    """The errors of a path that generates text."""
+    """Returns the errors of a path that generates text."""
     return describe_errors(*_GENERATING, kind=kind)
 
 
@@ -155,7 +155,7 @@ ERRORS = describe_generation_errors()
 
 
 def list_requests() -> list[type[BaseModel]]:
-    """The pydantic models of all request bodies."""
+    """Returns the pydantic models of all request bodies."""
     return [kind for kind, mode in _kinds.values() if mode == "validation"]
 
 

@@ -105,7 +105,8 @@ async def read_fields(request: Request, kind: type[M]) -> M:
 
 
 def _find_name(value: Json) -> str | None:
-    """The field `model`; None if it is missing or not a string, which the dialect reports."""
+    """Returns the field `model`; None if it is missing or not a string, which the dialect
+    reports."""
     name = value.get("model")
     return name if isinstance(name, str) else None
 

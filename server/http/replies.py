@@ -56,19 +56,19 @@ class ReplyWriter:
     """The end of a stream, after its last chunk."""
 
     def open(self) -> Iterator[Json]:
-        """The first chunks."""
+        """Returns the first chunks."""
         return iter(())
 
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
-        """The chunks for an event of the choice with this number."""
+        """Returns the chunks for an event of the choice with this number."""
         raise NotImplementedError
 
     def close(self) -> Iterator[Json]:
-        """The last chunks."""
+        """Returns the last chunks."""
         return iter(())
 
     def fail(self, error: Exception) -> Iterator[Json]:
-        """The chunks for an error after the status was sent."""
+        """Yields the chunks for an error after the status was sent."""
         yield encode_openai_error(as_http_error(error))
 
     def before_sending(self, chunk: Json) -> None:
@@ -92,9 +92,9 @@ def answer_json(value: Json) -> Response:
 
 
 def answer_list(name: str, items: Iterator[Any]) -> Response:
-    """A whole reply with one list, which may be long. Its items are made while they are written, so
-    that a million of them need no memory at once, and do not block other threads when they are
-    freed.
+    """Returns a whole reply with one list, which may be long. Its items are made while they are
+    written. So a million items do not need memory at the same time, and do not block other threads
+    when they are freed.
 
     Args:
         name: the name of the list; only letters.
@@ -111,7 +111,7 @@ def answer_list(name: str, items: Iterator[Any]) -> Response:
 async def answer(
     request: Request, active: RunningRequest, writer: ReplyWriter, *, is_streamed: bool
 ) -> Response:
-    """The reply to a running request.
+    """Returns the reply to a running request.
 
     Raises:
         Error: the turn failed before anything was sent.

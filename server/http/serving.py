@@ -21,12 +21,13 @@ NO_EMBEDDINGS = (
 
 
 async def find_service(request: Request) -> Service:
-    """The model for a request without a body, as `find_named_service`; the query may name it."""
+    """Returns the model for a request without a body, as `find_named_service`; the query may name
+    it."""
     return await find_named_service(request, request.query_params.get("model"))
 
 
 async def find_named_service(request: Request, name: str | None) -> Service:
-    """The model of this name. It stays loaded until the request has been answered.
+    """Returns the model of this name. It stays loaded until the request has been answered.
 
     Args:
         request: its body, if it has one, must have been read: waiting for a model would consume it.
@@ -43,12 +44,12 @@ async def find_named_service(request: Request, name: str | None) -> Service:
 
 
 def find_embeddings(request: Request) -> EmbeddingService | None:
-    """The embedding model; None if the server has none."""
+    """Returns the embedding model; None if the server has none."""
     return request.app.state.embeddings
 
 
 def require_embeddings(request: Request) -> EmbeddingService:
-    """The embedding model.
+    """Returns the embedding model.
 
     Raises:
         HttpError: the server has none.
@@ -60,13 +61,13 @@ def require_embeddings(request: Request) -> EmbeddingService:
 
 
 def find_key_owner(request: Request) -> str:
-    """The owner of what a request stores and finds on the server: a hash of its API key; "" if no
-    key is needed."""
+    """Returns the owner of what a request stores and finds on the server: a hash of its API key; ""
+    if no key is needed."""
     if not request.app.state.settings.api_keys:
         return ""
     return name_owner(find_key(request.scope["headers"]))
 
 
 def name_owner(key: bytes) -> str:
-    """The owner for an API key."""
+    """Returns the owner for an API key."""
     return hashlib.sha256(key).hexdigest()

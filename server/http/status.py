@@ -54,7 +54,7 @@ async def show_docs(request: Request) -> HTMLResponse:
 @router.get("/health", responses=describe_errors(503))
 @router.get("/v1/health", responses=describe_errors(503), include_in_schema=False)
 async def show_health(request: Request) -> Health:
-    """Says that the server can answer requests."""
+    """Returns that the server can answer requests."""
     request.app.state.models.check_health()
     embeddings = find_embeddings(request)
     if embeddings is not None:

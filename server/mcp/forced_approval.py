@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class ForcedApproval(StrEnum):
-    """Which calls need approval by the operator's settings, whatever the request says."""
+    """Decides which calls need approval by the operator's settings, which no request can change."""
 
     NONE = "none"
     WRITES = "writes"

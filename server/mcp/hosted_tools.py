@@ -29,7 +29,7 @@ class HostedTool:
     needs_approval: bool = False
 
     def to_json(self) -> Json:
-        """The tool in the form of OpenAI's `mcp_list_tools`."""
+        """Returns the tool in the form of OpenAI's `mcp_list_tools`."""
         return {
             "name": self.name,
             "description": self.listed.get("description"),
@@ -75,7 +75,7 @@ class McpServerPool(Protocol):
         ...
 
     def find_address(self, label: str) -> str | None:
-        """The address of a server; None: it runs as a command."""
+        """Returns the address of a server; None: it runs as a command."""
         ...
 
     async def start(self) -> None:
@@ -100,7 +100,7 @@ def _never(tool: HostedTool) -> bool:
 
 
 @dataclass(frozen=True)
-class ServerWish:
+class RequestedServer:
     """How a request uses an MCP server.
 
     Args:
@@ -139,8 +139,8 @@ class HostedOffer:
     listed: tuple[ListedServer, ...] = ()
 
     def join(self, offered: OfferedTools, max_tools: int) -> OfferedTools:
-        """The tools of the client, followed by these tools. Calls of tools that need approval go to
-        the client.
+        """Returns the tools of the client, followed by these tools. Calls of tools that need
+        approval go to the client.
 
         Args:
             max_tools: the limit for the number of all tools.
@@ -164,7 +164,7 @@ class HostedOffer:
         )
 
     def find(self, label: str, name: str) -> FunctionTool | None:
-        """The function for a tool of a server; None: the request does not have it."""
+        """Returns the function for a tool of a server; None: the request does not have it."""
         for function, form in self.forms.items():
             if (form.server, form.name) == (label, name):
                 return self.functions[function]
@@ -175,12 +175,14 @@ NO_HOSTED = HostedOffer()
 
 
 def offer_tools(
-    wishes: Iterable[ServerWish], servers: Mapping[str, ListedServer], max_output: int
+    requested_servers: Iterable[RequestedServer],
+    servers: Mapping[str, ListedServer],
+    max_output: int,
 ) -> HostedOffer:
-    """The MCP tools of a request.
+    """Returns the MCP tools of a request.
 
     Args:
-        wishes: how the request uses the servers.
+        requested_servers: how the request uses the servers.
         servers: the servers, by label.
         max_output: how many characters of a result the model reads, at most.
 
@@ -192,23 +194,23 @@ def offer_tools(
     pointers: dict[str, str] = {}
     deferred: set[str] = set()
     listed: list[ListedServer] = []
-    for wish in wishes:
-        server = servers[wish.label]
-        allowed = tuple(tool for tool in server.tools if wish.allows(tool))
+    for requested in requested_servers:
+        server = servers[requested.label]
+        allowed = tuple(tool for tool in server.tools if requested.allows(tool))
         listed.append(replace(server, tools=allowed))
         for tool in allowed:
-            if tool.needs_approval and not wish.can_ask:
+            if tool.needs_approval and not requested.can_ask:
                 message = (
                     f"calls of {tool.name!r} must be approved here, for which this API has no "
                     "form: leave the tool out, or ask /v1/responses"
                 )
-                raise HttpError(400, message, "approval_needed", where=wish.pointer)
-            waits = tool.needs_approval or wish.asks(tool)
+                raise HttpError(400, message, "approval_needed", where=requested.pointer)
+            waits = tool.needs_approval or requested.asks(tool)
             name = tool.function.name
             functions[name] = bound_output(tool.function, max_output)
-            forms[name] = ToolForm(tool.name, server=wish.label, runs_here=not waits)
-            pointers[name] = wish.pointer
-            if wish.defers(tool):
+            forms[name] = ToolForm(tool.name, server=requested.label, runs_here=not waits)
+            pointers[name] = requested.pointer
+            if requested.defers(tool):
                 deferred.add(name)
     return HostedOffer(
         functions=functions,
@@ -220,7 +222,7 @@ def offer_tools(
 
 
 def bound_output(tool: FunctionTool, max_length: int) -> FunctionTool:
-    """The tool, with results of at most `max_length` characters; a note says how much is
+    """Returns the tool, with results of at most `max_length` characters; a note says how much is
     missing."""
     call = tool.function
     assert call is not None
@@ -276,20 +278,20 @@ def check_names(names: Any, pointer: str) -> frozenset[str] | None:
     if names is None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        message = "it has to be a list of names of tools"
+        message = "it must be a list of names of tools"
         raise HttpError(400, message, "invalid_value", where=pointer)
     return frozenset(names)
 
 
-def check_wishes(wishes: Sequence[ServerWish]) -> None:
+def check_requested_servers(requested_servers: Sequence[RequestedServer]) -> None:
     """Refuses a request that uses a server twice.
 
     Raises:
         HttpError: points to the second use.
     """
     seen: set[str] = set()
-    for wish in wishes:
-        if wish.label in seen:
-            message = f"the MCP server {wish.label!r} is named twice"
-            raise HttpError(400, message, "invalid_value", where=wish.pointer)
-        seen.add(wish.label)
+    for requested in requested_servers:
+        if requested.label in seen:
+            message = f"the MCP server {requested.label!r} is named twice"
+            raise HttpError(400, message, "invalid_value", where=requested.pointer)
+        seen.add(requested.label)

@@ -44,7 +44,7 @@ class _Session:
 
     @property
     def is_spent(self) -> bool:
-        """True if it could not be opened, or its server is gone."""
+        """True if it could not be opened, or its server has ended."""
         if not self.opening.done():
             return False
         has_failed = self.opening.cancelled() or self.opening.exception() is not None
@@ -63,7 +63,7 @@ class McpPool:
     Args:
         servers: the configured servers; one without a name gets the name that it reports.
         timeout: the time limit of a call, in seconds.
-        approval: which calls need approval, whatever a request says.
+        approval: which calls need approval in every request.
         max_sessions: the limit for open connections.
         idle_seconds: connections are closed when unused for this time.
     """
@@ -85,7 +85,7 @@ class McpPool:
         self._servers: dict[str, McpServer] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
         self._leaving: set[_Session] = set()
-        """Those that nobody gets any more, but some still have."""
+        """Sessions that are not given to new requests, but are still in use."""
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -94,7 +94,7 @@ class McpPool:
         return list(self._servers)
 
     def find_address(self, label: str) -> str | None:
-        """The address of a server; None: it runs as a command."""
+        """Returns the address of a server; None: it runs as a command."""
         server = self._servers.get(label)
         return server.url if isinstance(server, ServerAddress) else None
 
@@ -171,7 +171,7 @@ class McpPool:
         await asyncio.gather(*self._closing)
 
     def _find(self, owner: str, label: str) -> _Session:
-        """The session of an owner; opens one if there is no usable session."""
+        """Returns the session of an owner; opens one if there is no usable session."""
         self._remove_spent()
         key = owner, label
         if key not in self._sessions:
@@ -187,7 +187,7 @@ class McpPool:
         return self._sessions[key]
 
     def _remove_spent(self) -> None:
-        """Removes sessions that could not be opened, or whose servers are gone. Their current
+        """Removes sessions that could not be opened, or whose servers have ended. Their current
         borrowers keep them."""
         for key, session in list(self._sessions.items()):
             if not session.is_spent:

@@ -1,4 +1,4 @@
-"""The models of a server: loaded when they are asked for, unloaded when their memory is needed.
+"""The models of a server: loaded for the first request, unloaded when their memory is needed.
 
 Start with `served_models`; `model_files` reads which there are. `embedding_service` is
 the model for embeddings, which is not one of them.

@@ -26,10 +26,10 @@ def add_embedding_options(add: Callable[..., Any]) -> None:
 def find_embedding_service(
     options: argparse.Namespace, settings: Settings
 ) -> "EmbeddingService | None":
-    """The model for embeddings that the options name, if they name one.
+    """Returns the model for embeddings that the options name, if they name one.
 
     Raises:
-        RequestError: an option of it is given without it.
+        RequestError: an option of the embedding model is given without the model.
         ModelError: there is no such file.
     """
     given: str | None = options.embedding_model
@@ -46,7 +46,7 @@ def find_embedding_service(
     from constrained.model_files.sources import HUB
     from server.models.embedding_service import EmbeddingService
 
-    # What is not there shows before anybody can ask, and is downloaded before.
+    # A missing file shows, or is downloaded, before the first request.
     is_remote = given.startswith(HUB)
     path = shared.fetch_model(given, options) if is_remote else find_file(given)
     engine_options = shared.read_engine_options(options)

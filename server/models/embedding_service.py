@@ -1,4 +1,4 @@
-"""The embedding model of a server, in a thread of its own."""
+"""The embedding model of a server, in a separate thread."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,16 +29,16 @@ Text = str | Sequence[int]
 
 
 @dataclass(frozen=True)
-class EmbeddingWish:
-    """What is asked of an embedding model.
+class EmbeddingInput:
+    """The input of an embedding model, and how to embed it.
 
     Args:
         texts: the texts, or their token ids.
         where: the field of the request that has them, as a JSON pointer.
         is_list: each text is an item of that field; else the field is the text.
-        dimensions: of the vectors; None: all that there are.
-        normalize: each vector is 1 long.
-        truncate: texts that are too long are cut.
+        dimensions: the number of dimensions of the vectors; None: all.
+        normalize: scale each vector to length 1.
+        truncate: cut texts that are too long.
     """
 
     texts: Sequence[Text]
@@ -50,11 +50,11 @@ class EmbeddingWish:
 
 
 class EmbeddingService:
-    """An embedding model that is served: loaded when the server starts, asked by one thread.
+    """Serves an embedding model: loads it when the server starts, and uses it in one thread.
 
     Args:
-        name: what clients know it as.
-        load: gives the model, in a thread; this closes it.
+        name: its name for clients.
+        load: loads the model, in a thread; this object closes it.
         settings: how the server behaves.
     """
 
@@ -99,7 +99,7 @@ class EmbeddingService:
         self._loading.add_done_callback(report)
 
     def wait(self) -> None:
-        """Waits until the model is loaded, which has begun.
+        """Waits until the model is loaded.
 
         Raises:
             Error: why it could not be loaded.
@@ -113,7 +113,7 @@ class EmbeddingService:
         return model
 
     def find_model(self) -> EmbeddingModel:
-        """The model.
+        """Returns the model.
 
         Raises:
             HttpError: it is not loaded yet.
@@ -124,7 +124,7 @@ class EmbeddingService:
             raise HttpError(503, message, "loading_model", retry_after=RETRY_AFTER)
         return self._loading.result()
 
-    async def read(self, wish: EmbeddingWish) -> "ReadTexts":
+    async def read(self, given: EmbeddingInput) -> "ReadTexts":
         """Reads the texts of a request.
 
         Raises:
@@ -132,21 +132,21 @@ class EmbeddingService:
                 too much waits, or the time of the request is over.
         """
         model = self.find_model()
-        if len(wish.texts) > MAX_TEXTS:
+        if len(given.texts) > MAX_TEXTS:
             message = (
-                f"there are {len(wish.texts):,} texts, a request may have at most {MAX_TEXTS:,}"
+                f"there are {len(given.texts):,} texts, a request may have at most {MAX_TEXTS:,}"
             )
-            raise RequestError(message, where=f"{wish.where}/{MAX_TEXTS}", hint="Send several")
-        model.check_dimensions(wish.dimensions)
+            raise RequestError(message, where=f"{given.where}/{MAX_TEXTS}", hint="Send several")
+        model.check_dimensions(given.dimensions)
         deadline = set_deadline(find_time_left(self._settings.timeout).measure(), time.monotonic)
         queue = _PieceQueue(self._workers, deadline)
         tokens: list[Sequence[int]] = []
-        for start in range(0, len(wish.texts), MAX_BATCH_TEXTS):
-            tokens += await queue.do(partial(_read, model, wish, start))
-        return ReadTexts(model, wish, tokens, queue)
+        for start in range(0, len(given.texts), MAX_BATCH_TEXTS):
+            tokens += await queue.do(partial(_read, model, given, start))
+        return ReadTexts(model, given, tokens, queue)
 
     def close(self) -> None:
-        """Waits for what is under way, and frees the model."""
+        """Waits for running requests, and frees the model."""
         self._workers.close()
         if (model := self.model) is not None:
             model.close()
@@ -166,7 +166,7 @@ class _PieceQueue:
 
         def start(is_wanted: Wanted) -> Future[T]:
             check = partial(check_demand, is_wanted, self._deadline, time.monotonic)
-            # What has begun is not refused because many others came meanwhile.
+            # Requests that have begun are not refused because of later ones.
             order = Order(self._owner, check=check, is_bounded=not self._is_begun)
             self._is_begun = True
             return self._workers.submit(work, order)
@@ -179,7 +179,7 @@ class ReadTexts:
     """Texts that are read, and become vectors one after the other."""
 
     model: EmbeddingModel
-    wish: EmbeddingWish
+    given: EmbeddingInput
     tokens: Sequence[Sequence[int]]
     queue: _PieceQueue
 
@@ -189,7 +189,7 @@ class ReadTexts:
         return sum(map(len, self.tokens))
 
     async def write(self, write: Callable[[np.ndarray], str]) -> AsyncIterator[list[str]]:
-        """The vectors in the order of the texts, some at a time, as they are computed.
+        """Yields the vectors in the order of the texts, some at a time, as they are computed.
 
         Args:
             write: writes one, in the thread of the model.
@@ -202,19 +202,19 @@ class ReadTexts:
     ) -> list[str]:
         made = self.model.finish(
             [self.model.compute(batch)],
-            dimensions=self.wish.dimensions,
-            normalize=self.wish.normalize,
+            dimensions=self.given.dimensions,
+            normalize=self.given.normalize,
         )
         return [write(vector) for vector in made]
 
 
-def _read(model: EmbeddingModel, wish: EmbeddingWish, start: int) -> Sequence[Sequence[int]]:
-    """The tokens of some of the texts; errors have the place in the request."""
-    some = wish.texts[start : start + MAX_BATCH_TEXTS]
+def _read(model: EmbeddingModel, given: EmbeddingInput, start: int) -> Sequence[Sequence[int]]:
+    """Returns the tokens of some of the texts; errors have the place in the request."""
+    some = given.texts[start : start + MAX_BATCH_TEXTS]
     try:
-        return model.read(some, truncate=wish.truncate)
+        return model.read(some, truncate=given.truncate)
     except Error as error:
         if error.where is not None:
             number = start + int(error.where.removeprefix("/"))
-            error.where = f"{wish.where}/{number}" if wish.is_list else wish.where
+            error.where = f"{given.where}/{number}" if given.is_list else given.where
         raise

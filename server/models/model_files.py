@@ -1,5 +1,5 @@
-"""The models that the command line offers beside the one that it starts with: those of a folder,
-and those of a file of presets, both as llama-server takes them.
+"""Further models that the command line offers: those of a folder, and those of a file of presets,
+both in llama-server's format.
 
 Format of presets: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
 """
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from constrained.model.model import Model
 
 FOR_ALL = "*"
-"""The section of presets whose options hold for all models."""
+"""The section of presets for all models."""
 DEMO = "demo"
 TRUE, FALSE = ("1", "true", "on", "yes", "enabled"), ("0", "false", "off", "no", "disabled")
 
 
 def load_model(options: argparse.Namespace) -> "Model":
-    """The model that completed options name, with the sampling that they say."""
+    """Loads the model of completed options, with their sampling."""
     model = request.load_model(options)
     model.sampling = shared.read_sampling(options, model.sampling)
     return model
@@ -46,10 +46,10 @@ class OfferedModel:
     """A model that the command line offers.
 
     Args:
-        name: what clients call it.
-        options: completed, its own.
-        aliases: further names, as of `ModelSource`.
-        place: where its options stand, for errors; empty: on the command line.
+        name: its name for clients.
+        options: its completed options.
+        aliases: further names, as in `ModelSource`.
+        place: where its options come from, for errors; empty: the command line.
     """
 
     name: str
@@ -58,7 +58,8 @@ class OfferedModel:
     place: str = ""
 
     def make_source(self) -> ModelSource:
-        """The model, to be loaded on demand, or at the start if its options say so."""
+        """Returns the model as a source that is loaded on demand, or at the start if its options
+        say so."""
         return ModelSource(
             self.name,
             partial(load_model, self.options),
@@ -77,15 +78,15 @@ def find_offers(
     options: argparse.Namespace,
     declare: Callable[[argparse.ArgumentParser], None] = _declare_nothing,
 ) -> list[OfferedModel]:
-    """The models of --models-dir and --models-preset; presets go before files of the same name.
+    """Returns the models of --models-dir and --models-preset. A preset replaces a file of the same
+    name.
 
     Args:
-        options: of `serve`, completed: what presets do not say is as they have it.
-        declare: declares what a preset may say beside the options of a model.
+        options: the completed options of `serve`; presets inherit what they do not set.
+        declare: declares the options of a preset other than those of a model.
 
     Raises:
-        RequestError: the folder or the file cannot be read, or the file has something in it that is
-            not understood.
+        RequestError: the folder or the file cannot be read, or the file contains an unknown option.
     """
     found: dict[str, OfferedModel] = {}
     if options.models_preset is not None:
@@ -105,11 +106,11 @@ def find_offers(
 
 
 def name_first(options: argparse.Namespace, path: str | None) -> OfferedModel:
-    """The model of -m or -hf, or the demo model, with the names of --alias.
+    """Returns the model of -m or -hf, or the demo model, with the names of --alias.
 
     Args:
-        options: completed.
-        path: of its file, or the address of an engine; None: the demo model.
+        options: the completed options.
+        path: the path of its file, or the address of an engine; None: the demo model.
     """
     known = Path(path).stem if path else DEMO
     if is_address(path):
@@ -119,7 +120,7 @@ def name_first(options: argparse.Namespace, path: str | None) -> OfferedModel:
 
 
 def _list_files(folder: Path) -> list[Path]:
-    """The models in a folder, and in the folders in it: of those in parts the first part."""
+    """Returns the models in a folder and its subfolders; for a model in parts, the first part."""
     if not folder.is_dir():
         raise RequestError(f"--models-dir: there is no folder {folder}")
     paths = find_models([*folder.glob("*.gguf"), *folder.glob("*/*.gguf")])
@@ -135,16 +136,17 @@ def read_presets(
     place: str,
     declare: Callable[[argparse.ArgumentParser], None] = _declare_nothing,
 ) -> Iterator[OfferedModel]:
-    """The models of a file of presets: a section is a model, its keys are long names of options.
+    """Yields the models of a file of presets. Each section is a model; its keys are long names of
+    options.
 
     Args:
-        text: of the file.
-        options: what holds where the file says nothing.
+        text: the text of the file.
+        options: the values of options that the file does not set.
         place: the name of the file, for errors.
-        declare: as of `find_offers`.
+        declare: as in `find_offers`.
     """
-    # Of its own features, references between values (%(x)s) and a section of defaults would get in
-    # the way of values and names.
+    # References between values (%(x)s) and a section of defaults are off, because values and names
+    # may look like them.
     presets = ConfigParser(interpolation=None, default_section="", strict=True)
     presets.optionxform = str  # type: ignore[method-assign,assignment]  keys are not lowered
     try:
@@ -165,7 +167,8 @@ def read_presets(
 
 
 def _without_version(text: str) -> str:
-    """llama-server has the version of the format in front of the first section."""
+    """Returns the text without the version of the format, which llama-server writes before the
+    first section."""
     return re.sub(r"\A((?:\s*[;#].*\n|\s*\n)*)version\s*=\s*1\s*$", r"\1", text, flags=re.MULTILINE)
 
 
@@ -190,7 +193,8 @@ def _read_preset(
     shared.complete(read)
     if not read.model and not read.hf_repo:
         raise RequestError(f"{place}: there is no model", hint="Add a line model = FILE.gguf")
-    # The file of presets may be somebody else's, and an engine gets the conversations.
+    # The file of presets may come from someone else, and a remote engine would get the
+    # conversations.
     if {"model", "backend"} & given.keys() and is_address(read.model):
         raise RequestError(
             f"{place}: a preset cannot name an engine", hint="Give it with --backend"
@@ -199,7 +203,8 @@ def _read_preset(
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    """Reads the options of a model; what is not given stays as it is in the namespace."""
+    """Makes a parser for the options of a model. Options that are not given keep their values in
+    the namespace."""
     parser = argparse.ArgumentParser(
         add_help=False, exit_on_error=False, argument_default=argparse.SUPPRESS, allow_abbrev=False
     )
@@ -215,7 +220,7 @@ def _make_parser() -> argparse.ArgumentParser:
 def _read_option(
     parser: argparse.ArgumentParser, key: str, value: str, *, place: str
 ) -> Iterator[str]:
-    """The words of the command line that a line of a preset stands for."""
+    """Yields the command-line arguments that are equal to a line of a preset."""
     option = f"--{key}"
     action = find_option(ParsedCommand(parsers=(parser,)), key, place=place, of=" for a model")
     if action.nargs != 0:
@@ -227,7 +232,7 @@ def _read_option(
 
 
 def _with_model(options: argparse.Namespace, path: str | None) -> argparse.Namespace:
-    """The same options for another model."""
+    """Returns the same options for another model."""
     changed = copy.copy(options)
     changed.model, changed.hf_repo, changed.hf_file, changed.alias = path, None, None, None
     changed.load_on_startup = False
@@ -235,11 +240,11 @@ def _with_model(options: argparse.Namespace, path: str | None) -> argparse.Names
 
 
 def _make_offer(name: str, options: argparse.Namespace, *, place: str = "") -> OfferedModel:
-    shared.read_sampling(options, Sampling())  # what is wrong shows when the server starts
+    shared.read_sampling(options, Sampling())  # so an error shows when the server starts
     aliases = [alias.strip() for alias in (options.alias or "").split(",")]
     return OfferedModel(name, options, tuple(filter(None, aliases)), place)
 
 
 def find_file(path: str | None) -> Path | None:
-    """The file of a model; None if it is not there yet."""
+    """Returns the file of a model; None if it has not been downloaded yet."""
     return Path(path) if path and Path(path).is_file() else None

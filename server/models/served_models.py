@@ -1,6 +1,6 @@
 """The models of a server, by name: loaded on demand, and unloaded to make room for others.
 
-For the event loop of the server alone, but for what says otherwise.
+For the server's event loop only, unless a method says otherwise.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ LOG = logging.getLogger("constrained.server")
 
 
 class ModelState(StrEnum):
-    """What can be said of a model of a server, in the words of llama-server."""
+    """The state of a model, in llama-server's words."""
 
     UNLOADED = "unloaded"
     LOADING = "loading"
@@ -50,9 +50,9 @@ class ModelBounds:
     """How many models are loaded at a time.
 
     Args:
-        count: of models.
-        memory: bytes of weights and contexts together; None: any number.
-        idle_seconds: a model that was not asked for so long is unloaded; None: none is.
+        count: the maximum number of models.
+        memory: the maximum bytes of weights and contexts together; None: no limit.
+        idle_seconds: a model without requests for this time is unloaded; None: never.
     """
 
     count: int = 1
@@ -60,20 +60,21 @@ class ModelBounds:
     idle_seconds: float | None = None
 
 
-NO_VERSION = (0, 0)  # of a file that is not there
+NO_VERSION = (0, 0)  # of a missing file
 
 
 class ServedModel:
     """A model of a server, loaded or not.
 
     Attributes:
-        facts: what its file says of it, once `ServedModels.read_facts` has looked.
-        unreadable: the version of its file that says nothing.
-        service: None while it is not loaded.
-        failure: why it could not be loaded, the last time; None if it could.
-        start_failure: the same, where the server was to start with it.
-        users: requests that use it, or wait for it: it stays loaded for them.
-        is_starting: it is being loaded since the server has started, which nobody waits for.
+        facts: what its file says about it, after `ServedModels.read_facts`.
+        unreadable: the version of its file that could not be read.
+        service: the loaded model; None if it is not loaded.
+        failure: why the last attempt to load it failed; None if it did not.
+        start_failure: the same for a model that was loaded at the server's start.
+        users: the number of requests that use it or wait for it. It stays loaded while there are
+            any.
+        is_starting: the server has begun to load it at its start; no request waits for that.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class ServedModel:
         self.loading: asyncio.Task[None] | None = None
         self.unused_since = 0.0
         self._store = store
-        # What the model wrote, and when, is known beyond its unloading.
+        # The model's turns and their dates outlive its unloading.
         ids, dates = (None, None) if store is None else (StoredIds(store), StoredDates(store))
         self._make_service = partial(
             Service,
@@ -120,7 +121,7 @@ class ServedModel:
 
     @property
     def state(self) -> ModelState:
-        """Whether it is loaded."""
+        """Whether it is loaded, in llama-server's words."""
         if self.service is not None:
             return ModelState.LOADED
         if self.loading is not None or self.is_starting:
@@ -129,14 +130,15 @@ class ServedModel:
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes, or will take at least: its context is not known before it is loaded."""
+        """The bytes that it takes. Before it is loaded, a lower bound: its context is not known
+        then."""
         if self.service is not None:
             return self.service.model.engine.memory_bytes
         return self.source.file_bytes
 
     @property
     def path(self) -> Path | None:
-        """Its file; None: there is none, or it is not known before it is loaded."""
+        """Its file; None: it has none, or the file is not known before the model is loaded."""
         if self.service is not None:
             return self.service.model.engine.path
         return self.source.path
@@ -147,14 +149,14 @@ class ServedModel:
         return self.facts.bytes or self.source.file_bytes
 
     def take(self, model: Model) -> None:
-        """It is loaded."""
+        """Takes the loaded model."""
         if self._store is not None:
             turns = SharedTurns(self._store, model.compiler.fingerprint)
             model.compiler.prompts.share_turns(turns)
         self.service, self.failure = self._make_service(model), None
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
-        """What unloads it unless somebody asks for it before."""
+        """Sets the timer that unloads it if no request uses it before."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = timer
@@ -163,23 +165,23 @@ class ServedModel:
 class ServedModels:
     """The models of a server.
 
-    A request holds the model that it asks for from `acquire` to `release`. A model that nobody
-    holds is unloaded where another one needs its place; of several, the one that was not asked for
-    longest. Requests that wait for room have it in the order in which they came.
+    A request holds its model from `acquire` to `release`. If another model needs room, the least
+    recently used model that no request holds is unloaded. Requests that wait for room get it in the
+    order of their arrival.
 
     Args:
         sources: the models; the first of them that is preloaded answers requests that name none.
         settings: how the server behaves.
-        bounds: on what is loaded at a time.
-        counters: what `/metrics` shows.
-        telemetry: takes a span for each reply; None: nobody does.
-        traces: takes a trace of each reply; None: nobody does.
+        bounds: limits of what is loaded at a time.
+        counters: the counters of `/metrics`.
+        telemetry: takes a span for each reply; None: there are no spans.
+        traces: takes a trace of each reply; None: there are no traces.
         address: where the server listens, for the log.
         store: what several servers share; None: nothing.
 
     Attributes:
         readers: the threads that read requests whose model is not known yet.
-        end: when the requests of the server have to be over.
+        end: the end of the server, with the deadline of its last requests.
     """
 
     def __init__(
@@ -196,7 +198,7 @@ class ServedModels:
     ):
         settings, counters = settings or Settings(), counters or Counters()
         self.end = ServerEnd()
-        self._is_stopped = False  # since a model cannot be loaded that it was to start with
+        self._is_stopped = False  # because a model that it starts with cannot be loaded
         self._models: list[ServedModel] = []
         for source in sources:
             model = ServedModel(
@@ -212,14 +214,14 @@ class ServedModels:
         self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()
         self._address = address
-        self._reading = asyncio.Lock()  # held by whoever looks what files say
-        self._room = asyncio.Lock()  # held by whoever makes room for a model
-        self._freed = asyncio.Event()  # somebody has let go of a model
+        self._reading = asyncio.Lock()  # held while the files of models are read
+        self._room = asyncio.Lock()  # held while room is made for a model
+        self._freed = asyncio.Event()  # set when a request has released a model
         self._tasks = set[asyncio.Task[None]]()
 
     @classmethod
     def of(cls, service: Service) -> "ServedModels":
-        """One model, which is loaded."""
+        """Returns the models of a server with one loaded model."""
         models = cls([ModelSource(service.name, lambda: service.model)], service.settings)
         models.end = service.end
         models._models[0].service = service
@@ -230,23 +232,23 @@ class ServedModels:
 
     @property
     def has_choice(self) -> bool:
-        """True if there are several: requests then have to say which. One alone answers to any
-        name."""
+        """True if there are several models: requests then have to name one. A single model answers
+        to any name."""
         return len(self._models) > 1
 
     @property
     def is_starting(self) -> bool:
-        """True while models are loaded that the server starts with. For any thread."""
+        """True while the server loads the models that it starts with. For any thread."""
         return any(model.is_starting for model in self._models)
 
     def find(self, name: str | None) -> ServedModel:
-        """The model that a request names.
+        """Returns the model that a request names.
 
         Args:
-            name: None: it names none.
+            name: the name in the request; None: it has none.
 
         Raises:
-            HttpError: there is none of that name, or it has to say which.
+            HttpError: no model has this name, or the request has to name one.
         """
         if not self.has_choice:
             return self._models[0]
@@ -259,10 +261,10 @@ class ServedModels:
         raise HttpError(400, message, "model_required", where="/model")
 
     def get(self, name: str) -> ServedModel:
-        """The model of this name.
+        """Returns the model of this name.
 
         Raises:
-            HttpError: there is none.
+            HttpError: no model has this name.
         """
         for model in self._models:
             if model.source.answers_to(name):
@@ -284,7 +286,7 @@ class ServedModels:
                 self._check_start(model)
 
     def _check_start(self, model: ServedModel) -> None:
-        """Raises HttpError while a model is loaded that the server starts with, or if that
+        """Raises HttpError while the server loads this model at its start, or if that has
         failed."""
         if model.is_starting:
             raise HttpError(503, "Loading model", "loading_model")
@@ -292,24 +294,24 @@ class ServedModels:
             raise self._refuse_load(f"the model cannot be loaded: {model.start_failure}")
 
     def _refuse_load(self, message: str) -> HttpError:
-        """The error of a model that cannot be loaded. To try again does not help, unless this
-        server stops: then another one may answer in its place."""
-        stops = self._is_stopped or self.end.has_begun
+        """Returns the error for a model that cannot be loaded. Trying again does not help, unless
+        this server is stopping: then another one may answer."""
+        stops = self._is_stopped or self.end.has_started
         retry_after = RETRY_AFTER if stops else None
         return HttpError(503, message, "model_unavailable", retry_after=retry_after)
 
     async def acquire(self, name: str | None) -> ServedModel:
-        """The model that a request names; it is loaded first if need be, and stays loaded until
+        """Returns the model that a request names. Loads it if necessary; it stays loaded until
         `release`.
 
         Raises:
-            HttpError: there is none of that name, it cannot be loaded, or the server is starting.
+            HttpError: no model has this name, it cannot be loaded, or the server is starting.
         """
         model = self.find(name)
         self._check_start(model)
         if model.service is None or self._room.locked():
-            # Where others wait for room, this waits behind them, and is no user yet: they would
-            # wait for ever while each new request found its model in use.
+            # If others wait for room, this request waits after them and does not count as a user
+            # yet. Otherwise they could wait for ever, while new requests keep a model in use.
             async with self._room:
                 if model.service is None and model.loading is None:
                     await self._make_room(model)
@@ -327,7 +329,7 @@ class ServedModels:
         return model
 
     def release(self, model: ServedModel) -> None:
-        """A request is done with a model."""
+        """Notes that a request no longer uses a model."""
         model.users -= 1
         if model.users:
             return
@@ -342,7 +344,7 @@ class ServedModels:
             model.set_timer(loop.call_later(seconds, self._unload_idle, model))
 
     def start(self, stop: Callable[[Exception], None] | None = None) -> None:
-        """Begins to load the models that are there from the start.
+        """Begins to load the models that the server starts with.
 
         Args:
             stop: called with the error if one of them cannot be loaded.
@@ -355,7 +357,7 @@ class ServedModels:
         try:
             await self._load(model)
         except Exception as error:
-            # `acquire` and `stop` have to hear of it, whatever it was.
+            # `acquire` and `stop` need every error, whatever it is.
             model.start_failure = error
             if stop is not None:
                 self._is_stopped = True
@@ -367,17 +369,17 @@ class ServedModels:
         if model.loading is None:
             return
         try:
-            # Whoever goes away does not take the model from the others that wait for it.
+            # If one waiting request is cancelled, the model is still loaded for the others.
             await asyncio.shield(model.loading)
         except Exception as error:
             message = f"the model {model.name!r} cannot be loaded: {error}"
             raise self._refuse_load(message) from error
 
     async def _make_room(self, model: ServedModel) -> None:
-        """Unloads others until there is room for a model; waits where all are in use.
+        """Unloads others until there is room for a model; waits while all are in use.
 
         Raises:
-            HttpError: there is never room for it.
+            HttpError: it is larger than the limits allow.
         """
         max_memory = self._bounds.memory
         if max_memory is not None and model.memory_bytes > max_memory:
@@ -436,12 +438,12 @@ class ServedModels:
             self._keep(asyncio.create_task(self.unload(model)))
 
     def unload_soon(self, name: str) -> None:
-        """Unloads a model when no request uses it any more; nobody waits for that."""
+        """Starts a task that unloads a model when no request uses it any more."""
         self._keep(asyncio.create_task(self.unload(self.find(name))))
 
     async def unload(self, model: ServedModel) -> None:
         """Unloads a model as soon as no request uses it; does nothing if it is not loaded. New
-        requests wait meanwhile, and load it again."""
+        requests wait until then, and load it again."""
         async with self._room:
             while model.service is not None and model.users:
                 self._freed.clear()
@@ -456,8 +458,8 @@ class ServedModels:
             LOG.info("unloaded: model %s", model.name)
 
     def _keep(self, task: asyncio.Task[None]) -> None:
-        """Keeps a task, which the event loop alone does not, and looks at its error: it is in the
-        log, and told to those who wait."""
+        """Keeps a reference to a task, because the event loop keeps none. Its error is in the log
+        already, and in the responses of the waiting requests."""
         self._tasks.add(task)
 
         def forget(done: asyncio.Task[None]) -> None:
@@ -476,9 +478,8 @@ class ServedModels:
             await self._close(model)
 
     async def read_facts(self) -> None:
-        """Looks what the files of the models say of them, for those that were not looked at. Of one
-        that cannot be read nothing is known until it changes; whoever asks for it gets the
-        error."""
+        """Reads the files of models that have not been read yet. A file that cannot be read is
+        tried again only after it has changed; requests for its model get the error."""
         async with self._reading:
             for model in self._models:
                 if model.facts is NO_FACTS and model.path is not None:
@@ -494,24 +495,24 @@ class ServedModels:
             model.unreadable = version
 
     def drain(self, seconds: float) -> None:
-        """Ends all requests within so many seconds, see `Model.drain` and `ServerEnd.begin`."""
+        """Ends all requests within this time; see `Model.drain` and `ServerEnd.begin`."""
         self.end.begin(seconds)
         for service in self.services:
             service.model.drain(seconds)
 
     @property
     def services(self) -> list[Service]:
-        """The models that are loaded. For any thread."""
+        """Returns the loaded models. For any thread."""
         services = [model.service for model in self._models]
         return [service for service in services if service is not None]
 
     def measure(self) -> Metrics:
-        """The figures of all loaded models together."""
+        """Returns the metrics of all loaded models together."""
         return add_metrics([service.model.metrics() for service in self.services])
 
 
 def _find_version(path: Path) -> tuple[int, int]:
-    """What tells that a file has changed: when it was written, and its size."""
+    """Returns the time at which a file was written and its size, to recognise changes."""
     try:
         found = path.stat()
     except OSError:
@@ -520,8 +521,8 @@ def _find_version(path: Path) -> tuple[int, int]:
 
 
 async def _load_in_thread(source: ModelSource) -> Model:
-    """Loads a model in a thread of its own that nobody waits for when the server stops: it may take
-    long, or be downloaded first."""
+    """Loads a model in a separate thread, which may also download it. A server that stops does not
+    wait for this thread."""
     loop = asyncio.get_running_loop()
     loaded: asyncio.Future[Model] = loop.create_future()
 
@@ -536,7 +537,7 @@ async def _load_in_thread(source: ModelSource) -> Model:
             loaded.set_exception(error)
 
     def run() -> None:
-        with suppress(RuntimeError):  # the event loop has ended meanwhile
+        with suppress(RuntimeError):  # the event loop has ended
             try:
                 model = source.load()
             except Exception as error:

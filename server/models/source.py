@@ -34,7 +34,7 @@ class ModelSource:
     preloaded: bool = False
 
     def answers_to(self, name: str) -> bool:
-        """True if this is its name, or one of its aliases as it stands."""
+        """True if this is its name, or exactly one of its aliases."""
         names = (self.name, *self.aliases)
         return name in names or name.removesuffix(LATEST) in names
 

@@ -68,8 +68,8 @@ class LostPrefix:
 
 
 def find_lost_prefix(related: RelatedRequest, later: PromptParts) -> LostPrefix | None:
-    """The first part that differs from an earlier request. None if the later one only continues it,
-    or starts a new conversation with the same system messages and tools."""
+    """Returns the first part that differs from an earlier request. None if the later one only
+    continues it, or starts a new conversation with the same system messages and tools."""
     earlier = related.parts
     if earlier.system != later.system:
         before, after, name = earlier.system, later.system, "the system message"

@@ -13,7 +13,7 @@ from server.observe.prompt_parts import PromptParts, count_same
 
 MAX_CHANGED = 4
 """Two parts are nearly the same if fewer than one in this many characters differ."""
-LEAST_SAME = 100
+MIN_SAME = 100
 """The fewest characters of system message and tools that must be equal: short ones may be equal by
 chance."""
 
@@ -94,9 +94,9 @@ def continues(earlier: PromptParts, later: PromptParts) -> bool:
 
 
 def find_dropped(earlier: PromptParts, later: PromptParts) -> range | None:
-    """The numbers of the messages that the later request leaves out, if messages that followed them
-    (two at least) are still there. Clients do so that only keep the last messages. None: there are
-    no such messages."""
+    """Returns the numbers of the messages that the later request leaves out, if messages that
+    followed them (two at least) are still there. Clients do so that only keep the last messages.
+    None: there are no such messages."""
     before, after = earlier.messages, later.messages
     same = _count_same_messages(earlier, later)
     if same >= len(after):
@@ -114,7 +114,7 @@ def find_dropped(earlier: PromptParts, later: PromptParts) -> range | None:
 
 
 def _count_same_messages(earlier: PromptParts, later: PromptParts) -> int:
-    """How many messages are the same, from the first one on."""
+    """Returns how many messages are the same, from the first one on."""
     same = 0
     for before, after in zip(earlier.messages, later.messages, strict=False):
         if before != after:
@@ -124,13 +124,13 @@ def _count_same_messages(earlier: PromptParts, later: PromptParts) -> int:
 
 
 def _count_aligned(earlier: PromptParts, later: PromptParts) -> int:
-    """How many messages are the same at the same index."""
+    """Returns how many messages are the same at the same index."""
     pairs = zip(earlier.messages, later.messages, strict=False)
     return sum(before == after for before, after in pairs)
 
 
 def _count_kept_messages(earlier: PromptParts, later: PromptParts) -> int:
-    """How many messages the later request still has, including those after dropped ones."""
+    """Returns how many messages the later request still has, including those after dropped ones."""
     dropped = find_dropped(earlier, later)
     if dropped is None:
         return _count_aligned(earlier, later)
@@ -148,14 +148,14 @@ def are_alike(earlier: PromptParts, later: PromptParts) -> bool:
     longest = max(len(earlier.system), len(later.system))
     if (longest - same_system) * MAX_CHANGED > longest:
         return False
-    if earlier.system != later.system and same_system < LEAST_SAME:
+    if earlier.system != later.system and same_system < MIN_SAME:
         return False
     same = same_system + _count_kept_tools(earlier, later)
-    return same >= LEAST_SAME and (total - same) * MAX_CHANGED <= total
+    return same >= MIN_SAME and (total - same) * MAX_CHANGED <= total
 
 
 def _count_kept_tools(earlier: PromptParts, later: PromptParts) -> int:
-    """How many characters of tools are the same, whatever the order of tools."""
+    """Returns how many characters of tools are the same, whatever the order of tools."""
     before: dict[str, list[str]] = {}
     for name, text in earlier.tools:
         before.setdefault(name, []).append(text)
@@ -163,7 +163,7 @@ def _count_kept_tools(earlier: PromptParts, later: PromptParts) -> int:
 
 
 def _count_kept(before: str, after: str) -> int:
-    """How many characters are the same at the beginning and at the end."""
+    """Returns how many characters are the same at the beginning and at the end."""
     start = count_same(before, after)
     if start == len(before) == len(after):
         return start

@@ -80,7 +80,7 @@ class Telemetry:
 
 
 def describe(record: RequestRecord) -> dict[str, Any]:
-    """The attributes of a span: first those of the conventions, then our own."""
+    """Returns the attributes of a span: first those of the conventions, then our own."""
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": PROVIDER,

@@ -45,7 +45,7 @@ class TracedRequest:
     error: str = ""
 
     def to_json(self, time: datetime) -> dict[str, Json]:
-        """The field `request` of a line."""
+        """Returns the field `request` of a line."""
         shown: dict[str, Json] = {
             "id": self.id,
             "time": time.isoformat(timespec="milliseconds"),

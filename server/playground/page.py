@@ -8,7 +8,7 @@ SCRIPTS = ("common.js", "chat.js", "workbench.js")
 
 @cache
 def write_playground() -> str:
-    """The page as one HTML text."""
+    """Returns the page as one HTML text."""
     folder = files("server.playground")
     scripts = [folder.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
     page = folder.joinpath("page.html").read_text(encoding="utf-8")

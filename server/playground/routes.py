@@ -17,13 +17,13 @@ from server.turns.service import Service
 
 router = APIRouter()
 UNFRAMED = {"X-Frame-Options": "DENY"}
-"""No page of somebody else shows these pages in itself, where its own clicks would be made on them:
+"""Other sites may not show these pages in a frame, where they could steal clicks (clickjacking):
 the playground knows an API key."""
 Json = dict[str, Any]
 MAX_TEXT = 200_000
-"""Characters of a text that the workbench looks at."""
+"""The maximum characters of a text in the workbench."""
 MAX_TEMPLATE = 65_536
-"""Characters of a template; the longest that is known has 20,000."""
+"""The maximum characters of a template; the longest known one has 20,000."""
 EXAMPLE: Json = {
     "format": "hermes",
     "tools": [{"name": "ping", "input_schema": {"type": "object", "properties": {}}}],
@@ -37,23 +37,23 @@ class InspectRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     id: str | int | None = None
-    """Comes back in the answer."""
+    """Is repeated in the reply."""
     template: str | None = Field(None, max_length=MAX_TEMPLATE)
     """The chat template itself."""
     format: str | None = None
-    """The name of a known format, in place of a template."""
+    """The name of a known format, instead of a template."""
     tool_format: str | None = None
     """The name of a known format that the prompt teaches."""
     tools: list[Any] | None = None
     """In the form of OpenAI, Anthropic or MCP."""
     messages: list[Json] | None = None
-    """The conversation in front of the text; a greeting if not given."""
+    """The conversation before the text; default: a greeting."""
     tool_choice: str | Json | None = None
-    """`auto`, `none`, `required`, or the tool that is to be called."""
+    """`auto`, `none`, `required`, or the tool that must be called."""
     parallel_tool_calls: bool | None = None
-    """false: one call at most."""
+    """false: at most one call."""
     response_format: Json | None = None
-    """What an answer has to be."""
+    """The format of an answer."""
     chat_template_kwargs: Json | None = None
     """Variables of the template."""
     reasoning_format: str | None = None
@@ -61,42 +61,42 @@ class InspectRequest(BaseModel):
     markers: Literal["text", "token"] | None = None
     """Whether the markers of the format are single tokens."""
     bos_token: str | None = None
-    """What the template has as `bos_token`."""
+    """The template's `bos_token`."""
     eos_token: str | None = None
-    """What the template has as `eos_token`."""
+    """The template's `eos_token`."""
     text: str | None = Field(None, max_length=MAX_TEXT)
-    """What the model wrote after the prompt."""
+    """The model's text after the prompt."""
 
 
 class TextRefusal(TypedDict):
     """The place where the grammar refuses a text, or where the text ends too early."""
 
     offset: int
-    """Bytes that are accepted."""
+    """The number of accepted bytes."""
     before: str
     found: str
     expected: list[str]
-    """Characters, ranges of them, special tokens."""
+    """Allowed characters, ranges of characters, special tokens."""
     forced: str
     """The text that has to come next, if there is no choice."""
     may_end: bool
 
 
 class Inspection(TypedDict):
-    """What a template, tools and a text have to do with each other."""
+    """How a template, tools and a text fit together."""
 
     prompt: str | None
     start_state: str
     format: str
     origin: str
-    """How the format is known."""
+    """How the format was found."""
     notice: str
     markers: list[str]
     grammar: str
     tools: list[Json]
-    """What becomes of each keyword of each schema."""
+    """For each schema, which keywords are enforced, checked, repaired or ignored."""
     check: Json | None
-    """As `constrained check` answers; null without a text."""
+    """The output of `constrained check`; null without a text."""
     refusal: TextRefusal | None
 
 
@@ -108,7 +108,7 @@ async def show_playground() -> HTMLResponse:
 
 @router.get("/playground/trace", include_in_schema=False)
 async def show_trace_page() -> HTMLResponse:
-    """The page of traces, for the playground to put a trace into."""
+    """The page of traces, into which the playground puts a trace."""
     return HTMLResponse(read_page(), headers=UNFRAMED)
 
 
@@ -118,8 +118,8 @@ async def show_trace_page() -> HTMLResponse:
     openapi_extra=describe_body(InspectRequest, EXAMPLE),
 )
 async def inspect(request: Request) -> Response:
-    """What a template, tools and a text of a model have to do with each other: prompt, format,
-    grammar, report of the schemas, and the byte at which the grammar refuses the text."""
+    """Shows how a template, tools and a text of a model fit together: prompt, format, grammar,
+    report on the schemas, and the byte at which the grammar refuses the text."""
     _, _, found = await read_request(request, InspectRequest, _inspect, quick=False)
     return found
 

@@ -58,7 +58,8 @@ class ActiveRun:
         self._loop = loop
         self._end = service.end
         self._settings = RunSettings(
-            doubt=request.generation.choice.doubt, on_result=self._note_result
+            policy=request.generation.choice.confidence_policy,
+            on_result=self._note_result,
         )
         self._first: asyncio.Future[TurnEvent | _Failure] | None = None
         self._task = asyncio.create_task(self._drive())

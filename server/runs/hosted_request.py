@@ -18,7 +18,7 @@ from server.mcp.hosted_tools import (
     HostedOffer,
     ListedServer,
     McpServerPool,
-    ServerWish,
+    RequestedServer,
     offer_tools,
 )
 from server.turns.service import Service
@@ -46,14 +46,14 @@ class HostedRequest(Generic[M, T]):
 
 @dataclass(frozen=True)
 class _Alone(Generic[T]):
-    """The result of reading without MCP servers: either the wishes for servers, or the value."""
+    """The result of reading without MCP servers: either the requested servers, or the value."""
 
-    wishes: Sequence[ServerWish] | None
+    requested_servers: Sequence[RequestedServer] | None
     values: Sequence[T]
 
 
 def find_pool(request: Request) -> McpServerPool | None:
-    """The MCP servers that the operator has configured; None: none."""
+    """Returns the MCP servers that the operator has configured; None: none."""
     return getattr(request.app.state, "mcp", None)
 
 
@@ -86,14 +86,14 @@ async def read_hosted_request(
     request: Request,
     kind: type[M],
     read: Callable[[M, Service, HostedOffer], T],
-    read_wishes: Callable[[M, McpServerPool | None], Sequence[ServerWish] | None],
+    read_requested_servers: Callable[[M, McpServerPool | None], Sequence[RequestedServer] | None],
 ) -> HostedRequest[M, T]:
     """Reads a request, as `read_request`. If it uses MCP servers, connects to them before `read`.
 
     Args:
         kind: the pydantic model of the request.
         read: makes the value from the request and the tools of its MCP servers.
-        read_wishes: returns which MCP servers the request uses; None: none.
+        read_requested_servers: returns which MCP servers the request uses; None: none.
 
     Raises:
         HttpError, Error: as `read_request`, or a server is not configured.
@@ -101,16 +101,18 @@ async def read_hosted_request(
     pool = find_pool(request)
 
     def read_alone(body: M, service: Service) -> _Alone[T]:
-        wishes = read_wishes(body, pool)
-        if wishes is None:
+        requested_servers = read_requested_servers(body, pool)
+        if requested_servers is None:
             return _Alone(None, [read(body, service, NO_HOSTED)])
-        return _Alone(wishes, [])
+        return _Alone(requested_servers, [])
 
     service, body, alone = await read_request(request, kind, read_alone)
-    if alone.wishes is None:
+    if alone.requested_servers is None:
         return HostedRequest(service, body, offer=NO_HOSTED, value=alone.values[0])
-    servers = await borrow_servers(request, [wish.label for wish in alone.wishes])
-    offer = offer_tools(alone.wishes, servers, service.settings.max_tool_output)
+    servers = await borrow_servers(
+        request, [requested.label for requested in alone.requested_servers]
+    )
+    offer = offer_tools(alone.requested_servers, servers, service.settings.max_tool_output)
     made = partial(read, body, service, offer)
     value = await run_off_loop(request, service, made, quick=False)
     return HostedRequest(service, body, offer=offer, value=value)

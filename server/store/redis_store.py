@@ -85,8 +85,8 @@ class RedisStore:
 
 
 def _stamp(value: bytes) -> bytes:
-    """The value with a time stamp before it. Redis does not keep the order of fields, so the time
-    stamp shows which is the latest."""
+    """Returns the value with a time stamp before it. Redis does not keep the order of fields, so
+    the time stamp shows which is the latest."""
     return time.time_ns().to_bytes(STAMP_BYTES) + value
 
 

@@ -19,8 +19,8 @@ class StoreError(Error):
 
 
 def explain_failure(name: str, error: Exception, *, is_opening: bool = False) -> StoreError:
-    """The error of a store that cannot be used. Who starts a server is told why; clients are not,
-    for it may name files and machines: the log says it.
+    """Returns the error of a store that cannot be used. The operator sees the reason at the start
+    or in the log. Clients do not, because it may name files and machines.
 
     Args:
         name: of the store.
@@ -52,7 +52,7 @@ class SharedStore(Protocol):
     """
 
     def read(self, space: str, key: str) -> dict[str, bytes]:
-        """The values of a key by field, the oldest first; empty if there are none."""
+        """Returns the values of a key by field, the oldest first; empty if there are none."""
         ...
 
     def write(self, *entries: StoreEntry) -> None:

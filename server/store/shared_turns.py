@@ -26,7 +26,7 @@ class SharedTurns:
         self._space = f"turn/{model}"
 
     def find(self, key: bytes) -> Iterator[PackedTurn]:
-        """The turns after a key, the oldest first."""
+        """Yields the turns after a key, the oldest first."""
         for value in self._store.read(self._space, key.hex()).values():
             yield _unpack(value)
 

@@ -13,7 +13,7 @@ CLAIM, ALIVE, RESULT = "claim", "alive", "result"
 BEAT_SECONDS = 3.0
 """How often a server reports that it is still at work."""
 SILENT_SECONDS = 15.0
-"""A server that has not reported for this time is gone."""
+"""A server without a report for this time counts as ended."""
 POLL_SECONDS = 0.25
 
 
@@ -43,7 +43,7 @@ class SharedWork:
             key: identifies the work.
             work: does it. If it raises an error, it counts as not done; if it is cancelled, as
                 lost.
-            lost: makes the result if the server that was doing the work is gone.
+            lost: makes the result if the server that was doing the work has ended.
             patience: how long to wait for another server, in seconds.
 
         Returns:
@@ -51,14 +51,14 @@ class SharedWork:
 
         Raises:
             TimeoutError: another server is still at work.
-            StoreError: the store cannot be reached; this server has not begun.
+            StoreError: the store cannot be reached; this server has not started the work.
         """
         own = uuid.uuid4().hex.encode()
         async with asyncio.timeout(patience):
             result = await self._claim(key, own, lost)
         if result is not None:
             return result
-        beats = asyncio.create_task(self._say_alive(key, own))
+        beats = asyncio.create_task(self._report_alive(key, own))
         try:
             result = await work()
         except Exception:
@@ -97,7 +97,7 @@ class SharedWork:
             beat = found.get(ALIVE, b"")
             if beat != alive:
                 alive, heard_at = beat, clock()
-            # Only this clock counts: those of two machines may differ.
+            # Only this clock counts: the clocks of two machines may differ.
             if clock() - heard_at > SILENT_SECONDS:
                 return await self._keep(key, lost())
             await asyncio.sleep(POLL_SECONDS)
@@ -118,7 +118,7 @@ class SharedWork:
         except StoreError as error:
             LOG.error("other servers think that a call is lost that was not made: %s", error)
 
-    async def _say_alive(self, key: str, own: bytes) -> None:
+    async def _report_alive(self, key: str, own: bytes) -> None:
         count = 0
         while True:
             await asyncio.sleep(BEAT_SECONDS)

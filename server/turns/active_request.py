@@ -313,7 +313,7 @@ def launch(
                     ignore_eos=options.ignore_eos,
                     trace=is_traced,
                     best_of=options.choice.best_of,
-                    min_confidence=options.choice.doubt.min_confidence,
+                    min_confidence=options.choice.confidence_policy.min_confidence,
                     instead=instead,
                     note_failed_trace=failed_traces.append,
                     timeout=timeout,
@@ -329,7 +329,7 @@ def launch(
 
 
 def _vary_seed(sampling: Sampling, number: int) -> Sampling:
-    """Gives each choice a seed of its own; with the same seed, all would be equal."""
+    """Gives each choice a different seed; with the same seed, all would be equal."""
     if sampling.seed is None or number == 0:
         return sampling
     return replace(sampling, seed=(sampling.seed + number) % SEEDS)

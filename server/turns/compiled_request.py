@@ -64,7 +64,7 @@ class CompiledRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Response headers: the tool format, hashes of prompt and grammar, and which wishes of the
+        """Response headers: the tool format, hashes of prompt and grammar, and which fields of the
         request are not fulfilled."""
         turn = self.turn
         headers = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
@@ -113,15 +113,15 @@ class CompiledRequest:
         return {"constrained": notes} if notes else {}
 
     def annotate_end(self, reply: Reply) -> dict[str, Any]:
-        """All notes, if the end of the reply adds any; {} otherwise, since the other notes are sent
-        at its start."""
+        """Returns all notes, if the end of the reply adds any; {} otherwise, since the other notes
+        are sent at its start."""
         notes = self.annotate({0: reply})
         return notes if notes != self.notes else {}
 
     def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
-        """All notes, including those that only complete replies have: values that repeated
-        themselves and were ended, positions where another replica took over, the remote engine,
-        and the confidence.
+        """Returns all notes, including those that only complete replies have: values that repeated
+        themselves and were ended, positions where another replica took over, the remote engine, and
+        the confidence.
 
         Args:
             replies: by the number of the choice.
@@ -211,13 +211,13 @@ async def compile_instead(
     request, service = compiled.request, compiled.service
     if not request.generation.choice.takes_back:
         return None
-    job = request.generation.choice.doubt.change_job(request.job)
+    job = request.generation.choice.confidence_policy.change_job(request.job)
     with request.tools.locating_errors():
         return await service.model.acompile(job, timeout, client=find_owner())
 
 
 def _name_type(tool: SkippedTool) -> str:
-    """The type of a tool that was left out; a long one is shortened."""
+    """Returns the type of a tool that was left out; a long one is shortened."""
     return cut_middle(tool.type, MAX_NAME_LENGTH)
 
 

@@ -52,10 +52,11 @@ class DrawnTokens:
         return kept
 
     def _find(self, data: bytes) -> int | None:
-        """Where a piece of content begins in what is not shown yet; None: it is not there.
+        """Returns where a piece of content begins in the text that is not shown yet; None: it is
+        not there.
 
-        Content that goes on is the first of that. Otherwise structure stands before it, which may
-        spell the same (`<final>` before an `a`), so that it is looked for from the end.
+        Content that goes on is the first of that. Otherwise structure comes before it, which may
+        contain the same text (`<final>` before an `a`), so the search begins at the end.
         """
         spelled = self._rest + b"".join(token.text for token in self._waiting)
         if self._is_inside and spelled.startswith(data):

@@ -39,7 +39,7 @@ class ToolForm:
         namespace: the namespace of the tool; None: it has none.
         is_custom: it takes a text instead of arguments.
         is_search: it searches for further tools.
-        is_described: the API describes it, not the client; its calls have a form of their own.
+        is_described: the API defines it, not the client; its calls have a special form.
         server: the label of the MCP server that has the tool; None: no MCP server.
         runs_here: this server executes its calls, not the client. Calls of a tool of an MCP server
             that do not run here wait for the client's approval.
@@ -161,7 +161,7 @@ class OfferedTools:
         """Returns the `tool_choice` with the names of functions.
 
         Raises:
-            HttpError: it names a tool that nobody executes here.
+            HttpError: it names a tool that this server cannot execute.
         """
         match choice:
             case {"type": "allowed_tools", "allowed_tools": {"tools": list(tools)} as body}:
@@ -418,7 +418,7 @@ class _ToolReader:
 
 
 def _is_function(tool: Mapping[str, Any]) -> bool:
-    """True for a tool with a type of its own that is described like a function."""
+    """True for a tool with a special type that is described like a function."""
     if isinstance(tool.get("function"), Mapping):
         return True
     return any(isinstance(tool.get(key), Mapping) for key in _SCHEMAS)
@@ -448,7 +448,7 @@ def _read_format(given: Any, where: str) -> tuple[Json, str]:
                 raise HttpError(400, message, "invalid_grammar", where=where) from error
         case _:
             message = (
-                'the format has to be {"type": "text"}, or of type "grammar" with a syntax '
+                'the format must be {"type": "text"}, or of type "grammar" with a syntax '
                 '("lark" or "regex") and a definition'
             )
             raise HttpError(400, message, "invalid_value", where=where)

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class ProgressWishes:
+class ProgressOptions:
     """The progress that a request wants to know.
 
     Args:
@@ -49,14 +49,14 @@ class ReplyTimings(TypedDict):
     predicted_per_second: float
 
 
-NO_WISHES = ProgressWishes()
+NO_PROGRESS = ProgressOptions()
 
 
 class ChoiceProgress:
     """The progress of one choice, as far as the request wants it."""
 
-    def __init__(self, wishes: ProgressWishes):
-        self._wishes = wishes
+    def __init__(self, options: ProgressOptions):
+        self._options = options
         self._read: int | None = None
         self._timings: ReplyTimings | None = None
 
@@ -72,7 +72,7 @@ class ChoiceProgress:
         if made.read_tokens == self._read:
             return None
         self._read = made.read_tokens
-        if not self._wishes.prompt:
+        if not self._options.prompt:
             return None
         progress = {
             "total": made.prompt_tokens,
@@ -89,7 +89,7 @@ class ChoiceProgress:
     @property
     def fields(self) -> Json:
         """Returns the fields of each chunk."""
-        if self._wishes.timings and self._timings:
+        if self._options.timings and self._timings:
             return {"timings": self._timings}
         return {}
 

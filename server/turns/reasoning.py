@@ -44,8 +44,8 @@ BUDGETS: dict[Effort, int | None] = {
 }
 """Reasoning tokens; None: no limit."""
 SWITCHES = ("enable_thinking", "thinking")
-"""Variables of templates that turn reasoning on or off: that of Qwen, GLM and many others; that of
-DeepSeek and Granite."""
+"""Variables of templates that turn reasoning on or off: the first for Qwen, GLM and many others,
+the second for DeepSeek and Granite."""
 EFFORTS = "reasoning_effort"  # of gpt-oss, which has three levels
 BUDGET = "thinking_budget"  # of Seed-OSS
 
@@ -161,8 +161,8 @@ def _fill_variables(
 
 
 def _list_words(effort: Effort) -> Iterator[str]:
-    """Yields the words for an effort, the best one first: that of the three words which most
-    templates know, then the nearest ones; of two equally near ones, the higher first."""
+    """Yields the words for an effort, the best one first: the matching one of the three words that
+    most templates know, then the nearest ones; of two equally near ones, the higher first."""
     if effort is Effort.NONE:  # a higher effort would ask for reasoning that the mask forbids
         yield from ("low", "none", "minimal")
         return

@@ -18,7 +18,7 @@ class RefusedTool(TypedDict):
 
 
 class LeftOutTool(TypedDict):
-    """A tool that nobody executes here."""
+    """A tool that this server cannot execute."""
 
     type: str
     where: str
@@ -58,7 +58,7 @@ class RemoteEngineNote(TypedDict):
 
     engine: str
     lacks: list[str]
-    """What it cannot do, and therefore was not done."""
+    """The abilities that the engine lacks, so the reply was made without them."""
 
 
 class CallConfidenceNote(TypedDict):

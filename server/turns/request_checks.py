@@ -26,7 +26,7 @@ def read_text_parts(content: Any, where: str) -> Any:
         raise HttpError(400, message, "invalid_value", where=where)
     if not isinstance(content, list):
         raise HttpError(
-            400, "content has to be a text or a list of parts", "invalid_value", where=where
+            400, "content must be a text or a list of parts", "invalid_value", where=where
         )
     parts = [_read_part(part, f"{where}/{i}") for i, part in enumerate(content)]
     return parts or ""

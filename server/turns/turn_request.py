@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 
 from constrained.agent.budget import NOTHING, Spent
-from constrained.agent.doubt import Doubt, Unsure
+from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
 from server.observe.lost_prefix import LostPrefix
 from server.turns.offered_tools import OfferedTools
-from server.turns.progress import NO_WISHES, ProgressWishes
+from server.turns.progress import NO_PROGRESS, ProgressOptions
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
 
 
@@ -18,21 +18,21 @@ class ReplyChoice:
 
     Args:
         best_of: how many turns are generated; the most likely one becomes the reply.
-        doubt: what happens to calls that the model is unsure of.
+        confidence_policy: what happens to calls that the model is unsure of.
     """
 
     best_of: int = 1
-    doubt: Doubt = field(default_factory=Doubt)
+    confidence_policy: ConfidencePolicy = field(default_factory=ConfidencePolicy)
 
     @property
     def takes_back(self) -> bool:
         """True if a turn with an unsure call is replaced by another one."""
-        return self.doubt.unsure is not Unsure.APPROVE
+        return self.confidence_policy.unsure is not Unsure.APPROVE
 
     @property
     def measures(self) -> bool:
         """True if the reply reports how likely it was."""
-        return self.best_of > 1 or self.doubt.min_confidence is not None
+        return self.best_of > 1 or self.confidence_policy.min_confidence is not None
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class GenerationOptions:
         stop: stop texts: the content ends before the first of them.
         logprobs: how many alternatives the reply has for each token; None: no log probabilities.
         choices: the number of replies (OpenAI's `n`).
-        progress: what the chunks of a stream say about the progress of the turns.
+        progress: the progress that the chunks of a stream report.
         ignore_eos: the model cannot end a turn by itself.
         trace: note what decided each token.
         choice: which turn becomes the reply.
@@ -56,7 +56,7 @@ class GenerationOptions:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     choices: int = 1
-    progress: ProgressWishes = NO_WISHES
+    progress: ProgressOptions = NO_PROGRESS
     ignore_eos: bool = False
     trace: bool = False
     choice: ReplyChoice = field(default_factory=ReplyChoice)

@@ -225,7 +225,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --tools TEXT", "text is not JSON: Expecting value"),
         ("-m MODEL --tools BYTES", "bytes is not UTF-8"),
         ("-m MODEL --tools DEEP", "deep is not JSON: maximum recursion depth"),
-        ("-m MODEL --tools OBJECT", "tools have to be a list, not dict (at /tools)"),
+        ("-m MODEL --tools OBJECT", "tools must be a list, not dict (at /tools)"),
         ("-m MODEL --tools BAD", "tool 'bad': the schema allows no object (at /tools/0/function/"),
         (
             "-m MODEL --tools TOOLS --tool-choice x",
@@ -249,7 +249,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL -t -1", "threads is -1, must be 0 to 512"),
         ("-m MODEL -t 1000", "threads is 1000, must be 0 to 512"),
         ("-m MODEL --chat-template-kwargs {", "--chat-template-kwargs is not JSON: Expecting"),
-        ("-m MODEL --chat-template-kwargs []", "--chat-template-kwargs has to be a JSON object"),
+        ("-m MODEL --chat-template-kwargs []", "--chat-template-kwargs must be a JSON object"),
         ('-m MODEL --chat-template-kwargs {"tools":1}', "may not set tools (at /chat_template_kw"),
         ("-m MODEL --chat-template-file no.jinja", "No such file or directory: 'no.jinja'"),
         ("-m MODEL --chat-template-file RAISES", "m.gguf, line 1: no!. The template refuses"),

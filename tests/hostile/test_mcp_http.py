@@ -19,7 +19,7 @@ from constrained.mcp.elicitation import Elicitation, answer
 from constrained.mcp.results import McpResult
 from constrained.mcp.server import HttpTransport, ServerAddress
 from constrained.mcp.sse_endpoint import EndpointCheck
-from constrained.mcp.tool_names import LONGEST, name_tools
+from constrained.mcp.tool_names import MAX_NAME_LENGTH, name_tools
 
 LONGEST_BODY = 100_000  # bytes, in place of 32 MiB
 PIECE = b" " * 65_536
@@ -184,8 +184,8 @@ def write_many_events(reply: BaseHTTPRequestHandler, refused: "queue.Queue[bool]
 def test_what_is_no_answer_is_an_error_of_bounded_length(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("constrained.mcp.bounded_http.LONGEST_MESSAGE", LONGEST_BODY)
-    monkeypatch.setattr("constrained.mcp.connection.LONGEST_MESSAGE", LONGEST_BODY)
+    monkeypatch.setattr("constrained.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
+    monkeypatch.setattr("constrained.mcp.connection.MAX_MESSAGE_LENGTH", LONGEST_BODY)
     server = ServerAddress(address, transport=HttpTransport.STREAMABLE)
 
     async def call_all() -> None:
@@ -226,7 +226,7 @@ def close_session(on_delete: Callable[[BaseHTTPRequestHandler], None]) -> None:
 
 
 def test_the_answer_to_the_end_of_a_session_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.mcp.bounded_http.LONGEST_MESSAGE", LONGEST_BODY)
+    monkeypatch.setattr("constrained.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
     refused = queue.Queue[bool]()
     close_session(lambda reply: write_many_events(reply, refused))
     assert refused.get(timeout=30)
@@ -269,7 +269,7 @@ def call_over_sse(on_call: Callable[[HostileEvents], bytes | None]) -> McpError:
 
 
 def test_the_answer_to_what_is_posted_over_sse_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.mcp.bounded_http.LONGEST_MESSAGE", LONGEST_BODY)
+    monkeypatch.setattr("constrained.mcp.bounded_http.MAX_MESSAGE_LENGTH", LONGEST_BODY)
     refused = queue.Queue[bool]()
 
     def write(reply: HostileEvents) -> None:
@@ -288,7 +288,7 @@ def test_a_message_over_sse_that_is_too_long_is_named() -> None:
 def test_thousands_of_tools_of_one_name_have_names_of_their_own() -> None:
     names = name_tools([(None, "same")] * 5_000 + [("long", "t" * 100)] * 5_000)
     assert len(set(names)) == 10_000
-    assert max(map(len, names)) <= LONGEST
+    assert max(map(len, names)) <= MAX_NAME_LENGTH
 
 
 def test_a_long_text_is_not_searched_for_thousands_of_values() -> None:

@@ -24,7 +24,7 @@ from uvicorn.server import ServerState
 from constrained.errors import RequestError
 from server.listening import (
     FREE_CHUNKS,
-    LEAST_CHUNK,
+    MIN_CHUNK,
     find_max_connections,
     make_protocol,
     open_socket,
@@ -124,7 +124,7 @@ def test_a_body_of_tiny_chunks_is_refused() -> None:
     with listen(application=count_bytes) as address:
         assert b" 400 " in send_chunks(address, b"x", 200_000).partition(b"\r\n")[0]
         assert b"\r\n%d\r\n" % FREE_CHUNKS in send_chunks(address, b"x", FREE_CHUNKS)
-        assert b"\r\n640000\r\n" in send_chunks(address, b"x" * LEAST_CHUNK, 10_000)
+        assert b"\r\n640000\r\n" in send_chunks(address, b"x" * MIN_CHUNK, 10_000)
 
 
 @pytest.mark.parametrize("length", [b"5", b"31"])
@@ -144,7 +144,7 @@ def test_others_are_answered_while_a_body_comes_in_chunks() -> None:
     with listen(application=count_bytes) as address, ThreadPoolExecutor() as pool:
         is_answered = False
         for _ in range(20):
-            large = pool.submit(send_chunks, address, b"x" * LEAST_CHUNK, 100_000)
+            large = pool.submit(send_chunks, address, b"x" * MIN_CHUNK, 100_000)
             while not large.done() and not is_answered:
                 with socket.create_connection(address) as client:
                     client.sendall(HEAD)

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from constrained.agent.actions import aexecute_call
-from constrained.agent.begun_call import BegunCall
 from constrained.agent.journal import Verdict
 from constrained.agent.outcome import CallResult, decline
+from constrained.agent.thread_call import ThreadCall
 from constrained.terminal.output import escape_controls, print_error
 from constrained.terminal.show import describe_call
 from constrained.tools.functions import find_tool
@@ -53,13 +53,13 @@ class CallExecutor:
         """Returns the result of a call, also if it is declined; Ctrl-C cancels it."""
 
     def execute(self, call: ToolCall, tools: Sequence[Any]) -> CallResult:
-        """The result of a call, or that it is declined; Ctrl-C cancels it."""
+        """Returns the result of a call, or that it is declined; Ctrl-C cancels it."""
         tool = find_tool(call.name, tools)
         is_free = self._approve_all or (tool is not None and tool.read_only)
         if not is_free and (verdict := self._approve(call)) is not True:
             return decline(call, verdict)
         with ThreadPoolExecutor(1, thread_name_prefix="tool") as pool:
-            running = BegunCall(pool, partial(aexecute_call, call, tools))
+            running = ThreadCall(pool, partial(aexecute_call, call, tools))
             try:
                 self._answer_until(running)
             except BaseException:
@@ -76,7 +76,7 @@ class CallExecutor:
             return True
         return False if line.lower() in NO else line
 
-    def _answer_until(self, running: BegunCall[CallResult]) -> None:
+    def _answer_until(self, running: ThreadCall[CallResult]) -> None:
         """Asks the user the questions of servers, until a call is complete."""
         self._questions = questions = queue.SimpleQueue[_Question | None]()
         running.call_back(lambda: questions.put(None))

@@ -56,8 +56,8 @@ def check_file(subject: Subject) -> Iterator[Verdict]:
 
 
 def _find_missing_parts(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
-    """Checks for a split file whether the first part was given, and all other parts are beside
-    it."""
+    """Checks for a split file whether the first part was given, and all other parts are in its
+    folder."""
     [name, *_], [first, *_] = [*parts], [*parts.values()]
     count = first.number("split.count") or 1
     number = first.number("split.no") or 0

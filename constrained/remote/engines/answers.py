@@ -5,14 +5,14 @@ from typing import Any
 
 from constrained.errors import RemoteError
 
-LONGEST_SHOWN = 200  # characters of an event in an error
+MAX_SHOWN_LENGTH = 200  # characters of an event in an error
 
 
 def refuse(engine: str, event: Any, problem: str) -> RemoteError:
     """Makes the error for an invalid event."""
     shown = json.dumps(event)
-    if len(shown) > LONGEST_SHOWN:
-        shown = shown[:LONGEST_SHOWN] + " ..."
+    if len(shown) > MAX_SHOWN_LENGTH:
+        shown = shown[:MAX_SHOWN_LENGTH] + " ..."
     return RemoteError(f"{engine}: {problem}: {shown}", is_outage=True)
 
 

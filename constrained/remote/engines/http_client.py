@@ -25,7 +25,7 @@ open."""
 MAX_LINE = 4 << 20  # bytes of an event
 MAX_BODY = 64 << 20  # bytes of a reply that is not a stream
 MAX_FAULT = 64 << 10  # bytes that are read of an error reply
-LONGEST_SHOWN = 300  # characters of an engine's error message
+MAX_SHOWN_LENGTH = 300  # characters of an engine's error message
 DONE = b"[DONE]"
 HINTS = {
     401: "Give the engine's API key (api_key, --backend-key)",
@@ -118,14 +118,14 @@ class HttpClient:
                 text = (await self._read(response, MAX_FAULT)).decode("utf-8", "replace")
                 message = f"it answers {path} with {kind or 'no type'}, not with a stream"
                 raise self._fail(f"{message}: {_shorten(text)}")
-            has_begun = False
+            has_started = False
             async for data in self._read_data(response):
                 if data == DONE:
                     return
                 event = self._read_object(data, path)
                 if fault := event.get("error"):
-                    raise self._describe_event(fault, has_begun=has_begun)
-                has_begun = True
+                    raise self._describe_event(fault, has_started=has_started)
+                has_started = True
                 yield event
 
     @asynccontextmanager
@@ -168,23 +168,23 @@ class HttpClient:
             status, message, hint=HINTS.get(status), is_away=status == 503, retry_after=retry_after
         )
 
-    def _describe_event(self, fault: Any, *, has_begun: bool) -> RemoteError:
+    def _describe_event(self, fault: Any, *, has_started: bool) -> RemoteError:
         """Makes the error for an error event in a stream with status 200."""
         message = f"it says: {_describe_fault(fault)}"
         status = fault.get("code") if isinstance(fault, dict) else None
         if type(status) is not int:
             return self._fail(message)
-        return self.refuse(status, message, has_begun=has_begun)
+        return self.refuse(status, message, has_started=has_started)
 
-    def refuse(self, status: int, message: str, *, has_begun: bool) -> RemoteError:
+    def refuse(self, status: int, message: str, *, has_started: bool) -> RemoteError:
         """Makes the error for a status that an event of a stream has.
 
         Args:
             status: of HTTP.
             message: of the engine.
-            has_begun: the engine had sent tokens before; then the request is not repeated.
+            has_started: the engine had sent tokens before; then the request is not repeated.
         """
-        is_busy = status in BUSY and not has_begun
+        is_busy = status in BUSY and not has_started
         return self._refuse(status, message, retry_after=0.0 if is_busy else None)
 
     def _refuse(
@@ -285,4 +285,4 @@ def _describe_fault(fault: Any) -> str:
 
 def _shorten(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + " ..."
+    return text if len(text) <= MAX_SHOWN_LENGTH else text[:MAX_SHOWN_LENGTH] + " ..."

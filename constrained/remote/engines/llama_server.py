@@ -273,7 +273,7 @@ class _TokenReader:
         return found
 
     def _spell(self, token: int) -> bytes:
-        """The bytes that llama-server writes for a token; empty for special tokens."""
+        """Returns the bytes that llama-server writes for a token; empty for special tokens."""
         vocabulary = self._vocabulary
         return b"" if token in vocabulary.control else vocabulary.tokens[token]
 
@@ -320,8 +320,7 @@ class _TokenReader:
 
 
 def _is_alike(content: str, data: bytes) -> bool:
-    """True if the text is that of the bytes. Invalid UTF-8 is replaced by one mark or by
-    several."""
+    """True if the bytes have this text. Invalid UTF-8 is replaced by one mark or by several."""
     if content.encode("utf-8", "replace") == data:
         return True
     return _merge_marks(content) == _merge_marks(data.decode("utf-8", "replace"))

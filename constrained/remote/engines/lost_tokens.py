@@ -16,7 +16,7 @@ class LostTokens:
     """Finds tokens for bytes.
 
     Args:
-        vocabulary: that of the engine.
+        vocabulary: the engine's vocabulary.
     """
 
     def __init__(self, vocabulary: Vocabulary):

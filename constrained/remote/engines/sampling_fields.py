@@ -1,4 +1,4 @@
-"""The sampling fields that vLLM and SGLang share, and where they differ from ours."""
+"""The sampling fields that vLLM and SGLang share, and their differences from ours."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MAX_BIAS = 100
 always."""
 
 
-LEAST_REPEAT = 1e-3  # it must be above 0
+MIN_REPETITION_PENALTY = 1e-3  # it must be above 0
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def check_sampling(sampling: Sampling, engine: str, bounds: SamplingBounds) -> N
     """
     for field, value, least, most in (
         ("temperature", sampling.temperature, 0.0, bounds.temperature),
-        ("repeat_penalty", sampling.repeat_penalty, LEAST_REPEAT, bounds.repeat_penalty),
+        ("repeat_penalty", sampling.repeat_penalty, MIN_REPETITION_PENALTY, bounds.repeat_penalty),
     ):
         if not least <= value <= most:
             message = f"{field} is {value:g}, {engine} takes {least:g} to {most:g}"

@@ -103,7 +103,7 @@ async def read_facts(client: HttpClient) -> SglangFacts:
 
 
 def _read_version(text: Any) -> tuple[int, ...]:
-    """The first three numbers of a version; () if it is not reported."""
+    """Returns the first three numbers of a version; () if it is not reported."""
     return tuple(map(int, re.findall(r"\d+", str(text or ""))[:3]))
 
 
@@ -258,7 +258,7 @@ class _OutputReader:
             case {"type": "abort", "message": str(message), "status_code": int(status)}:
                 self.is_over = True
                 message = f"it has given up: {message}"
-                raise self._client.refuse(status, message, has_begun=self._count > 0)
+                raise self._client.refuse(status, message, has_started=self._count > 0)
             case _:
                 pass
 

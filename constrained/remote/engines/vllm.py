@@ -251,7 +251,7 @@ class _ChunkReader:
 
 
 def _read_versions(spans: Any) -> str | None:
-    """The versions of the weights that have drawn a reply, in order; None: not reported."""
+    """Returns the versions of the weights that have drawn a reply, in order; None: not reported."""
     if not isinstance(spans, list):
         return None
     versions = [str(span.get("version")) for span in spans if isinstance(span, dict)]

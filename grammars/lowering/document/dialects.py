@@ -16,8 +16,8 @@ _EXTENSIONS = re.compile(
 
 
 def read_dialect(given: str) -> str | None:
-    """The URI of the draft that a URI means; that of the next one for drafts 3 and 5, which the
-    validator does not know.
+    """Returns the URI of a draft in its usual spelling; for drafts 3 and 5, which the validator
+    does not know, the URI of the next draft.
 
     Returns:
         the URI itself if the validator knows it; None if it means none of the drafts.

@@ -30,7 +30,7 @@ class _Enclosing:
     pointer: str
 
 
-def mend_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
+def repair_references(document: Json) -> tuple[Json, tuple[Finding, ...]]:
     """Repairs such references. Unclear references stay as they are, and so do references that would
     lead back to themselves. A document with dynamic names (`$dynamicRef`) stays unchanged.
 

@@ -9,7 +9,7 @@ import jsonschema_rs
 
 from grammars.errors import SchemaError
 from grammars.lowering.document.dialects import read_dialect
-from grammars.lowering.document.misplaced import mend_references
+from grammars.lowering.document.misplaced import repair_references
 from grammars.lowering.document.references import find_draft, localize
 from grammars.lowering.document.repairs import repair
 from grammars.lowering.document.unused import drop_unused
@@ -27,7 +27,7 @@ from grammars.steps import StepsError
 
 MAX_SUBSCHEMAS = 15_000
 """Subschemas of a document, without definitions that nothing refers to. jsonschema-rs reads all of
-them in one call, 2 to 4 us for each, and keeps all other threads waiting meanwhile."""
+them in one call, 2 to 4 us for each, during which all other threads wait."""
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are not valid in 2020-12: with `items` as a list."""
 
@@ -38,7 +38,7 @@ class DocumentReading(NamedTuple):
     """A document that has been read.
 
     Args:
-        document: as it is meant, with pointers for references.
+        document: the repaired document, with pointers for references.
         repaired: the repairs.
         problem: why it is not a JSON Schema; None if it is one.
     """
@@ -62,7 +62,7 @@ def read_document(source: Json) -> DocumentReading:
         hint = "Split the tool, or allow any value in parts of it"
         raise SchemaError(message, where="", hint=hint)
     meant, repaired = repair(source)
-    document, found = mend_references(localize(meant))
+    document, found = repair_references(localize(meant))
     repaired = (*repaired, *found)
     problem = find_problem(document)
     if problem is not None and is_object(document) and "$schema" not in document:
@@ -101,7 +101,7 @@ def find_problem(source: Json) -> SchemaError | None:
     if read_dialect(draft) is None:
         fault = f"{draft!r} is no known draft"
         if is_object(source) and not isinstance(source["$schema"], str):
-            fault = "has to be a text"
+            fault = "must be a text"
         message = f"not a JSON Schema: $schema {fault}"
         return SchemaError(message, where="/$schema", hint=_DRAFT_HINT)
     try:

@@ -47,7 +47,7 @@ def is_dynamic(source: Json) -> bool:
 
 
 def stands_alone(root: Json) -> bool:
-    """True if the document's draft ignores keywords beside a `$ref` (drafts 3 to 7)."""
+    """True if the document's draft ignores other keywords next to a `$ref` (drafts 3 to 7)."""
     return re.search(r"/draft-0[3-7]/", find_draft(root)) is not None
 
 

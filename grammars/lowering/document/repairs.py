@@ -1,7 +1,7 @@
 """Repairs schemas that contradict themselves or their dialect, if their meaning is clear.
 
 A repair changes which values the schema allows, for the mask and for the validator, so each repair
-is reported. What may have two meanings is not repaired; if it is not JSON Schema, it is refused.
+is reported. Ambiguous mistakes are not repaired; if the result is not JSON Schema, it is refused.
 """
 
 import json
@@ -16,7 +16,6 @@ from grammars.lowering.document.spellings import (
     drop_wrong_annotations,
     list_first_items,
     list_names,
-    mend_pattern,
     name_parts,
     name_types,
     part_types,
@@ -24,6 +23,7 @@ from grammars.lowering.document.spellings import (
     read_empty_lists,
     read_scalars,
     read_spelling,
+    repair_pattern,
 )
 from grammars.lowering.keywords import as_list
 from grammars.schema.nodes import Finding, Json
@@ -39,7 +39,7 @@ _SPELLINGS: tuple[Callable[[dict[str, Json], Note], None], ...] = (
     name_types,
     name_parts,
     drop_empty_lists,
-    mend_pattern,
+    repair_pattern,
     quote_reference,
 )
 _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
@@ -78,8 +78,8 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         _lift_required(flat, note, may_be_empty=not has_flags)
         if not has_flags:
             _apply_flags(flat, note)
-        _mend_enum(flat, note)
-        _mend_const(flat, note)
+        _repair_enum(flat, note)
+        _repair_const(flat, note)
         flat = map_parts(flat, lambda part, step: visit(part, pointer + step))
         return _add_null(flat, note)
 
@@ -152,7 +152,7 @@ def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Not
 
 
 def _read_flag(schema: Json) -> bool | None:
-    """Whether a property says that it is required; None if it says nothing."""
+    """Whether a property is marked as required; None if it is not marked."""
     flag = schema.get("required") if is_object(schema) else None
     if isinstance(flag, str):
         flag = read_spelling(flag, "boolean")
@@ -172,7 +172,7 @@ def _apply_flags(flat: dict[str, Json], note: Note) -> None:
         note(keyword, f"true or false, read as in draft 4: about {bound}")
 
 
-def _mend_enum(flat: dict[str, Json], note: Note) -> None:
+def _repair_enum(flat: dict[str, Json], note: Note) -> None:
     """Repairs strings in an enum of another type, and single items in an enum of lists."""
     values, kind = flat.get("enum"), flat.get("type")
     if not is_list(values) or not values:
@@ -191,7 +191,7 @@ def _mend_enum(flat: dict[str, Json], note: Note) -> None:
             note("enum", "single items beside the type 'array' are read as its items")
 
 
-def _mend_const(flat: dict[str, Json], note: Note) -> None:
+def _repair_const(flat: dict[str, Json], note: Note) -> None:
     """Repairs a string that spells a number or boolean, as in an enum."""
     value, kind = flat.get("const"), flat.get("type")
     if kind not in ("integer", "number", "boolean") or not isinstance(value, str):

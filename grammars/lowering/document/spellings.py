@@ -188,7 +188,7 @@ def name_parts(flat: dict[str, Json], note: Note) -> None:
 
 
 def _is_schema(parts: Mapping[str, Json]) -> bool:
-    """True if a schema, with a type and properties, stands where a map of schemas belongs."""
+    """True if a schema, with a type and properties, is in the place of a map of schemas."""
     return isinstance(parts.get("type"), str) and is_object(parts.get("properties"))
 
 
@@ -211,7 +211,7 @@ def list_first_items(flat: dict[str, Json], note: Note) -> None:
     note("items", "a list, read as prefixItems")
 
 
-def mend_pattern(flat: dict[str, Json], note: Note) -> None:
+def repair_pattern(flat: dict[str, Json], note: Note) -> None:
     r"""Replaces Python's and Perl's anchors `\A` and `\Z` in a pattern, and removes JavaScript's
     slashes around it, which would match nothing. A hyphen beside a class (`[\w-.]`) is escaped: it
     cannot be a range, and validators refuse it."""
@@ -228,7 +228,7 @@ def mend_pattern(flat: dict[str, Json], note: Note) -> None:
     between = _BETWEEN_SLASHES.fullmatch(mended)
     if between is not None:
         mended = f"(?i){between[1]}" if "i" in between[2] else between[1]
-        note("pattern", "what stands between the slashes is read as the pattern")
+        note("pattern", "the text between the slashes is read as the pattern")
     flat["pattern"] = mended
 
 

@@ -1,5 +1,6 @@
-"""Leaves out the definitions that no reference of a document needs. Tools often come with those of
-the whole service that they belong to; what nobody refers to need not be read, nor be a schema."""
+"""Leaves out the definitions that no reference of a document needs. Tools often come with the
+definitions of their whole service. Definitions without references need not be read, nor be
+schemas."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -67,7 +67,7 @@ _WITHOUT_EXPONENT = 1e-4
 _LONG_BESIDE_PATTERN = 2_500
 """A longer `maxLength` beside a pattern is checked, not enforced: llguidance has states for each
 length, and for 6,000 characters more than it can keep."""
-_LONGEST_PATTERN = 10_000  # characters
+_MAX_PATTERN_LENGTH = 10_000  # characters
 _MAX_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
@@ -97,7 +97,7 @@ class FlatLowering:
         self._asserts_content = re.search("/draft-0[67]/", find_draft(root)) is not None
 
     def lower_constants(self, flat: Mapping[str, Json], pointer: str) -> Node:
-        """The values of `enum` or `const` that all other keywords allow."""
+        """Returns the values of `enum` or `const` that all other keywords allow."""
         values = list_values(flat)
         rest = omit(flat, "enum")
         if len(values) > MAX_VALUES or count_parts(values) > 2 * MAX_VALUES:
@@ -112,7 +112,7 @@ class FlatLowering:
         return Constant(tuple(distinct.values()))
 
     def lower_exclusion(self, flat: Mapping[str, Json], pointer: str) -> Node:
-        """A schema with a `not` of an enum; enforced if nodes can express it."""
+        """Returns a schema with a `not` of an enum; enforced if nodes can express it."""
         excluded = flat["not"]
         values = as_list(excluded.get("enum", [excluded.get("const")]))
         node = self.lower_typed(omit(flat, "not"), pointer)
@@ -123,7 +123,7 @@ class FlatLowering:
         return rest
 
     def lower_typed(self, flat: Mapping[str, Json], pointer: str) -> Node:
-        """The union of the types that a schema allows, each with its keywords."""
+        """Returns the union of the types that a schema allows, each with its keywords."""
         types: list[str] = as_list(flat.get("type", [*TYPES]))
         present = find_presence(flat)
         if not present.others:
@@ -252,7 +252,7 @@ class FlatLowering:
         return array
 
     def _lower_distinct(self, array: Array, flat: Mapping[str, Json], pointer: str) -> Node | None:
-        """The lists without repeated items; None if the mask cannot enforce it."""
+        """Returns the lists without repeated items; None if the mask cannot enforce it."""
         distinct = list_choices(array)
         self._findings.note(pointer, ["uniqueItems"], enforced=distinct is not None)
         if distinct is None or not _counts(flat):
@@ -267,8 +267,8 @@ class FlatLowering:
     def _lower_contains(
         self, flat: Mapping[str, Json], items: list[Json], pointer: str
     ) -> Contains | None:
-        """The limits for matching items, for the items of the prefix and, last, those after it;
-        None if nodes cannot express it."""
+        """Returns the limits for matching items, for the items of the prefix and, last, those after
+        it; None if nodes cannot express it."""
         kind, most = flat["contains"], flat.get("maxContains")
         excluded: list[Json] = []  # any item may count as not matching
         if most is not None:  # unless the number of matches is limited
@@ -326,7 +326,7 @@ class FlatLowering:
             if pattern is None:
                 reason = "uses what a mask cannot enforce (look-around, \\b, \\1)"
                 self._findings.check(pointer, "pattern", reason)
-            elif len(pattern) > _LONGEST_PATTERN:
+            elif len(pattern) > _MAX_PATTERN_LENGTH:
                 self._findings.check(pointer, "pattern", "too long for a mask")
                 pattern = None
             elif not is_fully_spelled(pattern):
@@ -359,7 +359,7 @@ class FlatLowering:
         return String(shortest, longest, pattern)
 
     def _read_length(self, flat: Mapping[str, Json], keyword: str, pointer: str) -> int | None:
-        """The value of a length keyword, up to the number that a mask can count."""
+        """Returns the value of a length keyword, up to the number that a mask can count."""
         value = flat.get(keyword)
         if value is None:
             return None
@@ -377,7 +377,7 @@ def _counts(flat: Mapping[str, Json]) -> bool:
 
 
 def _keep_small(node: Number, largest: int) -> Number:
-    """The numbers of the node whose absolute value is at most `largest`."""
+    """Returns the numbers of the node whose absolute value is at most `largest`."""
     bounds = dict(node.bounds)
     least = max(bounds.get("minimum", -inf), bounds.get("exclusiveMinimum", -inf))
     greatest = min(bounds.get("maximum", inf), bounds.get("exclusiveMaximum", inf))
@@ -391,7 +391,7 @@ def _keep_small(node: Number, largest: int) -> Number:
 
 
 def find_types(values: Sequence[Json]) -> list[str]:
-    """The JSON Schema types of these values; that of all numbers is `number`."""
+    """Returns the JSON Schema types of these values; that of all numbers is `number`."""
     names: dict[type, str] = {
         bool: "boolean",
         int: "number",

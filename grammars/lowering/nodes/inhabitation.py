@@ -43,7 +43,7 @@ def prune(node: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, 
 
 
 def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
-    """The names of the definitions that have a value.
+    """Returns the names of the definitions that have a value.
 
     A least fixed point: at first no definition has a value; then those do that have one without
     references; and so on. Definitions that only infinite values would fit are never added.
@@ -63,7 +63,8 @@ def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
 
 
 def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
-    """The JSON pointer of the innermost required property without a value; "" if there is none."""
+    """Returns the JSON pointer of the innermost required property without a value; "" if there is
+    none."""
     alive = _find_alive(definitions)
     pointer = ""
     while isinstance(node, Object):
@@ -78,7 +79,8 @@ def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
 
 
 def _prune(node: Node, alive: Set[str]) -> Node:
-    """The node without parts that have no value, if `alive` are the definitions with values."""
+    """Returns the node without parts that have no value, if `alive` are the definitions with
+    values."""
     spend()
     match node:
         case Reference(name):
@@ -133,7 +135,7 @@ def _prune_object(node: Object, alive: Set[str]) -> Node:
 
 
 def _prune_extras(node: Object, barred: list[str], alive: Set[str]) -> Object:
-    """The object, with the undeclared keys that have values and are not barred."""
+    """Returns the object, with the undeclared keys that have values and are not barred."""
     unbarred = Texts((), match_words(barred))
     kept: list[Extra] = []
     for extra in node.extras:
@@ -178,7 +180,7 @@ def _prune_array(node: Array, alive: Set[str]) -> Node:
 
 
 def _prune_contains(contains: Contains, array: Array, alive: Set[str]) -> Contains:
-    """The same for `contains`, with the prefix and items that are left of the array."""
+    """Returns the same for `contains`, with the prefix and items that are left of the array."""
 
     def prune_items(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
         kept = [_prune_item(node, alive) for node in nodes[: len(array.prefix)]]
@@ -193,7 +195,7 @@ def _prune_contains(contains: Contains, array: Array, alive: Set[str]) -> Contai
 
 
 def _prune_item(node: Node | None, alive: Set[str]) -> Node | None:
-    """The node of an item; None if it has no value."""
+    """Returns the node of an item; None if it has no value."""
     if node is None:
         return None
     pruned = _prune(node, alive)

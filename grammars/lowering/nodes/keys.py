@@ -75,7 +75,7 @@ def read_keys(
     tests = {pattern: validate({"pattern": pattern}) for pattern in patterns}
 
     def find_matching(key: str) -> list[Json]:
-        """The schemas of the patterns that the key matches."""
+        """Returns the schemas of the patterns that the key matches."""
         spend(1 + len(tests))
         return [patterns[pattern] for pattern, matches in tests.items() if matches(key)]
 
@@ -135,7 +135,7 @@ def _find_others(
 
 
 def _divide(patterns: Mapping[str, Json], rest: KeySet, undeclared: Texts) -> list[KeySet] | None:
-    """The sets of keys that match the same patterns; None if they cannot be computed."""
+    """Returns the sets of keys that match the same patterns; None if they cannot be computed."""
     sets = [rest]
     for pattern, value in patterns.items():
         regex = translate(pattern)
@@ -167,7 +167,7 @@ def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
 
 
 def read_names(names: Json) -> Texts | None:
-    """The texts that `propertyNames` allows; None if it cannot be expressed."""
+    """Returns the texts that `propertyNames` allows; None if it cannot be expressed."""
     if names is False:
         return None
     if names is True:

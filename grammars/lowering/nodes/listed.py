@@ -32,11 +32,12 @@ MAX_VALUES = 60
 MAX_WORDS = 1_000  # excluded strings that the mask enforces
 _EVERY_TYPE = Union((Object(), Array(), String(), Number(), Boolean(), Null()))
 _MAX_NUMBERS = 8
-_LONGEST = 60  # characters; regular expressions for longer words are nested too deeply
+_MAX_WORD_LENGTH = 60  # characters; regular expressions for longer words are nested too deeply
 
 
 def list_choices(node: Array) -> Node | None:
-    """All lists of the node without repeated items; None if the mask cannot enforce them."""
+    """Returns all lists of the node without repeated items; None if the mask cannot enforce
+    them."""
     if node.prefix or node.items is None:
         return None
     values = _list_values(node.items)
@@ -57,7 +58,8 @@ def list_choices(node: Array) -> Node | None:
 
 
 def _list_values(node: Node) -> list[Json] | None:
-    """The scalars that a node allows, each once; None if it allows other values, or too many."""
+    """Returns the scalars that a node allows, each once; None if it allows other values, or too
+    many."""
     match node:
         case Constant(constants):
             distinct: dict[tuple[bool, Json], Json] = {}
@@ -83,7 +85,7 @@ def _list_values(node: Node) -> list[Json] | None:
 
 
 def exclude(node: Node, values: list[Json]) -> Node | None:
-    """The node without these values; None if nodes cannot express it."""
+    """Returns the node without these values; None if nodes cannot express it."""
     match node:
         case AnyValue():
             return exclude(_EVERY_TYPE, values)
@@ -122,7 +124,7 @@ def _exclude_words(node: String, words: list[str]) -> Node | None:
     if len(words) > MAX_WORDS:
         return None
     if node.pattern is None:
-        if max(map(len, words)) > _LONGEST:
+        if max(map(len, words)) > _MAX_WORD_LENGTH:
             return None
         return replace(node, pattern=spell_others(words))
     automaton = compile_regexes((node.pattern,))
@@ -132,8 +134,8 @@ def _exclude_words(node: String, words: list[str]) -> Node | None:
 
 
 def spell_others(words: Iterable[str]) -> str:
-    """A regular expression for every text except these words, without a complement: llguidance
-    supports complements of terminals, but not inside a regular expression."""
+    """Returns a regular expression for every text except these words, without a complement:
+    llguidance supports complements of terminals, but not inside a regular expression."""
     kept = frozenset(words)
     firsts = sorted({word[0] for word in kept - {""}})
     options = [] if "" in kept else [""]
@@ -153,7 +155,7 @@ def _escape(character: str) -> str:
 
 
 def _exclude_numbers(node: Number, numbers: list[float]) -> Node | None:
-    """The intervals between these numbers."""
+    """Returns the intervals between these numbers."""
     if not numbers:
         return node
     points = sorted(set(numbers))

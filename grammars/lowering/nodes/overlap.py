@@ -47,8 +47,8 @@ def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> 
 
 
 def _list_candidates(branches: Sequence[Node]) -> Iterator[tuple[int, int]]:
-    """The pairs of branches that have to be compared. Many constants, and many objects that one key
-    distinguishes, are common: those are not compared pair by pair."""
+    """Yields the pairs of branches that have to be compared. Many constants, and many objects that
+    one key distinguishes, are common: those are not compared pair by pair."""
     constants: dict[int, Constant] = {}
     objects: dict[int, Object] = {}
     others: list[int] = []
@@ -70,7 +70,7 @@ def _list_candidates(branches: Sequence[Node]) -> Iterator[tuple[int, int]]:
 
 
 def _list_common_values(constants: Mapping[int, Constant]) -> Iterator[tuple[int, int]]:
-    """The pairs of constants that share a value."""
+    """Yields the pairs of constants that share a value."""
     owners: dict[Hashable, list[int]] = {}
     for i, constant in constants.items():
         spend(len(constant.values))
@@ -89,7 +89,7 @@ def _have_own_tags(objects: Sequence[Object]) -> bool:
 
 
 def _find_tags(node: Object) -> dict[str, tuple[Json, ...]]:
-    """The required keys with listed values, and those values."""
+    """Returns the required keys with listed values, and those values."""
     tags: dict[str, tuple[Json, ...]] = {}
     for declared in node.properties:
         if declared.required and isinstance(declared.node, Constant):
@@ -103,8 +103,8 @@ def _share_no_value(groups: Sequence[tuple[Json, ...]]) -> bool:
 
 
 def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
-    """The node with references followed; a reference if they lead in a circle, or to a definition
-    that is not complete yet."""
+    """Returns the node with references followed; a reference if they lead in a circle, or to a
+    definition that is not complete yet."""
     seen: set[str] = set()
     while isinstance(node, Reference) and node.name not in seen:
         seen.add(node.name)

@@ -29,11 +29,11 @@ class Flattening:
         self.references_stand_alone = stands_alone(root)
 
     def resolve(self, pointer: str) -> Resolve:
-        """A function that follows the references of the schema at this JSON pointer."""
+        """Returns a function that follows the references of the schema at this JSON pointer."""
         return partial(look_up, self._root, pointer=pointer)
 
     def drop_unevaluated(self, schema: Mapping[str, Json], pointer: str) -> Mapping[str, Json]:
-        """The schema without `unevaluatedProperties` and `unevaluatedItems`."""
+        """Returns the schema without `unevaluatedProperties` and `unevaluatedItems`."""
         for keyword in ("unevaluatedProperties", "unevaluatedItems"):
             if keyword not in schema or is_idle(keyword, schema):
                 continue

@@ -24,7 +24,7 @@ CONTENT = frozenset(["contentEncoding", "contentMediaType"])
 
 
 def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
-    """The conjunction of two flat schemas.
+    """Returns the conjunction of two flat schemas.
 
     Returns:
         the merged schema, and the keywords of `b` that could not be merged: if there are any, the
@@ -66,8 +66,8 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
 
 
 def conjoin(a: Json, b: Json) -> Json:
-    """A schema for the values that both allow: their `allOf`. Each part occurs once in it, so that
-    recursive conjunctions end."""
+    """Returns a schema for the values that both allow: their `allOf`. Each part occurs once in it,
+    so that recursive conjunctions end."""
     if a is False or b is False:
         return False
     parts: dict[str, Json] = {}
@@ -90,8 +90,8 @@ def _may_exclude(keyword: str) -> bool:
 
 
 def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The schema with numbers for exclusive bounds, and without `then` and `else` if there is no
-    `if`."""
+    """Returns the schema with numbers for exclusive bounds, and without `then` and `else` if there
+    is no `if`."""
     bounds = read_bounds(schema)
     stated: dict[str, Json] = {}
     for keyword, value in schema.items():
@@ -185,7 +185,7 @@ def _join_names(a: list[str], b: list[str]) -> Json:
 
 
 def _exclude_both(a: Json, b: Json) -> Json:
-    """A schema for `not` that excludes the values of both schemas."""
+    """Returns a schema for `not` that excludes the values of both schemas."""
     if is_listing(a) and is_listing(b):
         return {"enum": [*as_list(a["enum"]), *as_list(b["enum"])]}
     return {"anyOf": [a, b]}
@@ -197,7 +197,7 @@ def is_listing(schema: Json) -> bool:
 
 
 def _find_multiple(a: float, b: float) -> Json:
-    """The least common multiple of both numbers."""
+    """Returns the least common multiple of both numbers."""
     x, y = Fraction(repr(a)), Fraction(repr(b))
     scale = lcm(x.denominator, y.denominator)
     least = Fraction(lcm(int(x * scale), int(y * scale)), scale)

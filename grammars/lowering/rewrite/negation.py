@@ -13,7 +13,7 @@ from grammars.steps import spend
 MAX_ALTERNATIVES = 16
 """The limit for alternatives."""
 
-_OPPOSITES = {  # keyword: the type it speaks of, the opposite keyword, and what its bound is more
+_OPPOSITES = {  # keyword: its type, the opposite keyword, and the difference of the bounds
     "minLength": ("string", "maxLength", -1),
     "maxLength": ("string", "minLength", 1),
     "minItems": ("array", "maxItems", -1),
@@ -33,7 +33,7 @@ Resolve = Callable[[Json], Json]
 def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
     """Schemas that together allow exactly the values that this one does not.
 
-    What cannot be expressed otherwise stays in a `not` with one keyword.
+    Everything that has no other form stays in a `not` with one keyword.
 
     Args:
         schema: the schema.
@@ -111,8 +111,8 @@ def _require(key: str, value: Json) -> Json:
 
 
 def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
-    """The conjunction of the negated parts: each has alternatives, so the result has one for each
-    combination."""
+    """Returns the conjunction of the negated parts: each has alternatives, so the result has one
+    for each combination."""
     negated = [negate(part, resolve) for part in parts]
     if prod(map(len, negated)) > MAX_ALTERNATIVES:
         return [{"not": {"anyOf": parts}}]

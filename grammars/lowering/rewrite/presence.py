@@ -84,9 +84,9 @@ class PresenceKeywords:
 
 
 def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
-    """The presence of keys that a schema without `$ref` and `allOf` requires, as far as a rule of
-    the grammar can enforce it: nothing for objects with too many keys, and no number of keys beside
-    a formula."""
+    """Returns the presence of keys that a schema without `$ref` and `allOf` requires, as far as a
+    rule of the grammar can enforce it: nothing for objects with too many keys, and no number of
+    keys beside a formula."""
     if not KEYWORDS & flat.keys():
         return PresenceKeywords()
     claims: dict[str, Claim] = {}
@@ -118,7 +118,7 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
 
 
 def list_names(flat: Mapping[str, Json]) -> list[str] | None:
-    """The keys that `propertyNames` lists; None if it does not."""
+    """Returns the keys that `propertyNames` lists; None if it does not."""
     names = flat.get("propertyNames")
     if not is_object(names) or not {"enum", "const"} & names.keys():
         return None
@@ -136,7 +136,7 @@ def _speaks_of_keys(formula: Formula) -> bool:
 
 
 def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
-    """The claim of one keyword; None if it is missing, or about more than presence."""
+    """Returns the claim of one keyword; None if it is missing, or about more than presence."""
     if keyword not in flat:
         return None
     value: Json = flat[keyword]
@@ -165,7 +165,7 @@ def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
 
 
 def _read(schema: Json) -> Claim | None:
-    """The claim of a schema; None if it is about more than presence."""
+    """Returns the claim of a schema; None if it is about more than presence."""
     spend()
     if schema is True:
         return Claim(TRUE)
@@ -183,14 +183,14 @@ def _read(schema: Json) -> Claim | None:
 
 
 def _read_member(key: str, schema: Json) -> Claim | None:
-    """The claim of a property whose schema is false; None for other properties."""
+    """Returns the claim of a property whose schema is false; None for other properties."""
     if schema is False or schema == {"not": {}}:
         return Claim(Not(Has(key)))
     return None
 
 
 def _read_dependency(key: str, value: Json) -> Claim | None:
-    """The claim of a dependency on a key."""
+    """Returns the claim of a dependency on a key."""
     if is_list(value):
         return Claim(_imply(Has(key), _join([Has(needed) for needed in value])))
     claim = _read(value)
@@ -221,12 +221,12 @@ def _read_one_of(parts: list[Json]) -> Claim | None:
 
 
 def _read_all(parts: list[Json]) -> list[Claim] | None:
-    """The claims of the schemas; None if one is about more than presence."""
+    """Returns the claims of the schemas; None if one is about more than presence."""
     return _all_known([_read(part) for part in parts])
 
 
 def _all_known(claims: Sequence[Claim | None]) -> list[Claim] | None:
-    """The claims; None if one is None."""
+    """Returns the claims; None if one is None."""
     known = [claim for claim in claims if claim is not None]
     if len(known) < len(claims):
         return None
@@ -251,7 +251,7 @@ def _join_claims(claims: Sequence[Claim | None]) -> Claim | None:
 
 
 def _join(parts: Sequence[Formula]) -> Formula:
-    """The conjunction of these formulas."""
+    """Returns the conjunction of these formulas."""
     if len(parts) == 1:
         return parts[0]
     return All(tuple(parts))

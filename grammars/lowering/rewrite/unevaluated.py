@@ -45,7 +45,7 @@ class Evaluated:
         return replace(self, given=()) == Evaluated()
 
     def join(self, other: "Evaluated") -> "Evaluated":
-        """The members that either of them evaluates."""
+        """Returns the members that either of them evaluates."""
         return Evaluated(
             given=self.given + other.given,
             keys=tuple(dict.fromkeys(self.keys + other.keys)),
@@ -61,7 +61,7 @@ class _UnknownError(Exception):
 
 
 def state_evaluated(flat: Mapping[str, Json], keyword: str, resolve: Resolve) -> Json | None:
-    """An equivalent schema without the keyword; None if there is none."""
+    """Returns an equivalent schema without the keyword; None if there is none."""
     rest = omit(flat, keyword)
     try:
         choices = _list_choices(rest, resolve, 0)
@@ -85,7 +85,8 @@ def _are_nothing(alternatives: list[Evaluated]) -> bool:
 
 
 def _close(choice: Evaluated, keyword: str, value: Json) -> Json:
-    """The schema of one choice, in which `value` applies to the members that are not evaluated."""
+    """Returns the schema of one choice, in which `value` applies to the members that are not
+    evaluated."""
     closed: dict[str, Json] = {}
     if keyword == "unevaluatedItems":
         if choice.every_item:
@@ -124,7 +125,7 @@ def _list_choices(schema: Json, resolve: Resolve, depth: int) -> list[Evaluated]
 
 
 def _find_own(flat: Mapping[str, Json]) -> Evaluated:
-    """The members that a schema evaluates itself, without alternatives."""
+    """Returns the members that a schema evaluates itself, without alternatives."""
     if "contains" in flat:  # `contains` evaluates the matching items
         raise _UnknownError
     prefix, rest = flat.get("prefixItems", []), "items"
@@ -145,7 +146,7 @@ def _list_alternatives(
     """For each keyword with alternatives: the choices between them; `anyOf` first."""
 
     def list_under(*parts: Json) -> list[Evaluated]:
-        """The choices if all of these schemas apply."""
+        """Returns the choices if all of these schemas apply."""
         found = [Evaluated(parts)]
         for part in parts:
             found = _cross(found, _list_choices(part, resolve, depth))

@@ -30,7 +30,7 @@ def read_function_messages(messages: Sequence[Json]) -> list[Json]:
     for number, message in enumerate(messages):
         call = message.get("function_call")
         if call is not None and not isinstance(call, dict):
-            text = "function_call has to be an object: the name and the arguments of the call"
+            text = "function_call must be an object: the name and the arguments of the call"
             where = f"/messages/{number}/function_call"
             raise HttpError(400, text, "invalid_value", where=where)
         if message.get("role") == "function":

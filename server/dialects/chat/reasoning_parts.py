@@ -35,7 +35,7 @@ def separate_reasoning(content: list[Any], where: str) -> tuple[Any, str]:
 
 
 def place_reasoning(message: dict[str, Any], reasoning: str, where: str) -> None:
-    """Moves the reasoning of a message's parts to a field of its own.
+    """Moves the reasoning of a message's parts to a separate field.
 
     Args:
         message: changed.

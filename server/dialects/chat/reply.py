@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from constrained.decode.filters.events import ProgressMade
-from constrained.logits import LEAST, TokenDrawn
+from constrained.logits import MIN_LOGPROB, TokenDrawn
 from constrained.reply import Reply, Usage
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import ContentDelta, ReasoningDelta
@@ -60,13 +60,13 @@ class ChatWriter(ReplyWriter):
             "system_fingerprint": f"constrained-{compiled.turn.format.name}",
         }
         count = compiled.request.generation.choices
-        wishes = compiled.request.generation.progress
-        self._progress = [ChoiceProgress(wishes) for _ in range(count)]
+        progress_options = compiled.request.generation.progress
+        self._progress = [ChoiceProgress(progress_options) for _ in range(count)]
         self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
         self._replies: dict[int, Reply] = {}
 
     def open(self) -> Iterator[Json]:
-        """The first chunk of each choice."""
+        """Yields the first chunk of each choice."""
         for number in range(len(self._choices)):
             yield self._chunk(number, {"role": "assistant", "content": ""})
 
@@ -289,5 +289,5 @@ def _show_logprob(text: bytes, logprob: float) -> Json:
     return {
         "token": text.decode("utf-8", "replace"),
         "bytes": list(text),
-        "logprob": max(logprob, LEAST),  # JSON has no infinity
+        "logprob": max(logprob, MIN_LOGPROB),  # JSON has no infinity
     }

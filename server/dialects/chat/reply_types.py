@@ -82,7 +82,7 @@ class ChatChoice(TypedDict):
 
 
 class PromptTokensDetails(TypedDict):
-    """The prompt tokens, by what was done with them."""
+    """The prompt tokens in detail."""
 
     cached_tokens: int
     """Tokens that were not computed again."""

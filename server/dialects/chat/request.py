@@ -104,7 +104,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
     modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = None
     """The kinds of output: only text."""
     prompt_cache_options: PromptCacheOptions | None = None
-    """Has no effect: what can be reused of the prompt always is."""
+    """Has no effect: the cached part of the prompt is always reused."""
     trace: bool | None = None
     """The reply has a trace, with the reasons for each of its tokens. Not with several choices."""
 
@@ -146,7 +146,7 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             choices=self.n or 1,
-            progress=self.progress_wishes,
+            progress=self.progress_options,
             ignore_eos=self.ignore_eos is True,
             trace=self.trace is True,
             choice=self.read_reply_choice(service.settings, choices=self.n or 1),
@@ -226,8 +226,8 @@ class ChatRequest(GenerationFields, ReplyChoiceFields):
 
 
 def _read_message(message: Json, number: int) -> Json:
-    """Converts a message: its content is text, its reasoning a field of its own, its calls are
-    calls of functions.
+    """Converts a message: its content becomes text, its reasoning a separate field, its calls calls
+    of functions.
 
     Raises:
         HttpError: a part is neither text nor reasoning, or the message has other reasoning, too.

@@ -15,7 +15,7 @@ def write_fill_in_prompts(
     Args:
         prompts: the prefixes, each a text or token ids.
         suffix: the text after the insertion; the request has it as `/suffix`.
-        vocabulary: that of the model.
+        vocabulary: the model's vocabulary.
 
     Raises:
         HttpError: the model has no tokens for such prompts, or a text has a lone surrogate.
@@ -51,7 +51,7 @@ def _list_bos(vocabulary: Vocabulary) -> list[int]:
 
 
 def join_fill_in(special: FillInTokens, prefix: Sequence[int], suffix: Sequence[int]) -> list[int]:
-    """Joins the tokens of a prefix and a suffix to the prompt for what is between them."""
+    """Joins the tokens of a prefix and a suffix to a prompt for the text between them."""
     tokens = [special.prefix]
     tokens.extend(prefix)
     tokens.append(special.suffix)

@@ -35,7 +35,7 @@ class FillInRequest(GenerationFields):
             sampling=self.read_sampling_with(service.model),
             stop=self.read_stop(),
             choices=choices,
-            progress=self.progress_wishes,
+            progress=self.progress_options,
             ignore_eos=self.ignore_eos is True,
         )
         turn_request = read_text_request(self, generation, service)

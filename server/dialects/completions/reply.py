@@ -49,8 +49,8 @@ class CompletionWriter(ReplyWriter):
         vocabulary = compiled.service.model.engine.vocabulary
         count = len(echoes) * self._choices
         self._logprobs = [_LogprobsWriter(vocabulary) for _ in range(count)]
-        wishes = compiled.request.generation.progress
-        self._progress = [ChoiceProgress(wishes) for _ in range(count)]
+        progress_options = compiled.request.generation.progress
+        self._progress = [ChoiceProgress(progress_options) for _ in range(count)]
         self._replies: dict[int, Reply] = {}
 
     def open(self) -> Iterator[Json]:

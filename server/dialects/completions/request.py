@@ -44,7 +44,7 @@ class CompletionRequest(GenerationFields):
     best_of: int | None = None
     """Must be equal to `n`: replies are not compared here."""
     suffix: str | None = None
-    """The text after the insertion: the reply is what stands between prompt and suffix. The model
+    """The text after the insertion: the reply is the text between prompt and suffix. The model
     needs tokens for such prompts."""
     echo: bool | None = None
     """The reply begins with the prompt."""
@@ -70,7 +70,7 @@ class CompletionRequest(GenerationFields):
             stop=self.read_stop(),
             logprobs=self.logprobs,
             choices=self.n or 1,
-            progress=self.progress_wishes,
+            progress=self.progress_options,
             ignore_eos=self.ignore_eos is True,
         )
         turn_request = read_text_request(self, generation, service)
@@ -92,7 +92,7 @@ class CompletionRequest(GenerationFields):
             raise _refuse("/best_of", "not supported: leave it out, or use n")
         check_choices(len(self.prompts), self.n or 1, service.settings)
         if self._read_max_tokens() == 0:
-            raise _refuse("/max_tokens", "it has to be 1 or more")
+            raise _refuse("/max_tokens", "it must be 1 or more")
         if self.echo and self.logprobs is not None:
             message = "log probabilities of prompts are not supported: leave echo or logprobs out"
             raise _refuse("/echo", message)

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, StrictInt
 
 from server.errors import HttpError
-from server.models.embedding_service import EmbeddingWish
+from server.models.embedding_service import EmbeddingInput
 from server.turns.fields.request_lists import NumberLists, Numbers, Texts, list_prompts
 
 NOT_NORMALIZED, EUCLIDEAN = -1, 2  # llama-server's embd_normalize
@@ -35,7 +35,7 @@ class EmbeddingRequest(BaseModel):
         """True if the reply has the form of llama-server's own path."""
         return self.content is not None
 
-    def read(self) -> EmbeddingWish:
+    def read(self) -> EmbeddingInput:
         """Reads the request.
 
         Raises:
@@ -53,7 +53,7 @@ class EmbeddingRequest(BaseModel):
         texts = list_prompts(given)
         if not texts:
             raise HttpError(400, "there is no text", "invalid_value", where=where)
-        return EmbeddingWish(
+        return EmbeddingInput(
             texts,
             where,
             is_list=isinstance(given, list) and not isinstance(given[0], int),

@@ -51,7 +51,7 @@ class NativeEmbedding(TypedDict):
 
     index: int
     embedding: list[list[float]]
-    """One vector: those of the tokens are pooled."""
+    """One vector: the vectors of the tokens are pooled."""
 
 
 @router.post(

@@ -19,7 +19,7 @@ from server.dialects.completions.request import (
 from server.errors import HttpError
 from server.turns.fields.openai_fields import GenerationFields, replace_given
 from server.turns.fields.request_lists import Texts
-from server.turns.progress import ProgressWishes
+from server.turns.progress import ProgressOptions
 from server.turns.request_checks import UNREADABLE
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -27,7 +27,7 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 REPOSITORY = "myproject\n"
 FILE = "filename\n"
 SNIPPET = "\n\n--- snippet ---\n\n"
-"""llama-server's names of what its requests do not name."""
+"""llama-server's names for a repository and files that a request does not name."""
 
 
 class NativeFields(GenerationFields):
@@ -63,7 +63,7 @@ class NativeFields(GenerationFields):
         if self.post_sampling_probs:
             message = "probabilities are those of the model, before sampling: leave it out"
             raise HttpError(400, message, "unsupported_field", where="/post_sampling_probs")
-        wishes = ProgressWishes(
+        progress_options = ProgressOptions(
             prompt=self.stream is True and self.return_progress is True,
             timings=self.stream is True and self.timings_per_token is True,
             tokens=self.stream is True or self.return_tokens is True,
@@ -75,7 +75,7 @@ class NativeFields(GenerationFields):
             stop=self.read_stop(),
             logprobs=self.n_probs or None,
             choices=self.choices,
-            progress=wishes,
+            progress=progress_options,
             ignore_eos=self.ignore_eos is True,
         )
         return read_text_request(self, generation, service)

@@ -1,8 +1,8 @@
-"""Messages: tools that Anthropic describes and the client carries out, such as a shell.
+"""Messages: tools that Anthropic defines and the client executes, such as a shell.
 
-A request has only their type. The schema that belongs to it is given here, so that they are tools
-like any others. Those of a version that is not known are left out, and so are those that show the
-model pictures (`computer_...`): it reads text.
+A request has only their types. Descriptions and schemas are added here, so that they become
+ordinary tools. Unknown versions are left out, and so are tools that show pictures to the model
+(`computer_...`), because it only reads text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ Json = dict[str, Any]
 
 
 def describe_client_tools(tools: Sequence[Json]) -> list[Json]:
-    """The tools of a request, those of Anthropic's that a client carries out with a name, a
-    description and the schema of their input. Others stay as they are.
+    """Returns the tools of a request. Anthropic's client tools get a name, a description and the
+    schema of their input; others stay as they are.
 
     Args:
         tools: as the client sends them.
@@ -40,11 +40,11 @@ def _text(description: str) -> Json:
 
 @dataclass(frozen=True)
 class _Command:
-    """What a tool does, and which properties say more of it.
+    """A command of a tool, and its properties.
 
     Args:
-        needed: the names of those that it needs.
-        optional: the names of those that it may have.
+        needed: the names of required properties.
+        optional: the names of optional properties.
     """
 
     needed: Sequence[str] = ("path",)
@@ -52,10 +52,10 @@ class _Command:
 
 
 def _choose_command(commands: Mapping[str, _Command], properties: Json) -> Json:
-    """The schema of a tool that does one of several things: `command` says which.
+    """Returns the schema of a tool with several commands; `command` chooses one.
 
-    The properties stand in one list, for templates and models read them there; which of them a
-    command takes is said after it.
+    All properties are in one list, because templates and models read them there. The properties of
+    each command follow in `anyOf`.
 
     Args:
         commands: by name.

@@ -2,8 +2,8 @@
 
 Messages of one role that follow each other are one turn, as the dialect has it. A turn of the user
 becomes a message for each tool result and, after them, one for its text. A turn of the assistant
-may have results of calls that the server has carried out: each time the model has read some, it
-began a turn of its own.
+may contain results of calls that the server has executed. After each of these results, the model
+has begun a new turn.
 """
 
 import functools
@@ -44,7 +44,7 @@ OF_ROLE = {
     "tool_search_tool_result": ("assistant",),
     **LEFT_OUT,
 }
-"""The kinds of blocks, and whose messages may have them."""
+"""The types of blocks, and the roles of messages that may have them."""
 FIELDS: Mapping[str, Mapping[str, type]] = {
     "text": {"text": str},
     "thinking": {"thinking": str},
@@ -61,7 +61,7 @@ USES = ("tool_use", "mcp_tool_use", "server_tool_use")
 
 @dataclass(frozen=True)
 class Conversation:
-    """The conversation in OpenAI's form, and where its messages come from.
+    """The conversation in OpenAI's form, and the origin of its messages.
 
     Args:
         messages: in OpenAI's form.
@@ -130,12 +130,13 @@ def read_conversation(
     """A conversation in OpenAI's form.
 
     Args:
-        system: what stands in front of it.
+        system: the system prompt.
         messages: in Anthropic's form.
         tools: of the request, which this server may have called.
 
     Raises:
-        HttpError: a message or a block that is none, or that a text model cannot read; says where.
+        HttpError: a message or a block is invalid, or a text model cannot read it; with its JSON
+            pointer.
     """
     blocks = list(_read_content(system or [], "/system", role="system", source=None))
     unread = list[str]()
@@ -175,7 +176,7 @@ def read_conversation(
 
 
 def _find_last_of_user(messages: Sequence[Mapping[str, Any]]) -> int:
-    """The number of the last message of the user; -1: there is none."""
+    """Returns the number of the last message of the user; -1: there is none."""
     for number in reversed(range(len(messages))):
         if messages[number].get("role") == "user":
             return number
@@ -183,8 +184,8 @@ def _find_last_of_user(messages: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _compact(blocks: Sequence[_Block]) -> list[_Block]:
-    """The blocks from the last compaction on. Its summary, which the user tells the model, stands
-    for those in front of it, except for the system of the request."""
+    """The blocks from the last compaction on. Its summary, as a user message, replaces all messages
+    before it, except for the system prompt."""
     for number in reversed(range(len(blocks))):
         block = blocks[number]
         summary = read_summary(block.body) if block.body["type"] == COMPACTION else None
@@ -202,7 +203,7 @@ def _read_content(content: Any, where: str, *, role: str, source: int | None) ->
         yield make_block({"type": "text", "text": content}, where)
         return
     if not isinstance(content, list):
-        raise _refuse("content has to be a text or a list of blocks", where)
+        raise _refuse("content must be a text or a list of blocks", where)
     if role == "user":
         content = read_documents(content, where)
     for number, body in enumerate(content):
@@ -228,7 +229,7 @@ def _check_block(body: Any, where: str, role: str) -> None:
     for name, type_ in fields.items():
         if not isinstance(body.get(name), type_):
             wanted = "an object" if type_ is dict else "a text"
-            raise _refuse(f"{name} of a {kind} block has to be {wanted}", f"{where}/{name}")
+            raise _refuse(f"{name} of a {kind} block must be {wanted}", f"{where}/{name}")
 
 
 def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMessage]:
@@ -256,7 +257,8 @@ def _write(blocks: Iterable[_Block], tools: OfferedTools) -> Iterator[_WrittenMe
 
 
 def _split_turns(blocks: Iterable[_Block]) -> Iterator[tuple[list[_Block], list[_Block]]]:
-    """The turns of the model in one of the assistant: what it wrote, and the results after it."""
+    """The turns of the model in one turn of the assistant: its text and calls, and the results
+    after them."""
     own: list[_Block] = []
     results: list[_Block] = []
     for block in blocks:

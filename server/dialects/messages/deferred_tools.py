@@ -1,10 +1,10 @@
-"""Messages: tools with `defer_loading`, which the prompt does not have.
+"""Messages: tools with `defer_loading`, which are not in the prompt.
 
-A client that searches for tools itself answers its search with blocks of type `tool_reference`.
-Each of them becomes a text that describes the tool, where it stands in the conversation, and from
-then on the tool may be called. So the prompt stays the same in front of it, and cached.
+A client that searches for tools itself returns blocks of type `tool_reference`. Each becomes a text
+at its place in the conversation that describes the tool, and the tool may be called from then on.
+So the prompt before it stays the same and cached.
 
-Anthropic's own searches (`tool_search_tool_...`) are carried out here, by words, both of them.
+Both of Anthropic's own searches (`tool_search_tool_...`) are executed here, as searches by words.
 """
 
 import json
@@ -16,7 +16,7 @@ from constrained.tools.signature_text import describe_tool
 from server.errors import HttpError
 
 SEARCHES = "tool_search_tool"
-"""What the types of Anthropic's own searches begin with."""
+"""The beginning of the types of Anthropic's own searches."""
 Json = dict[str, Any]
 
 
@@ -25,10 +25,10 @@ class DeferredTools:
     """The tools that a request defers.
 
     Args:
-        names: of the tools that the prompt does not have.
+        names: the names of the tools that are not in the prompt.
         found: the names that the conversation refers to, in order.
-        messages: the conversation with texts in place of the references.
-        search: the name of Anthropic's search that the request has; None: it has none.
+        messages: the conversation, with references replaced by texts.
+        search: the name of Anthropic's search in the request; None: it has none.
     """
 
     names: frozenset[str]
@@ -40,10 +40,10 @@ class DeferredTools:
 def read_deferred(
     tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]
 ) -> DeferredTools:
-    """Reads which tools of a request are deferred, and which of them were found.
+    """Reads which tools of a request are deferred, and which of these were found.
 
     Raises:
-        HttpError: all tools are deferred, or a reference is to none; says where.
+        HttpError: all tools are deferred, or a reference names no tool; with its JSON pointer.
     """
     by_name: dict[str, Mapping[str, Any]] = {}
     deferred: set[str] = set()
@@ -68,19 +68,19 @@ def read_deferred(
         raise HttpError(400, message, "invalid_value", where="/tools")
     reader = _ReferenceReader(by_name)
     written = [reader.replace(one, f"/messages/{i}") for i, one in enumerate(messages)]
-    if search is not None:  # what a reference names is not left to the search
+    if search is not None:  # a search need not find what is referred to already
         deferred -= set(reader.found)
     return DeferredTools(frozenset(deferred), tuple(reader.found), written, search)
 
 
 class _ReferenceReader:
-    """Writes texts in place of references.
+    """Replaces references by texts.
 
     Args:
-        tools: by name.
+        tools: the tools by name.
 
     Attributes:
-        found: the names that were referred to, in order.
+        found: the names in the references, in order.
     """
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]]):
@@ -88,7 +88,7 @@ class _ReferenceReader:
         self.found: dict[str, None] = {}
 
     def replace(self, message: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """The message with texts in place of the references in its tool results."""
+        """Returns the message with the references in its tool results replaced by texts."""
         blocks = message.get("content")
         if not isinstance(blocks, list):
             return message

@@ -1,4 +1,4 @@
-"""Messages: documents and search results, as far as they are text, as what the model reads."""
+"""Messages: documents and search results, converted to text for the model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,15 +11,15 @@ KINDS = ("document", "search_result")
 
 
 def read_documents(content: Any, where: str) -> Any:
-    """Content in which documents and search results are blocks of text. Their titles, their
-    sources and what they say of their context stand in front of what they hold.
+    """Replaces documents and search results by blocks of text. Their titles, sources and contexts
+    come before their texts.
 
     Args:
-        content: as the client sends it; what is no list of blocks stays as it is.
+        content: as the client sends it; anything but a list of blocks stays as it is.
         where: the JSON pointer to it.
 
     Raises:
-        HttpError: a document is a file, or not as the API has it; says where.
+        HttpError: a document is a file, or is invalid; with its JSON pointer.
     """
     if not isinstance(content, list):
         return content
@@ -32,26 +32,24 @@ def read_documents(content: Any, where: str) -> Any:
 
 
 def read_document(block: Mapping[str, Any], where: str) -> Json:
-    """A document, or a search result, as a block of text.
+    """Converts a document, or a search result, to a block of text.
 
     Args:
         block: as the client sends it.
         where: the JSON pointer to it.
 
     Raises:
-        HttpError: it is a file, or not as the API has it; says where.
+        HttpError: it is a file, or is invalid; with its JSON pointer.
     """
     lines: list[str] = []
-    # Their order is that of the API's own description: what it is, where it is from, what of it.
+    # In the order of the API's reference: title, source, context.
     names = ("title", "context") if block["type"] == "document" else ("title", "source")
     for name in names:
         said = block.get(name)
         if said is None:
             continue
         if not isinstance(said, str):
-            raise HttpError(
-                400, f"{name} has to be a text", "invalid_value", where=f"{where}/{name}"
-            )
+            raise HttpError(400, f"{name} must be a text", "invalid_value", where=f"{where}/{name}")
         lines.append(f"{name.capitalize()}: {said}")
     lines += _read_texts(block, where)
     written: Json = {"type": "text", "text": "\n".join(lines) + "\n\n"}
@@ -61,7 +59,7 @@ def read_document(block: Mapping[str, Any], where: str) -> Json:
 
 
 def _read_texts(block: Mapping[str, Any], where: str) -> Sequence[str]:
-    """What a document, or a search result, holds."""
+    """Returns the texts in a document or a search result."""
     if block["type"] == "search_result":
         return _list_texts(block.get("content"), f"{where}/content")
     match block.get("source"):
@@ -81,13 +79,14 @@ def _list_texts(content: Any, where: str) -> Sequence[str]:
 
 
 def has_citations(messages: Sequence[Any]) -> bool:
-    """True if a document of a conversation is to be cited, which no model here does, or a text
-    has citations, which no model here reads."""
+    """True if a conversation has a document to be cited, or a text with citations. No model here
+    writes or reads citations."""
     return any(map(_is_cited, messages))
 
 
 def _is_cited(block: Any) -> bool:
-    """True of a document or a text with citations, and of a message or a result that holds one."""
+    """True for a document or a text with citations, and for a message or a result that contains
+    one."""
     match block:
         case {"type": "document" | "search_result", "citations": {"enabled": True}}:
             return True

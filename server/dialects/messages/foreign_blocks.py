@@ -1,5 +1,5 @@
-"""Messages: blocks of what only Anthropic's own service does. A conversation that began there goes
-on here: what a text model can read of them it reads, and the rest is named.
+"""Messages: blocks that only Anthropic's own service creates. A conversation that began there can
+continue here: the model reads their text, and other content is reported as unread.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,38 +17,37 @@ LEFT_OUT: Mapping[str, Sequence[str]] = {
     "mcp_tool_listing": ("assistant",),
     "fallback": ("assistant",),
 }
-"""Kinds of blocks that have nothing to read, and whose messages may have them."""
+"""Types of blocks without text that messages may contain."""
 COMPACTION = "compaction"
 SUMMARY = "Summary of the conversation so far:\n\n"
 TOOL_CHANGES = ("tool_addition", "tool_removal")
 RESULT = "_tool_result"
-"""What the kinds of results end with that stand in the turn of the assistant: a server has carried
-the calls out."""
+"""The ending of the types of results in an assistant's turn: a server has executed the calls."""
 OWN_RESULTS = ("mcp_tool_result", "tool_search_tool_result")
-"""Kinds of such results that this server writes, too."""
+"""Types of such results that this server also writes."""
 
 
 def is_foreign_result(kind: str) -> bool:
-    """True of the result of a tool that only Anthropic runs, such as `web_search_tool_result`."""
+    """True for the result of a tool that only Anthropic runs, such as `web_search_tool_result`."""
     return kind.endswith(RESULT) and kind not in OWN_RESULTS
 
 
 def refuse_tool_change(kind: str, where: str) -> HttpError:
-    """The error of a block that changes the tools in the middle of a conversation."""
+    """Returns the error for a block that changes the tools in the middle of a conversation."""
     message = f"{kind} is not supported: the tools of the request apply to all of it"
     hint = "leave the block out, and send the tools that the model may call now"
     return HttpError(400, f"{message}; {hint}", "unsupported_content", where=where)
 
 
 def read_summary(block: Mapping[str, Any]) -> str | None:
-    """What stands for all that is in front of a compaction; None: it has failed, and is of no
-    effect."""
+    """Returns the text that replaces everything before a compaction; None: the compaction has
+    failed and has no effect."""
     summary = block.get("content")
     return SUMMARY + summary if isinstance(summary, str) and summary else None
 
 
 def find_unread(block: Mapping[str, Any], where: str) -> Sequence[str]:
-    """Names what the model does not read of a block: the block itself, or fields of it.
+    """Names what the model does not read: the block itself, or some of its fields.
 
     Args:
         block: as the client sends it.
@@ -61,7 +60,7 @@ def find_unread(block: Mapping[str, Any], where: str) -> Sequence[str]:
     if kind in LEFT_OUT or (kind == COMPACTION and read_summary(block) is None):
         return (kind,)
     if kind == "thinking" and not block.get("thinking"):
-        # What this server has thought, it knows itself as long as the conversation is cached.
+        # Thinking of this server's own models is in its cache, as long as the conversation is.
         return () if is_signed_here(block.get("signature")) else (kind,)
     unread: dict[str, None] = {}
     if kind == COMPACTION:
@@ -74,7 +73,7 @@ def find_unread(block: Mapping[str, Any], where: str) -> Sequence[str]:
 
 
 def read_foreign_result(block: Mapping[str, Any], where: str) -> str:
-    """The text of a result: JSON, without what is encrypted or is no text.
+    """Returns the text of a result: JSON, without encrypted data and data other than text.
 
     Args:
         block: as the client sends it.
@@ -87,7 +86,7 @@ def read_foreign_result(block: Mapping[str, Any], where: str) -> str:
 
 
 def _strip(content: Any, where: str, unread: dict[str, None]) -> Any:
-    """The content of a result without what no model can read, whose names are added to
+    """Returns the content of a result without the parts that no model can read; adds their names to
     `unread`."""
     if isinstance(content, list):
         parts: list[Any] = []
@@ -114,7 +113,7 @@ def _is_text(document: Mapping[str, Any]) -> bool:
 
 
 def _is_file(source: Any) -> bool:
-    """True of the source of a document or an image that is no text."""
+    """True for the source of a document or an image that is not text."""
     if not isinstance(source, Mapping) or "type" not in source:
         return False
     return source["type"] in ("base64", "url", "file")

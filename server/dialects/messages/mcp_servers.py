@@ -9,11 +9,11 @@ from server.errors import HttpError
 from server.mcp.hosted_tools import (
     HostedTool,
     McpServerPool,
-    ServerWish,
+    RequestedServer,
     check_address,
     check_label,
     check_names,
-    check_wishes,
+    check_requested_servers,
 )
 
 TOOLSET = "mcp_toolset"
@@ -22,10 +22,10 @@ TOOLSET = "mcp_toolset"
 
 @dataclass(frozen=True)
 class _Toolset:
-    """What a request says of the tools of a server.
+    """The options of a request for the tools of a server.
 
     Args:
-        default: of all of them.
+        default: the options of all other tools.
         configs: of single ones, by name.
     """
 
@@ -38,11 +38,11 @@ class _Toolset:
         return default if given is None else given
 
 
-def read_wishes(
+def read_requested_servers(
     servers: Sequence[Mapping[str, Any]],
     tools: Sequence[Mapping[str, Any]],
     pool: McpServerPool | None,
-) -> tuple[ServerWish, ...]:
+) -> tuple[RequestedServer, ...]:
     """Reads what a request wants of MCP servers.
 
     Args:
@@ -51,7 +51,7 @@ def read_wishes(
         pool: the servers that the operator has configured; None: none.
 
     Raises:
-        HttpError: there is no such server, or a field cannot be; says where.
+        HttpError: there is no such server, or a field is invalid; with its JSON pointer.
     """
     names = [server.get("name") for server in servers]
     toolsets: dict[str, _Toolset] = {}
@@ -64,21 +64,23 @@ def read_wishes(
             message = "it has to name one of mcp_servers, and no other toolset may name it"
             raise HttpError(400, message, "invalid_value", where=f"{where}/mcp_server_name")
         toolsets[name] = _read_toolset(tool, where)
-    wishes: list[ServerWish] = []
+    requested_servers: list[RequestedServer] = []
     for number, server in enumerate(servers):
-        wishes.append(_read_wish(server, f"/mcp_servers/{number}", toolsets, pool))
-    check_wishes(wishes)
-    return tuple(wishes)
+        requested_servers.append(
+            _read_requested_server(server, f"/mcp_servers/{number}", toolsets, pool)
+        )
+    check_requested_servers(requested_servers)
+    return tuple(requested_servers)
 
 
-def _read_wish(
+def _read_requested_server(
     server: Mapping[str, Any],
     where: str,
     toolsets: Mapping[str, _Toolset],
     pool: McpServerPool | None,
-) -> ServerWish:
+) -> RequestedServer:
     if server.get("type", "url") != "url":
-        raise HttpError(400, 'it has to be "url"', "invalid_value", where=f"{where}/type")
+        raise HttpError(400, 'it must be "url"', "invalid_value", where=f"{where}/type")
     label = check_label(server.get("name"), pool, f"{where}/name")
     check_address(server.get("url"), label, pool, f"{where}/url")
     if server.get("authorization_token"):
@@ -98,7 +100,7 @@ def _read_wish(
             return False
         return toolset.find(tool, "enabled", default=True)
 
-    return ServerWish(
+    return RequestedServer(
         label,
         where,
         allows=allows,
@@ -114,7 +116,7 @@ def _read_toolset(tool: Mapping[str, Any], where: str) -> _Toolset:
     default = _read_fields(tool.get("default_config") or {}, fields, f"{where}/default_config")
     given = tool.get("configs") or {}
     if not isinstance(given, Mapping):
-        message = "it has to be an object, by the names of tools"
+        message = "it must be an object, by the names of tools"
         raise HttpError(400, message, "invalid_value", where=f"{where}/configs")
     configs: dict[str, Mapping[str, Any]] = {}
     for name, config in given.items():
@@ -123,11 +125,11 @@ def _read_toolset(tool: Mapping[str, Any], where: str) -> _Toolset:
 
 
 def _read_fields(given: Any, booleans: Sequence[str], where: str) -> Mapping[str, Any]:
-    """An object, some of whose fields are booleans."""
+    """Checks an object with some boolean fields."""
     if not isinstance(given, Mapping):
-        raise HttpError(400, "it has to be an object", "invalid_value", where=where)
+        raise HttpError(400, "it must be an object", "invalid_value", where=where)
     for name in booleans:
         if given.get(name) is not None and not isinstance(given[name], bool):
-            message = "it has to be a boolean"
+            message = "it must be a boolean"
             raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
     return given

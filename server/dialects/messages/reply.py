@@ -132,10 +132,10 @@ class MessagesWriter(ReplyWriter):
         tools = compiled.request.tools
         self._last = compiled
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
-        self._ids: dict[int, str] = {}  # of calls that are carried out here, by their numbers
+        self._ids: dict[int, str] = {}  # by number, of calls that this server executes
 
     def _answer(self, index: int, result: CallResult) -> Iterator[Json]:
-        """What became of a call that this server has carried out; it comes whole."""
+        """Writes the result of a call that this server has executed, as one block."""
         id = self._ids.pop(index, None)
         if id is None:
             return
@@ -247,8 +247,8 @@ def count_usage(reply: Reply, breakpoint_tokens: int) -> Json:
     """The tokens of a reply.
 
     Args:
-        breakpoint_tokens: how many tokens of the prompt stand in front of its last breakpoint;
-            those of them that were not cached count as written to the cache.
+        breakpoint_tokens: the number of prompt tokens before the last breakpoint. Those that were
+            not cached count as written to the cache.
     """
     usage = reply.usage
     read = usage.cached_tokens

@@ -39,7 +39,7 @@ class ToolUseBlock(TypedDict):
 
 
 class McpToolUseBlock(TypedDict):
-    """A call of a tool of an MCP server, which this server carries out."""
+    """A call of an MCP server's tool, which this server executes."""
 
     type: Literal["mcp_tool_use"]
     id: str
@@ -65,7 +65,7 @@ class McpToolResultBlock(TypedDict):
 
 
 class SearchUseBlock(TypedDict):
-    """A search for tools, which this server carries out."""
+    """A search for tools, which this server executes."""
 
     type: Literal["server_tool_use"]
     id: str
@@ -115,7 +115,7 @@ ContentBlock: TypeAlias = (
 
 
 class ThinkingTokens(TypedDict):
-    """The tokens of a reply by what they were."""
+    """The tokens of a reply in detail."""
 
     thinking_tokens: int
 

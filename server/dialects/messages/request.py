@@ -1,6 +1,7 @@
 """Messages: the request.
 
-The fields are those of Anthropic's reference; others are ignored, and the reply names them.
+The fields are those of Anthropic's API reference. Other fields are ignored, and the reply names
+them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +20,9 @@ from server.dialects.messages.client_tools import describe_client_tools
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.dialects.messages.deferred_tools import SEARCHES, DeferredTools, read_deferred
 from server.dialects.messages.documents import has_citations
-from server.dialects.messages.mcp_servers import TOOLSET, read_wishes
+from server.dialects.messages.mcp_servers import TOOLSET, read_requested_servers
 from server.errors import HttpError
-from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, ServerWish
+from server.mcp.hosted_tools import NO_HOSTED, HostedOffer, McpServerPool, RequestedServer
 from server.settings import Settings
 from server.turns.fields.common_fields import CacheFields, RepetitionFields, ReplyChoiceFields
 from server.turns.fields.openai_fields import (
@@ -48,115 +49,118 @@ Json = dict[str, Any]
 HARMLESS = frozenset(
     "metadata service_tier inference_geo speed user_profile_id workspace_id diagnostics".split()
 )
-"""Fields that change nothing here, and are no reason to say so."""
+"""Fields that have no effect here, but that the reply does not name as ignored."""
 TOOL_FIELDS = ("name", "description", "input_schema", "strict")
-"""Fields of a tool that the prompt has."""
+"""Fields of a tool that are in the prompt."""
 OTHER_TOOL_FIELDS = ("type", "cache_control", "defer_loading", "eager_input_streaming")
-"""Fields of a tool that hold, or that change nothing."""
+"""Other fields of a tool that are supported, or that need no effect."""
 OWN_TOOLS = (None, "custom")
-"""The types of the tools that the client describes."""
+"""The types of tools that the client defines itself."""
 RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_sequences"}
-"""The library's names of fields in errors, and the dialect's."""
+"""The library's names of fields, replaced by the dialect's names in errors."""
 
 
 class ThinkingOptions(BaseModel):
-    """Thinking or none, and how much of it."""
+    """Whether to think, and how much."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     """Whether to think."""
     budget_tokens: int | None = Field(None, ge=1)
-    """Tokens of thinking, at most."""
+    """The maximum number of thinking tokens."""
     display: Literal["summarized", "omitted", "updates"] | None = None
-    """`omitted`: blocks of thinking come without their text. Otherwise they have all of it."""
+    """`omitted`: thinking blocks have no text. Otherwise they have the whole text."""
 
 
 class OutputOptions(BaseModel):
-    """The effort to think, and the form of the answer."""
+    """The reasoning effort, and the format of the answer."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     effort: Effort | None = None
-    """How hard to think."""
+    """The reasoning effort."""
     format: Json | None = None
-    """What the reply has to be: `json_schema` with a schema."""
+    """The format of the reply: `json_schema` with a schema."""
 
 
 class ToolChoice(BaseModel):
-    """The tools that may or must be called."""
+    """Which tools the model may or must call."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: Literal["auto", "any", "tool", "none"]
-    """`any`: a call is a must; `tool`: of the tool that is named."""
+    """`any`: a call is required; `tool`: a call of the tool `name` is required."""
     name: str | None = None
-    """The tool that is to be called."""
+    """The tool that must be called."""
     disable_parallel_tool_use: bool | None = None
-    """One call at most."""
+    """At most one call."""
 
 
 class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
-    """A request to /v1/messages/count_tokens: one to /v1/messages that need not say how long the
-    reply may be."""
+    """A request to /v1/messages/count_tokens. Unlike /v1/messages, it needs no `max_tokens`."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     messages: Objects = Field(min_length=1)
-    """The conversation, its last message last; a last one of the assistant is gone on with."""
+    """The conversation, oldest message first. If the last message is the assistant's, the model
+    continues it."""
     model: str | None = ""
-    """The name of a model, or one of its aliases; needed where the server has several."""
+    """The name of a model, or one of its aliases; required if the server has several models."""
     max_tokens: int | None = Field(None, ge=1)
-    """Tokens of the reply, at most."""
+    """The maximum number of tokens in the reply."""
     system: str | Objects | None = None
-    """What stands in front of the conversation: a text, or blocks of text."""
+    """The system prompt: a text, or blocks of text."""
     tools: Objects | None = None
-    """What the model may call, with a JSON schema of the input; one with `defer_loading` once a
-    `tool_reference` in a result names it, or a `tool_search_tool_...` has found it."""
+    """The tools that the model may call, with the JSON schemas of their inputs. One with
+    `defer_loading` may be called after a `tool_reference` in a result names it, or a
+    `tool_search_tool_...` has found it."""
     mcp_servers: Objects | None = None
-    """MCP servers of this server, by name, whose tools the model may call; this server carries the
-    calls out. A tool of type `mcp_toolset` says more of one."""
+    """MCP servers of this server, by name. The model may call their tools, and this server executes
+    the calls. A tool of type `mcp_toolset` configures one of them."""
     tool_choice: ToolChoice | None = None
-    """Whether a tool is to be called, and which."""
+    """Whether and which tool the model has to call."""
     stop_sequences: Texts | None = None
     """Texts at which the reply ends; they are not part of it."""
     temperature: float | None = Field(None, ge=0)
-    """How much chance there is; 0: the likeliest token each time. By default that of the model."""
+    """The randomness of sampling; 0: always the likeliest token. Default: the model's own."""
     top_p: float | None = Field(None, ge=0, le=1)
-    """Draw from the likeliest tokens that have this probability together."""
+    """Sample from the likeliest tokens with this total probability."""
     top_k: int | None = Field(None, ge=0)
-    """Draw from so many of the likeliest tokens; 0: from all."""
+    """Sample from this number of likeliest tokens; 0: from all."""
     thinking: ThinkingOptions | None = None
-    """Thinking or none, and how much of it."""
+    """Whether to think, and how much."""
     output_config: OutputOptions | None = None
-    """The effort to think, and the form of the reply."""
+    """The reasoning effort, and the format of the reply."""
     output_format: Json | None = None
     """The former name of the `format` of `output_config`."""
     cache_control: Json | None = None
-    """Puts a breakpoint of the cache after the conversation."""
+    """Sets a cache breakpoint after the conversation."""
     stream: bool | None = None
-    """The reply comes in parts, as server-sent events."""
+    """Send the reply in parts, as server-sent events."""
 
-    def read_wishes(self, pool: McpServerPool | None) -> Sequence[ServerWish] | None:
-        """What is wanted of MCP servers; None: nothing.
+    def read_requested_servers(
+        self, pool: McpServerPool | None
+    ) -> Sequence[RequestedServer] | None:
+        """Returns the MCP servers that the request uses; None: none.
 
         Raises:
-            HttpError: there is no such server, or a field cannot be; says where.
+            HttpError: there is no such server, or a field is invalid; with its JSON pointer.
         """
         tools = self.tools or ()
         has_toolset = any(tool.get("type") == TOOLSET for tool in tools)
         if not self.mcp_servers and not has_toolset:
             return None
-        return read_wishes(self.mcp_servers or (), tools, pool)
+        return read_requested_servers(self.mcp_servers or (), tools, pool)
 
     def read(self, service: Service, hosted: HostedOffer = NO_HOSTED) -> "DecodedRequest":
-        """Reads what is asked for.
+        """Reads the request.
 
         Args:
-            hosted: the tools of MCP servers that it wants.
+            hosted: the tools of its MCP servers.
 
         Raises:
-            HttpError, Error: something in it cannot be; says where.
+            HttpError, Error: a field is invalid; with its JSON pointer.
         """
         self._check_service()
         known = describe_client_tools(self.tools or ())
@@ -178,7 +182,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
             prefill=conversation.prefill,
             cache_salt=self.cache_salt,
             cache_prompt=self.cache_prompt is not False,
-            # One after system messages is no news: their end is a breakpoint of every prompt.
+            # A breakpoint after system messages changes nothing: every prompt has one there.
             breakpoints=tuple(mark for mark in breakpoints if mark > conversation.leading),
         )
         generation = GenerationOptions(
@@ -216,7 +220,7 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         """
         extra = self.model_extra or {}
         if extra.get("thread") is not None:
-            # The SDK sends the whole conversation when it reads this code.
+            # With this error code, the SDK sends the whole conversation.
             message = "this server keeps no threads: send the whole conversation"
             raise HttpError(400, message, "thread_unsupported_request", where="/thread")
 
@@ -229,8 +233,8 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         return tuple(ignored)
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
-        """Numbers of first messages after which there is a breakpoint, the smallest first. A
-        message that is to go on is not over, and has none after it."""
+        """Returns how many messages are before each cache breakpoint, in increasing order. A
+        message that the model continues has no breakpoint after it."""
         count = len(conversation.messages)
         marks = list(conversation.marks)
         if self.cache_control is not None:
@@ -260,12 +264,12 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         return given
 
     def _asks_for_parallel(self) -> bool:
-        """True if the request says by name that calls may be parallel."""
+        """True if the request allows parallel calls explicitly."""
         choice = self.tool_choice
         return choice is not None and choice.disable_parallel_tool_use is False
 
     def _read_answer(self, service: Service) -> Answer | None:
-        where, given = "/output_format", self.output_format  # the name of the beta
+        where, given = "/output_format", self.output_format  # the field's name in the beta
         if self.output_config is not None and self.output_config.format is not None:
             where, given = "/output_config/format", self.output_config.format
         with renaming_place("/response_format", where):
@@ -276,13 +280,13 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         effort = self.output_config.effort if self.output_config else None
         match self.thinking:
             case None if effort is not None:
-                return ReasoningRequest(Effort.NONE)  # effort is of the answer, and thinking is off
+                return ReasoningRequest(Effort.NONE)  # thinking is off; the effort is the answer's
             case None:
                 return ReasoningRequest()
             case ThinkingOptions(type="disabled"):
                 return ReasoningRequest(Effort.NONE)
             case ThinkingOptions(type="enabled", budget_tokens=budget):
-                # a prefilled turn starts with its content, and is past thinking
+                # a prefilled turn starts with its content, after any thinking
                 return ReasoningRequest(effort or Effort.HIGH, budget, must=not prefill)
             case _:
                 return ReasoningRequest(effort or Effort.HIGH)
@@ -291,9 +295,9 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
 class MessagesRequest(CountRequest):
     """A request to /v1/messages."""
 
-    # The count of tokens may lack it, a message may not.
+    # Optional for a count of tokens, required for a message.
     max_tokens: int = Field(ge=1)  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Tokens of the reply, at most."""
+    """The maximum number of tokens in the reply."""
 
     def _check_service(self) -> None:
         super()._check_service()
@@ -307,13 +311,13 @@ class MessagesRequest(CountRequest):
 
 @dataclass(frozen=True)
 class DecodedRequest:
-    """A request that was read.
+    """A request after it has been read.
 
     Args:
-        turn_request: what it asks.
-        conversation: the messages, and where they come from.
-        breakpoints: numbers of first messages after which there is a breakpoint.
-        shows_thinking: the reply has the text of what was thought.
+        turn_request: the request in the form that all dialects share.
+        conversation: the messages, and their places in the request.
+        breakpoints: how many messages are before each cache breakpoint.
+        shows_thinking: the reply has the text of the thinking.
     """
 
     turn_request: TurnRequest
@@ -331,7 +335,8 @@ class DecodedRequest:
 
     @contextmanager
     def locating_errors(self) -> Iterator[None]:
-        """Errors that are raised inside say where in the client's own request they belong."""
+        """Converts the JSON pointers of errors raised inside to pointers into the client's
+        request."""
         try:
             yield
         except Error as error:
@@ -339,9 +344,9 @@ class DecodedRequest:
             raise
 
     def locate_error(self, error: Exception) -> None:
-        """Makes the pointer of an error one into the client's own request."""
+        """Converts the JSON pointer of an error to one into the client's request."""
         if not isinstance(error, Error) or isinstance(error, ReplyError):
-            return  # a ReplyError points into the reply
+            return  # the pointer of a ReplyError is into the reply
         where = error.where or ""
         steps = where.split("/")
         if steps[1:2] == ["messages"] and len(steps) > 2 and steps[2].isdecimal():
@@ -351,11 +356,10 @@ class DecodedRequest:
 
 
 def _defer(offered: OfferedTools, deferred: DeferredTools, hosted: HostedOffer) -> OfferedTools:
-    """The tools with some of them left to a search of the client, or to one that is carried out
-    here.
+    """Returns the tools, with some deferred to a search of the client or of this server.
 
     Raises:
-        HttpError: tools of an MCP server are left to the client's.
+        HttpError: tools of an MCP server are deferred to the client's search.
     """
     if deferred.search is None:
         if hosted.deferred:
@@ -370,11 +374,12 @@ def _defer(offered: OfferedTools, deferred: DeferredTools, hosted: HostedOffer) 
 
 
 def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:
-    """The tools, without what only Anthropic's own service reads. Those that it runs itself, such
-    as its web search, and those whose schema only its own models know, are left out, by name.
+    """Returns the tools, without those that only Anthropic's own service supports. Tools that it
+    runs itself, such as its web search, and tools whose schema only its own models know are left
+    out and named.
 
     Raises:
-        HttpError: one of them cannot be.
+        HttpError: a tool is invalid.
     """
     known: list[Json] = []
     for number, tool in enumerate(tools):

@@ -59,4 +59,4 @@ async def count_tokens(request: Request) -> Response:
 
 
 async def _read_request(request: Request, kind: type[M]) -> HostedRequest[M, DecodedRequest]:
-    return await read_hosted_request(request, kind, kind.read, kind.read_wishes)
+    return await read_hosted_request(request, kind, kind.read, kind.read_requested_servers)

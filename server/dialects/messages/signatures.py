@@ -9,14 +9,14 @@ OWN = b"constrained:"
 
 
 def sign(thought: str) -> str:
-    """The signature of a block of thinking: an opaque text, which clients carry back. It says that
-    the block is ours, and is no proof of it; whatever comes back is taken."""
+    """Returns the signature of a block of thinking: an opaque text, which clients carry back. It
+    marks a block as ours, but proves nothing; any returned block is accepted."""
     digest = hashlib.sha256(f"constrained {thought}".encode("utf-8", "replace")).digest()
     return base64.b64encode(OWN + digest).decode()
 
 
 def is_signed_here(signature: Any) -> bool:
-    """True of a signature that this server has written, as far as it says so itself."""
+    """True if a signature looks like one that this server has written."""
     if not isinstance(signature, str) or not signature.isascii():
         return False
     try:

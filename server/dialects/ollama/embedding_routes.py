@@ -23,7 +23,7 @@ from server.http.openapi import (
 )
 from server.http.reading import read_fields
 from server.http.serving import require_embeddings
-from server.models.embedding_service import EmbeddingWish
+from server.models.embedding_service import EmbeddingInput
 from server.turns.fields.request_lists import Texts
 
 router = APIRouter(prefix="/api")
@@ -86,14 +86,14 @@ async def embed(request: Request) -> Response:
     service = require_embeddings(request)
     body = await read_fields(request, EmbedRequest)
     given = body.input or []  # an empty input only loads the model, which is loaded already
-    wish = EmbeddingWish(
+    given = EmbeddingInput(
         [given] if isinstance(given, str) else given,
         "/input",
         is_list=not isinstance(given, str),
         dimensions=body.dimensions,
         truncate=body.truncate is not False,
     )
-    read = await wait_for_client(request, service.read(wish))
+    read = await wait_for_client(request, service.read(given))
     rest = {
         "model": service.name,
         "total_duration": time.monotonic_ns() - began,
@@ -115,7 +115,7 @@ async def embed_prompt(request: Request) -> Response:
     body = await read_fields(request, EmbeddingsRequest)
     if not body.prompt:
         return JSONResponse({"embedding": []})
-    wish = EmbeddingWish([body.prompt], "/prompt", is_list=False, normalize=False, truncate=True)
-    read = await wait_for_client(request, service.read(wish))
+    given = EmbeddingInput([body.prompt], "/prompt", is_list=False, normalize=False, truncate=True)
+    read = await wait_for_client(request, service.read(given))
     form = RowForm('{"embedding":', "{vector}", "}")
     return await send_rows(request, read.write(write_vector), form)

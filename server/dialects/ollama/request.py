@@ -61,7 +61,7 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
     """The maximum number of tokens of the reply; -1: no limit; -2: as many as fit into the
     context."""
     num_ctx: int | None = Field(None, ge=0)
-    """Has no effect: the context length is that of the server."""
+    """Has no effect: the server has a fixed context length."""
 
     def read_generation(self, service: Service, logprobs: int | None) -> GenerationOptions:
         """Returns how the reply is generated."""
@@ -88,7 +88,7 @@ class ModelOptions(SamplingFields, RepetitionFields, ReplyChoiceFields):
         """Yields the names of options without an effect."""
         for name in find_ignored(self.model_extra, HARMLESS):
             yield f"options.{name}"
-        # The context length is that of the server. A request for a shorter one does no harm.
+        # The server has a fixed context length. A request for a shorter one does no harm.
         if self.num_ctx is not None and self.num_ctx > service.model.engine.context_length:
             yield "options.num_ctx"
 
@@ -241,9 +241,9 @@ class OllamaGenerateRequest(OllamaRequest):
     """The model gets the prompt without a chat template."""
     suffix: str | None = None
     """The text after the insertion: the model gets prompt and suffix without a chat template, and
-    writes what stands between them. It needs tokens for such prompts."""
+    writes the text between them. It needs tokens for such prompts."""
     template: str | None = None
-    """Refused: the template is that of the model."""
+    """Refused: the model's own template is used."""
     context: list[Any] | None = None
     """Refused: conversations need /api/chat."""
     images: list[Any] | None = None
@@ -254,8 +254,8 @@ class OllamaGenerateRequest(OllamaRequest):
         return not self.prompt and not self.suffix
 
     def read(self, service: Service) -> TurnRequest | TextRequest:
-        """Reads the request: with the prompt as a user message, or without a chat template where it
-        is raw or has a suffix.
+        """Reads the request: the prompt is a user message, or text without a chat template if it is
+        raw or has a suffix.
 
         Raises:
             HttpError, Error: a field is invalid, or the model cannot insert text; says which.
@@ -314,7 +314,7 @@ def read_messages(messages: Sequence[Json]) -> list[Json]:
             waiting = []
             calls = kept.pop("tool_calls", None) or []
             if not isinstance(calls, list):
-                text = "tool_calls has to be an array"
+                text = "tool_calls must be an array"
                 raise HttpError(400, text, "invalid_value", where=f"{where}/tool_calls")
             kept.setdefault("content", "")
             kept["tool_calls"] = []

@@ -87,7 +87,7 @@ def _read_approved(item: Json, offer: HostedOffer) -> ApprovedCall:
     if tool is not None:
         try:
             found = lower(dict(tool.parameters)).find_errors(arguments)
-        except SchemaError:  # what cannot be lowered is not offered
+        except SchemaError:  # tools that cannot be lowered are not offered
             found, tool = [], None
         errors = [Unfit(f"/arguments{error.pointer}", error.message) for error in found]
     return ApprovedCall(item, ToolCall(item["name"], arguments, errors=tuple(errors)), tool)
@@ -143,12 +143,12 @@ class ExecutedCalls:
     ) -> list[Json]:
         """Executes the calls that were not executed before; returns the items of all calls.
 
-        A running call continues if its client disconnects: whoever sends the request again gets its
-        result.
+        A running call continues if its client disconnects. A client that sends the request again
+        gets its result.
 
         Args:
             owner: of the request.
-            seconds: the maximum time; calls that have not begun by then are not executed.
+            seconds: the maximum time; calls that have not started by then are not executed.
             borrow: connects to their servers.
         """
         end = asyncio.get_running_loop().time() + seconds

@@ -2,9 +2,9 @@
 `apply_patch`.
 
 A request has only their type. The schema of their arguments is here, so that they are functions for
-the model, and the mask enforces what the client expects. Their calls are items of types of their
-own, which have the arguments as an object, not as JSON text. A `shell` in a container of OpenAI is
-left out.
+the model, and the mask enforces what the client expects. Their calls are items with special types,
+which have the arguments as an object, not as JSON text. A `shell` in a container of OpenAI is left
+out.
 """
 
 import json
@@ -132,7 +132,7 @@ CLIENT_TOOLS: Mapping[str, ClientTool] = {
     "apply_patch": APPLY_PATCH,
 }
 """By the types of the tools, which are also the names of their functions."""
-CALL = "_call"  # after the type of a tool in that of the items of its calls
+CALL = "_call"  # the type of a call is the type of its tool with this ending
 
 
 def describe_client_tools(tools: Sequence[Json]) -> list[Json]:

@@ -48,7 +48,7 @@ class _MessageWriter:
     """Writes messages, item after item.
 
     Args:
-        items: all of them.
+        items: all items.
         instructions: see `write_messages`.
         forms: see `write_messages`.
 
@@ -190,7 +190,7 @@ class _MessageWriter:
 
 
 def _list_by_request(items: Sequence[Json], kind: str) -> dict[Any, Json]:
-    """The items of a type, by the requests for approval that they belong to."""
+    """Returns the items of a type, by the requests for approval that they belong to."""
     found: dict[Any, Json] = {}
     for item in items:
         if item["type"] == kind and item["approval_request_id"] is not None:

@@ -1,6 +1,6 @@
-"""Responses: items of what only OpenAI's own service does. A conversation that began there goes on
-here: what a text model can read of them it reads, the rest is named, and what would change the
-request is refused.
+"""Responses: items that only OpenAI's own service creates. A conversation that began there can
+continue here: the model reads their text, other content is reported as unread, and items that would
+change the request are refused.
 """
 
 from collections.abc import Mapping
@@ -15,46 +15,46 @@ SHOWN: Mapping[str, tuple[str, str]] = {
     "file_search_call": ("queries", "results"),
     "code_interpreter_call": ("code", "outputs"),
 }
-"""Calls that OpenAI has carried out and whose results a client sees: the fields that say what was
-called for, and what came of it."""
+"""Calls that OpenAI has executed and whose results a client sees: the fields with the arguments of
+the call and with its result."""
 UNSUPPORTED: Mapping[str, str] = {
-    # All that is in front of it is in it, but encrypted: nothing would be left.
+    # It contains everything before it, but encrypted: the model would have nothing to read.
     "compaction": "only OpenAI can read it; send the conversation, or a summary as a message",
     "additional_tools": "send them in tools",
     "configuration_update": "set reasoning and text of the request",
     "compaction_trigger": "send the conversation as it is, or a summary of it as a message",
 }
-"""Items that a conversation cannot do without, or that change its request: what to do instead."""
+"""Items that a conversation needs, or that change its request, each with a hint for the client."""
 PICTURES = ("computer_screenshot", "input_image", "image")
 
 
 def is_shown(item: Mapping[str, Any]) -> bool:
-    """True of a call that OpenAI has carried out, and whose result is there."""
+    """True if it is a call that OpenAI has executed, with its result."""
     kind = item.get("type")
     return isinstance(kind, str) and kind in SHOWN and bool(item.get(SHOWN[kind][1]))
 
 
 def check_shown(item: Mapping[str, Any], where: str) -> None:
-    """Checks a call that OpenAI has carried out.
+    """Checks a call that OpenAI has executed.
 
     Raises:
-        HttpError: its result is no list of objects; says where.
+        HttpError: its result is not a list of objects; with its JSON pointer.
     """
     name = SHOWN[item["type"]][1]
     results = item[name]
     if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
-        message = f"{name} have to be a list of objects"
+        message = f"{name} must be a list of objects"
         raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
 
 
 def describe_call(item: Mapping[str, Any]) -> tuple[str, Json]:
-    """The name and the arguments of a call that OpenAI has carried out."""
+    """Returns the name and the arguments of a call that OpenAI has executed."""
     name = SHOWN[item["type"]][0]
     return item["type"].removesuffix("_call"), {name: item.get(name)}
 
 
 def read_results(item: Mapping[str, Any]) -> str:
-    """What the model reads as the result of such a call: JSON, without pictures."""
+    """Returns the result of such a call as text for the model: JSON, without pictures."""
     shown: list[Json] = []
     for one in item[SHOWN[item["type"]][1]]:
         if one.get("type") not in PICTURES:
@@ -69,10 +69,10 @@ def has_pictures(item: Mapping[str, Any]) -> bool:
 
 
 def check_output(output: Any, where: str) -> None:
-    """Checks what a client has answered to a call of a tool that OpenAI describes.
+    """Checks the client's output for a call of a tool that OpenAI defines.
 
     Raises:
-        HttpError: it is a picture; has `where`.
+        HttpError: it is a picture; with its JSON pointer.
     """
     kind = output.get("type") if isinstance(output, Mapping) else None
     if kind in PICTURES:
@@ -81,7 +81,7 @@ def check_output(output: Any, where: str) -> None:
 
 
 def refuse_item(kind: Any, where: str) -> HttpError:
-    """The error of an item that this server has no use for."""
+    """Returns the error for an item that this server cannot use."""
     message = f"an item of type {kind!r} cannot be used by this server"
     if isinstance(kind, str) and kind in UNSUPPORTED:
         message = f"{message}: {UNSUPPORTED[kind]}"

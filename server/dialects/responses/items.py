@@ -83,7 +83,7 @@ def _is_unread(item: Json) -> bool:
 
 
 def _has_annotations(item: Json) -> bool:
-    """True of a message whose text cites something."""
+    """True for a message whose text has citations."""
     content = item.get("content")
     parts = content if isinstance(content, list) else ()
     return any(isinstance(part, Mapping) and part.get("annotations") for part in parts)
@@ -154,7 +154,7 @@ def _read_reference(item: Json, where: str) -> str:
 
 def _read_text(item: Json, key: str, where: str) -> str:
     if not isinstance(text := item.get(key), str):
-        raise HttpError(400, f"{key} has to be a text", "invalid_value", where=f"{where}/{key}")
+        raise HttpError(400, f"{key} must be a text", "invalid_value", where=f"{where}/{key}")
     return text
 
 
@@ -229,7 +229,7 @@ def _join(parts: Any, where: str) -> str:
     if parts is None:
         return ""
     if not isinstance(parts, list):
-        raise HttpError(400, "it has to be a list of parts", "invalid_value", where=where)
+        raise HttpError(400, "it must be a list of parts", "invalid_value", where=where)
     texts = list[str]()
     for number, part in enumerate(parts):
         text = part.get("text") if isinstance(part, Mapping) else None
@@ -246,7 +246,7 @@ def _read_call(item: Json, where: str) -> Json:
     if isinstance(arguments, Mapping):
         arguments = json.dumps(arguments, ensure_ascii=False)
     if not isinstance(arguments, str):
-        message = "arguments have to be the JSON text of an object"
+        message = "arguments must be the JSON text of an object"
         raise HttpError(400, message, "invalid_value", where=f"{where}/arguments")
     return {
         "type": "function_call",
@@ -279,7 +279,7 @@ def _read_custom_call(item: Json, where: str) -> Json:
 def _read_search_call(item: Json, where: str) -> Json:
     arguments = item.get("arguments")
     if not isinstance(arguments, Mapping):
-        message = "arguments have to be an object"
+        message = "arguments must be an object"
         raise HttpError(400, message, "invalid_value", where=f"{where}/arguments")
     return {
         "type": "tool_search_call",
@@ -291,7 +291,7 @@ def _read_search_call(item: Json, where: str) -> Json:
 
 
 def _read_execution(item: Json, where: str) -> Json:
-    """Reads who has searched: a server, whose searches have no `call_id`, or the client."""
+    """Reads whether a server has searched (without `call_id`) or the client."""
     if item.get("call_id") is None:
         return {"call_id": None, "execution": "server"}
     return {"call_id": _read_call_id(item, where), "execution": "client"}
@@ -300,7 +300,7 @@ def _read_execution(item: Json, where: str) -> Json:
 def _read_search_output(item: Json, where: str) -> Json:
     tools = item.get("tools")
     if not isinstance(tools, list):
-        message = "tools have to be a list: the tools that were found"
+        message = "tools must be a list: the tools that were found"
         raise HttpError(400, message, "invalid_value", where=f"{where}/tools")
     check_tools(tools, f"{where}/tools")
     return {
@@ -317,7 +317,7 @@ def _read_described_call(item: Json, where: str) -> Json:
     tool = find_client_tool(item["type"])
     arguments = item.get(tool.arguments_field)
     if not isinstance(arguments, Mapping):
-        message = f"{tool.arguments_field} has to be an object"
+        message = f"{tool.arguments_field} must be an object"
         raise HttpError(400, message, "invalid_value", where=f"{where}/{tool.arguments_field}")
     return {
         "type": item["type"],
@@ -343,7 +343,7 @@ def _read_client_output(item: Json, where: str) -> Json:
     output = item.get("output")
     check_output(output, f"{where}/output")
     if output is None:
-        output = item.get("status")  # an apply_patch_call_output need not say more
+        output = item.get("status")  # the output of an apply_patch_call_output is optional
     elif not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False)
     elif item.get("status") == "failed":
@@ -359,7 +359,8 @@ def _as_output(item: Json, output: Any) -> Json:
 
 
 def _read_program(item: Json, where: str) -> Json:
-    """A program that the model has written to call tools, as a call: OpenAI has carried it out."""
+    """Returns a program that the model has written to call tools, as a call: OpenAI has carried it
+    out."""
     code = _read_text(item, "code", where)
     return _read_call({**item, "name": "program", "arguments": {"code": code}}, where)
 

@@ -1,8 +1,8 @@
 """Responses: the items of tools of MCP servers, in a conversation and as events of a stream.
 
-A call is an item of its own, with its result. If it needs approval, the item is a request for
-approval; the client answers with `mcp_approval_response`, and the call is executed at the beginning
-of the next response.
+A call and its result are one item. If it needs approval, the item is a request for approval; the
+client answers with `mcp_approval_response`, and the call is executed at the beginning of the next
+response.
 """
 
 import json
@@ -44,7 +44,7 @@ def read_mcp_item(item: Json, where: str) -> Json:
     kind = item["type"]
     for name in _TEXTS[kind]:
         if not isinstance(item.get(name), str):
-            message = f"{name} has to be a text"
+            message = f"{name} must be a text"
             raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
     known: Json = {"type": kind, "id": item.get("id")}
     if not isinstance(known["id"], str) or not known["id"]:
@@ -62,7 +62,7 @@ def read_mcp_item(item: Json, where: str) -> Json:
             }
         case "mcp_approval_response":
             if not isinstance(item.get("approve"), bool):
-                message = "approve has to be a boolean"
+                message = "approve must be a boolean"
                 raise HttpError(400, message, "invalid_value", where=f"{where}/approve")
             reason = _read_optional(item, "reason", where)
             return known | {"approve": item["approve"], "reason": reason}
@@ -73,7 +73,7 @@ def read_mcp_item(item: Json, where: str) -> Json:
 def _read_optional(item: Json, name: str, where: str) -> str | None:
     value = item.get(name)
     if value is not None and not isinstance(value, str):
-        message = f"{name} has to be a text"
+        message = f"{name} must be a text"
         raise HttpError(400, message, "invalid_value", where=f"{where}/{name}")
     return value
 

@@ -8,11 +8,11 @@ from server.errors import HttpError
 from server.mcp.hosted_tools import (
     HostedTool,
     McpServerPool,
-    ServerWish,
+    RequestedServer,
     check_address,
     check_label,
     check_names,
-    check_wishes,
+    check_requested_servers,
 )
 
 Json = dict[str, Any]
@@ -28,9 +28,9 @@ def has_servers(tools: Sequence[Mapping[str, Any]] | None) -> bool:
     return any(tool.get("type") == MCP for tool in tools or ())
 
 
-def read_wishes(
+def read_requested_servers(
     tools: Sequence[Mapping[str, Any]], pool: McpServerPool | None
-) -> tuple[ServerWish, ...]:
+) -> tuple[RequestedServer, ...]:
     """Reads which tools of MCP servers a request asks for.
 
     Args:
@@ -40,15 +40,17 @@ def read_wishes(
     Raises:
         HttpError: there is no such server, or a field is invalid; says where.
     """
-    wishes: list[ServerWish] = []
+    requested_servers: list[RequestedServer] = []
     for number, tool in enumerate(tools):
         if tool.get("type") == MCP:
-            wishes.append(_read_wish(tool, f"/tools/{number}", pool))
-    check_wishes(wishes)
-    return tuple(wishes)
+            requested_servers.append(_read_requested_server(tool, f"/tools/{number}", pool))
+    check_requested_servers(requested_servers)
+    return tuple(requested_servers)
 
 
-def _read_wish(tool: Mapping[str, Any], where: str, pool: McpServerPool | None) -> ServerWish:
+def _read_requested_server(
+    tool: Mapping[str, Any], where: str, pool: McpServerPool | None
+) -> RequestedServer:
     label = check_label(tool.get("server_label"), pool, f"{where}/server_label")
     check_address(tool.get("server_url"), label, pool, f"{where}/server_url")
     for name in _OPERATORS:
@@ -59,7 +61,7 @@ def _read_wish(tool: Mapping[str, Any], where: str, pool: McpServerPool | None) 
     if not isinstance(is_deferred, bool):
         message = "defer_loading is not a boolean"
         raise HttpError(400, message, "invalid_value", where=f"{where}/defer_loading")
-    return ServerWish(
+    return RequestedServer(
         label,
         where,
         allows=_read_filter(tool.get("allowed_tools"), f"{where}/allowed_tools"),
@@ -76,12 +78,12 @@ def _read_filter(given: Any, where: str) -> Matches:
     if isinstance(given, list):
         given = {"tool_names": given}
     if not isinstance(given, Mapping):
-        message = "it has to be a list of names, or an object with tool_names or read_only"
+        message = "it must be a list of names, or an object with tool_names or read_only"
         raise HttpError(400, message, "invalid_value", where=where)
     names = check_names(given.get("tool_names"), f"{where}/tool_names")
     read_only = given.get("read_only")
     if read_only is not None and not isinstance(read_only, bool):
-        message = "it has to be a boolean"
+        message = "it must be a boolean"
         raise HttpError(400, message, "invalid_value", where=f"{where}/read_only")
 
     def matches(tool: HostedTool) -> bool:
@@ -104,7 +106,7 @@ def _read_approval(given: Any, where: str) -> Matches:
             always, never = (_read_given_filter(given, key, where) for key in ("always", "never"))
             return lambda tool: always(tool) or not never(tool)
         case _:
-            message = 'it has to be "always", "never", or an object with filters of these names'
+            message = 'it must be "always", "never", or an object with filters of these names'
             raise HttpError(400, message, "invalid_value", where=where)
 
 

@@ -233,7 +233,7 @@ ConversationItem: TypeAlias = ResponseOutputItem | CallOutputItem | McpApprovalR
 
 
 class CachedInput(TypedDict):
-    """The input tokens, by what was done with them."""
+    """The input tokens in detail."""
 
     cached_tokens: int
     cache_write_tokens: int

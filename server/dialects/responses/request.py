@@ -102,7 +102,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
     metadata: Annotated[dict[str, str], BeforeValidator(stop_at_first(str))] | None = None
     """Returned unchanged."""
     prompt_cache_options: PromptCacheOptions | None = None
-    """Has no effect: what can be reused of the prompt always is."""
+    """Has no effect: the cached part of the prompt is always reused."""
     truncation: Literal["auto", "disabled"] | None = None
     """Has no effect: conversations are never truncated."""
     chat_template_kwargs: Json | None = None
@@ -146,7 +146,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields, ReplyChoic
         with locating_errors():
             tools = read_tools(self.tools or (), items, settings, hosted)
             if tools.runs_here and self.max_tool_calls == 0:
-                message = "it has to be 1 or more where this server carries calls out"
+                message = "it must be 1 or more where this server carries calls out"
                 raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
             check_size(text.format, settings, "/response_format")
             choice = tools.translate_choice(self.tool_choice)

@@ -20,7 +20,7 @@ from server.dialects.responses.approved_calls import (
     find_approved,
 )
 from server.dialects.responses.items import pack_request, read_input
-from server.dialects.responses.mcp_tools import has_servers, list_servers, read_wishes
+from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
 from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.reply_types import (
     DeletedResponse,
@@ -42,7 +42,7 @@ from server.mcp.hosted_tools import (
     HostedOffer,
     ListedServer,
     McpServerPool,
-    ServerWish,
+    RequestedServer,
 )
 from server.runs.active_run import ActiveRun, start_run
 from server.runs.hosted_request import find_pool, read_hosted_request
@@ -167,7 +167,7 @@ async def _read_request(
     def read(body: ResponsesRequest, service: Service, hosted: HostedOffer) -> _ReadRequest:
         return _read(body, service, hosted=hosted, store=store, owner=owner, executed=executed)
 
-    hosted = await read_hosted_request(request, ResponsesRequest, read, _read_wishes)
+    hosted = await read_hosted_request(request, ResponsesRequest, read, _read_requested_servers)
     service, body, read_request = hosted.service, hosted.body, hosted.value
     if not read_request.approved or not executes:
         return service, body, read_request
@@ -226,9 +226,11 @@ def _find_executed(request: Request) -> ExecutedCalls:
     return state.executed_calls
 
 
-def _read_wishes(body: ResponsesRequest, pool: McpServerPool | None) -> Sequence[ServerWish] | None:
+def _read_requested_servers(
+    body: ResponsesRequest, pool: McpServerPool | None
+) -> Sequence[RequestedServer] | None:
     tools = body.tools or ()
-    return read_wishes(tools, pool) if has_servers(tools) else None
+    return read_requested_servers(tools, pool) if has_servers(tools) else None
 
 
 def _read(

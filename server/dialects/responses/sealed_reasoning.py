@@ -8,13 +8,13 @@ from typing import Any
 from server.errors import HttpError
 
 OWN = b"constrained:"
-"""What the sealed texts of this server begin with; those of others are of no use here."""
+"""The beginning of this server's sealed texts; those of other servers cannot be read here."""
 HASH_BYTES = 8
 
 
 def seal(text: str) -> str:
-    """Reasoning as `encrypted_content`: opaque to clients, with a hash that tells whether it is
-    whole."""
+    """Reasoning as `encrypted_content`: opaque to clients, with a hash that shows whether it is
+    complete."""
     data = text.encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(OWN + _hash(data) + data).decode()
 
@@ -26,7 +26,7 @@ def unseal(sealed: Any, where: str) -> str | None:
         HttpError: this server has, but it was damaged; has `where`.
     """
     if not isinstance(sealed, str):
-        raise HttpError(400, "it has to be a text", "invalid_value", where=where)
+        raise HttpError(400, "it must be a text", "invalid_value", where=where)
     if not is_sealed_here(sealed):
         return None
     try:

@@ -21,7 +21,7 @@ class StoredResponse:
     """A response, and the conversation that it answered.
 
     Args:
-        response: as it was sent.
+        response: the response as it was sent.
         context: all items before it, including those of earlier responses, without instructions.
         owner: only the owner finds it. "": everybody does, if no API key is needed.
         size: of response and context in bytes, in the stored form.

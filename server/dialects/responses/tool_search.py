@@ -91,8 +91,8 @@ def _offer(tools: Sequence[Json], settings: Settings, hosted: HostedOffer) -> Of
 
 
 def _drop_parameters(tool: Json) -> Json:
-    """Removes the parameters from a search that nobody executes here, so that it does not become a
-    function."""
+    """Removes the parameters from a search that this server does not support, so that it does not
+    become a function."""
     return {"type": SEARCH} if tool.get("type") == SEARCH else tool
 
 
@@ -168,12 +168,12 @@ def check_tools(tools: Sequence[Any], where: str) -> None:
     """Refuses values that are not tools which a search can find.
 
     Raises:
-        HttpError: says which.
+        HttpError: a value is not such a tool; with its JSON pointer.
     """
     for number, tool in enumerate(tools):
         place = f"{where}/{number}"
         if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str):
-            message = "a tool that was found has to have a name"
+            message = "a tool that was found must have a name"
             raise HttpError(400, message, "invalid_value", where=f"{place}/name")
         if tool.get("type") == "namespace":
             members = tool.get("tools")
@@ -182,7 +182,7 @@ def check_tools(tools: Sequence[Any], where: str) -> None:
                 raise HttpError(400, message, "invalid_value", where=f"{place}/tools")
             check_tools(members, f"{place}/tools")
         elif not isinstance(tool.get("parameters") or {}, Mapping):
-            message = "parameters have to be a JSON schema"
+            message = "parameters must be a JSON schema"
             raise HttpError(400, message, "invalid_value", where=f"{place}/parameters")
 
 

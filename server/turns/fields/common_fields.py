@@ -3,7 +3,7 @@ repetition, and the choice of the reply."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from constrained.agent.doubt import Doubt, Unsure
+from constrained.agent.confidence_policy import ConfidencePolicy, Unsure
 from constrained.model.call_options import MAX_BRANCHES
 from server.errors import HttpError
 from server.settings import Settings
@@ -16,12 +16,12 @@ class CacheFields(BaseModel):
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     cache_salt: str | None = Field(None, min_length=1)
-    """Requests with the same salt share the caches, also under several API keys; nobody else can
-    find out from times or counts what was asked. Without a salt, the requests of one API key share
-    them."""
+    """Requests with the same salt share the caches, also with several API keys. Other clients
+    cannot find out from times or token counts what was sent. Without a salt, the requests of one
+    API key share them."""
     cache_prompt: bool | None = None
-    """false: nothing of the prompt is taken from a cache (`cached_tokens` is 0), and nothing of it
-    is kept for later requests."""
+    """false: the prompt is neither read from a cache (`cached_tokens` is 0) nor cached for later
+    requests."""
 
 
 class RepetitionFields(BaseModel):
@@ -94,4 +94,4 @@ class ReplyChoiceFields(BaseModel):
             if is_given and choices > 1:
                 message = f"{name} is about one reply: leave n out"
                 raise HttpError(400, message, "invalid_value", where=f"{parent}/{name}")
-        return ReplyChoice(best_of, Doubt(least, unsure))
+        return ReplyChoice(best_of, ConfidencePolicy(least, unsure))

@@ -18,7 +18,7 @@ from server.errors import HttpError
 from server.settings import Settings
 from server.turns.fields.common_fields import CacheFields, RepetitionFields
 from server.turns.fields.request_lists import Texts, stop_at_first
-from server.turns.progress import NO_WISHES, ProgressWishes
+from server.turns.progress import NO_PROGRESS, ProgressOptions
 from server.turns.reasoning import Effort, EffortField, ReasoningRequest
 from server.turns.request_checks import check_size
 
@@ -60,7 +60,8 @@ class StructuredOutputs(BaseModel):
 
 
 class PromptCacheOptions(BaseModel):
-    """OpenAI's options of its cache. They have no effect: what can be reused always is."""
+    """OpenAI's options of its cache. They have no effect: the cached part of a prompt is always
+    reused."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
@@ -131,7 +132,7 @@ class SamplingFields(BaseModel):
     temperature: float | None = Field(None, ge=0)
     """The randomness of drawing; 0: always the likeliest token. Default: that of the model."""
     top_p: float | None = Field(None, ge=0, le=1)
-    """Draw from the likeliest tokens whose probabilities add up to this."""
+    """Sample from the likeliest tokens with this total probability."""
     top_k: int | None = Field(None, ge=-1)
     """Draw from this number of the likeliest tokens; 0 or -1: from all."""
     min_p: float | None = Field(None, ge=0, le=1)
@@ -223,11 +224,11 @@ class GenerationFields(SamplingFields, CacheFields, RepetitionFields):
         return self.stream_options is not None and self.stream_options.include_usage is True
 
     @property
-    def progress_wishes(self) -> ProgressWishes:
+    def progress_options(self) -> ProgressOptions:
         """What the chunks of a stream report about the progress."""
         if not self.stream:
-            return NO_WISHES
-        return ProgressWishes(self.return_progress is True, self.timings_per_token is True)
+            return NO_PROGRESS
+        return ProgressOptions(self.return_progress is True, self.timings_per_token is True)
 
     def read_sampling_with(self, model: Model) -> Sampling:
         """Returns the sampling; missing fields have the model's default.

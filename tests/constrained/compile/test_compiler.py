@@ -158,7 +158,7 @@ def deep(depth: int) -> Any:
         ),
         (Job([{"role": "user", "content": "\ud800"}]), RequestError, "a lone surrogate"),
         (Job(USER, template_kwargs={"tools": []}), TemplateError, "may not set tools"),
-        (Job(USER, {"a": 1}), ToolError, "tools have to be a list"),
+        (Job(USER, {"a": 1}), ToolError, "tools must be a list"),
         (Job(USER, [PING, PING]), ToolError, "two tools are called 'ping'"),
         (Job(USER, [tool("f", type="string")]), SchemaError, "tool 'f': .*no object"),
         (Job(USER, TOOLS, "ping"), PolicyError, "is not known"),

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from constrained.engine import llamacpp
 from constrained.engine.llama_params import (
-    LEAST_LENGTH,
+    DEFAULT_CONTEXT_LENGTH,
+    DEFAULT_MEMORY_SHARE,
     MAX_MEMORY,
     MAX_SCORES,
-    UNASKED_LENGTH,
-    UNASKED_MEMORY,
+    MIN_CONTEXT_LENGTH,
     ContextNeeds,
     ContextSize,
     choose_context,
@@ -44,25 +44,25 @@ needs = st.builds(
 @given(needs)
 def test_what_nobody_asks_for_fits(needs: ContextNeeds):
     size = choose_context(None, needs)
-    least = min(needs.trained, LEAST_LENGTH)
-    assert least <= size.length <= min(needs.trained, UNASKED_LENGTH)
+    least = min(needs.trained, MIN_CONTEXT_LENGTH)
+    assert least <= size.length <= min(needs.trained, DEFAULT_CONTEXT_LENGTH)
     assert size.length <= size.cells <= needs.sequences * size.length
-    assert size.cells <= max(UNASKED_LENGTH, least * needs.sequences)
+    assert size.cells <= max(DEFAULT_CONTEXT_LENGTH, least * needs.sequences)
     assert size.is_shared == (size.cells < needs.sequences * size.length)
     if needs.memory is not None and size.cells > least:
-        assert needs.measure(size) <= UNASKED_MEMORY * needs.memory
+        assert needs.measure(size) <= DEFAULT_MEMORY_SHARE * needs.memory
 
 
 @given(needs)
 def test_twice_as_much_would_not_fit(needs: ContextNeeds):
     size = choose_context(None, needs)
-    least = min(needs.trained, LEAST_LENGTH)
-    most = min(needs.trained, UNASKED_LENGTH)
-    ceiling = min(most * needs.sequences, max(UNASKED_LENGTH, least * needs.sequences))
+    least = min(needs.trained, MIN_CONTEXT_LENGTH)
+    most = min(needs.trained, DEFAULT_CONTEXT_LENGTH)
+    ceiling = min(most * needs.sequences, max(DEFAULT_CONTEXT_LENGTH, least * needs.sequences))
     if size.cells < ceiling and needs.memory is not None:
         assert size.cells == least or size.cells.bit_count() == 1
         longer = ContextSize(size.length, 2 * size.cells, is_shared=True)
-        assert needs.measure(longer) > UNASKED_MEMORY * needs.memory
+        assert needs.measure(longer) > DEFAULT_MEMORY_SHARE * needs.memory
 
 
 @given(needs, st.integers(0, 2**22))
@@ -119,7 +119,7 @@ def test_the_default_is_less_where_memory_is_short(path: Path, monkeypatch: pyte
         pytest.skip("the memory of the GPU counts")
     monkeypatch.setattr(llamacpp, "available_memory", lambda: 1000)
     with load(path, threads=1, sequences=2) as engine:
-        assert engine.context_length == LEAST_LENGTH
+        assert engine.context_length == MIN_CONTEXT_LENGTH
         assert any("trained on 12000" in notice for notice in engine.notices)
         assert any("share one context of 4096" in notice for notice in engine.notices)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.engine.llama_vocabulary import LONGEST_NUMBER, LONGEST_WORD, cut_words
+from constrained.engine.llama_vocabulary import MAX_NUMBER_LENGTH, MAX_WORD_LENGTH, cut_words
 from tests.hostile.attacked import run_attack
 
 NAMES = re.compile(b"<\\|end\\|>")
@@ -45,14 +45,14 @@ def test_cuts_keep_characters_names_and_what_a_text_goes_on_from(
     for part in parts:
         part.decode()
         for number in re.findall(rb"[0-9]+", part):
-            assert len(number) <= LONGEST_NUMBER
+            assert len(number) <= MAX_NUMBER_LENGTH
         for word in re.findall(rb"[^ \t\r\n]+", part):
-            assert len(word) < LONGEST_WORD + 8 or b"<|end|>" in word
+            assert len(word) < MAX_WORD_LENGTH + 8 or b"<|end|>" in word
     if b"<|end|>" not in data:
         begun = [*cut_words(text[:size].encode(), NAMES)]
         assert begun[:-1] == parts[: len(begun) - 1]
 
 
-@pytest.mark.parametrize("text", ["word " * 5_000, "9" * LONGEST_NUMBER, "a" * LONGEST_WORD])
+@pytest.mark.parametrize("text", ["word " * 5_000, "9" * MAX_NUMBER_LENGTH, "a" * MAX_WORD_LENGTH])
 def test_other_texts_stay_whole(text: str) -> None:
     assert [*cut_words(text.encode(), NAMES)] == [text.encode()]

@@ -93,8 +93,8 @@ def test_the_request_of_an_answer_that_cannot_be_read(line: bytes, id: int | str
 
 
 def test_a_server_is_told_apart_from_its_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_transport, "LONGEST_MESSAGE", 50_000)
-    monkeypatch.setattr(command_transport, "LONGEST_SEARCHED", 30_000)
+    monkeypatch.setattr(command_transport, "MAX_MESSAGE_LENGTH", 50_000)
+    monkeypatch.setattr(command_transport, "MAX_SEARCHED_LENGTH", 30_000)
     server = ServerCommand(sys.executable, ("-c", SERVER), name="lines")
 
     async def check() -> None:

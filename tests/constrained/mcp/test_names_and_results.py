@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp import types
 
 from constrained.mcp.results import McpResult
-from constrained.mcp.tool_names import LONGEST, name_tools
+from constrained.mcp.tool_names import MAX_NAME_LENGTH, name_tools
 from constrained.tools.execution import format_result
 from grammars.formats import FORMATS
 from grammars.names import check_name
@@ -26,7 +26,7 @@ def test_names(tools: list[tuple[str | None, str]]) -> None:
     names = name_tools(tools)
     assert len(set(names)) == len(tools)
     for name in names:
-        assert re.fullmatch(rf"[A-Za-z_]\w{{0,{LONGEST - 1}}}", name, re.ASCII)
+        assert re.fullmatch(rf"[A-Za-z_]\w{{0,{MAX_NAME_LENGTH - 1}}}", name, re.ASCII)
         for format in FORMATS:
             check_name(format, name)
 

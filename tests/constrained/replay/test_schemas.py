@@ -133,7 +133,7 @@ def test_a_schema_that_llguidance_refuses(monkeypatch: pytest.MonkeyPatch):
         ("{", "line 1 is not JSON"),
         ("[]", "line 1 is not an object"),
         ('{"id": 1}', "the row has no schema (at /schema)"),
-        ('{"id": 1, "schema": {}, "tests": {}}', "tests have to be a list (at /tests)"),
+        ('{"id": 1, "schema": {}, "tests": {}}', "tests must be a list (at /tests)"),
         ('{"id": 1, "schema": {}, "tests": [{}]}', "the test has no data (at /tests/0/data)"),
         ('{"id": 1, "schema": {}, "tests": [1]}', "the test has no data (at /tests/0/data)"),
     ],

@@ -63,12 +63,12 @@ def test_no_tools():
 @pytest.mark.parametrize(
     ("tools", "where", "message"),
     [
-        ({"tools": []}, "/tools", "tools have to be a list, not dict"),
-        ("f", "/tools", "tools have to be a list, not str"),
-        (None, "/tools", "tools have to be a list, not NoneType"),
-        (["f"], "/tools/0", "a tool has to be an object"),
-        ([SHAPES["mcp"], 5], "/tools/1", "a tool has to be an object"),
-        ([{"function": "f"}], "/tools/0/function", "has to be an object"),
+        ({"tools": []}, "/tools", "tools must be a list, not dict"),
+        ("f", "/tools", "tools must be a list, not str"),
+        (None, "/tools", "tools must be a list, not NoneType"),
+        (["f"], "/tools/0", "a tool must be an object"),
+        ([SHAPES["mcp"], 5], "/tools/1", "a tool must be an object"),
+        ([{"function": "f"}], "/tools/0/function", "must be an object"),
         ([{}], "/tools/0/name", "a tool has no name"),
         ([{"function": {"name": ""}}], "/tools/0/function/name", "a tool has no name"),
         ([{"name": 5}], "/tools/0/name", "a tool has no name"),

@@ -204,7 +204,7 @@ def test_a_reference_to_itself_says_nothing() -> None:
         ({"properties": {"a/b": {"minLength": -1}}}, "/properties/a~1b/minLength", "minimum"),
         ({"properties": {"a": {"pattern": "["}}}, "/properties/a/pattern", "regex"),
         ({"$schema": "https://no.where/schema"}, "/$schema", "not a JSON Schema: .* known draft"),
-        ({"$schema": 7}, "/$schema", r"not a JSON Schema: \$schema has to be a text"),
+        ({"$schema": 7}, "/$schema", r"not a JSON Schema: \$schema must be a text"),
         ({"properties": {"a": {"$ref": "#/$defs/A"}}}, "/properties/a/$ref", "points to nothing"),
         ({"properties": {"a": {"$ref": "#/type/3"}}, "type": "object"}, "/properties/a/$ref",
          "points to nothing"),

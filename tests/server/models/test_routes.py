@@ -159,7 +159,7 @@ def test_a_body_that_is_no_object_names_no_model(client: httpx.Client) -> None:
     for text in ("[]", "null", '"first"'):
         refusal = client.post("/v1/chat/completions", content=text, headers=header)
         assert (refusal.status_code, refusal.json()["error"]["param"]) == (400, "")
-        assert "has to be a JSON object" in refusal.text
+        assert "must be a JSON object" in refusal.text
 
 
 def test_no_more_bodies_wait_than_the_server_takes() -> None:

@@ -22,7 +22,7 @@ from server.batches.batch_input import BatchLine, LineResult
 from server.batches.line_runner import run_line
 from server.errors import HttpError
 from server.models.embedding_options import find_embedding_service
-from server.models.embedding_service import EmbeddingService, EmbeddingWish
+from server.models.embedding_service import EmbeddingInput, EmbeddingService
 from server.models.served_models import ServedModels
 from server.settings import Settings
 from tests.embedding_file import LENGTH, WIDTH, write_embedding_model
@@ -160,7 +160,7 @@ def test_many_texts_of_one_client_keep_no_other_waiting(path: Path) -> None:
     done: list[int] = []
 
     async def embed(count: int) -> None:
-        read = await service.read(EmbeddingWish(["the cat"] * count, "/input"))
+        read = await service.read(EmbeddingInput(["the cat"] * count, "/input"))
         async for _ in read.write(str):
             pass
         done.append(len(read.tokens))

@@ -1,4 +1,4 @@
-"""Doubt: how a run treats calls that the model is not sure of.
+"""ConfidencePolicy: how a run treats calls that the model is not sure of.
 
 Either `approve` is asked about the call, or the turn is discarded before anything is executed, and
 generated again without calls: as a question to the user, or as an answer. The mask enforces that.
@@ -36,7 +36,7 @@ class Unsure(StrEnum):
 
 
 @dataclass(frozen=True)
-class Doubt:
+class ConfidencePolicy:
     """When the model counts as sure of a call, and how other calls are treated.
 
     Args:
@@ -54,7 +54,7 @@ class Doubt:
         return least is not None and found is not None and found.lowest >= least
 
     def find_unsure(self, reply: Reply) -> tuple[ToolCall, ...]:
-        """The calls for which the turn is taken back."""
+        """Returns the calls for which the turn is taken back."""
         if self.unsure is Unsure.APPROVE:
             return ()
         return tuple(call for call in reply.calls if not self.is_sure(call))
@@ -73,14 +73,16 @@ class Doubt:
         return replace(job, tool_choice="none", answer=QUESTION)
 
     def change_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of the turn that is written instead."""
+        """Returns the options of the turn that is written instead."""
         changed = {**options, "tool_choice": "none"}
         if self.unsure is Unsure.ASK:
             changed["response_format"] = QUESTION
         return changed
 
 
-def read_doubt(min_confidence: Any, unsure: Any, *, has_approve: bool) -> Doubt:
+def read_confidence_policy(
+    min_confidence: Any, unsure: Any, *, has_approve: bool
+) -> ConfidencePolicy:
     """Reads the options `min_confidence` and `unsure` of a run.
 
     Raises:
@@ -89,19 +91,19 @@ def read_doubt(min_confidence: Any, unsure: Any, *, has_approve: bool) -> Doubt:
     if unsure not in list(Unsure):
         hint = f"Use {', '.join(Unsure)}"
         raise RequestError(f"unsure is {unsure!r}", where="/unsure", hint=hint)
-    doubt = Doubt(min_confidence, Unsure(unsure))
+    policy = ConfidencePolicy(min_confidence, Unsure(unsure))
     if min_confidence is None:
-        if doubt.unsure is not Unsure.APPROVE:
+        if policy.unsure is not Unsure.APPROVE:
             hint = "Give `min_confidence`, from 0 to 1"
             raise RequestError(
                 "unsure has no effect without min_confidence", where="/unsure", hint=hint
             )
-        return doubt
+        return policy
     check_confidence(min_confidence)
-    if doubt.unsure is Unsure.APPROVE and not has_approve:
+    if policy.unsure is Unsure.APPROVE and not has_approve:
         hint = "Give `approve`, which is asked about calls below it, or `unsure`"
         raise RequestError("min_confidence has no effect alone", where="/min_confidence", hint=hint)
-    return doubt
+    return policy
 
 
 def check_confidence(least: Any) -> float | None:
@@ -128,7 +130,7 @@ def take_back(unsure: Sequence[ToolCall], reply: Reply, instead: Reply) -> Reply
     return replace(instead, unsure_calls=tuple(unsure), usage=usage)
 
 
-def explain_doubt(calls: Sequence[ToolCall]) -> str:
+def explain_unsure_calls(calls: Sequence[ToolCall]) -> str:
     """Describes the calls that were discarded, and how sure the model was of them."""
     shown: list[str] = []
     for call in calls:

@@ -11,13 +11,13 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class BegunCall(Generic[T]):
-    """Work in a thread. Cancelling it cancels a coroutine where it waits; a function runs to its
-    end, but its result is dropped.
+class ThreadCall(Generic[T]):
+    """Work in a thread. Cancelling it cancels a coroutine at its next `await`; a function runs to
+    its end, but its result is dropped.
 
     Args:
         pool: the threads.
-        work: a function that returns the result or a coroutine of it.
+        work: a function that returns the result, or a coroutine that does.
     """
 
     def __init__(self, pool: ThreadPoolExecutor, work: Callable[[], T | Coroutine[Any, Any, T]]):

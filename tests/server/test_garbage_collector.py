@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from server import collector
-from server.collector import OLDEST, ShortCollections, collect_all
+from server import garbage_collector
+from server.garbage_collector import OLDEST, ShortCollections, collect_all
 
 
 class Circle:
@@ -45,10 +45,10 @@ def test_what_has_survived_a_full_collection_is_not_looked_at_again(
 def test_circles_are_freed_when_many_objects_were_put_aside(
     monkeypatch: pytest.MonkeyPatch, limit: str, is_idle: bool
 ) -> None:
-    monkeypatch.setattr(collector, "MANY", 1 << 60)
-    monkeypatch.setattr(collector, "TOO_MANY", 1 << 60)
-    monkeypatch.setattr(collector, "SHARE", 1 << 60)
-    monkeypatch.setattr(collector, limit, 100_000)
+    monkeypatch.setattr(garbage_collector, "MANY", 1 << 60)
+    monkeypatch.setattr(garbage_collector, "TOO_MANY", 1 << 60)
+    monkeypatch.setattr(garbage_collector, "SHARE", 1 << 60)
+    monkeypatch.setattr(garbage_collector, limit, 100_000)
     short = ShortCollections()
     short.start()
     try:
@@ -105,7 +105,7 @@ def test_a_look_at_all_objects_does_not_put_off_the_next_full_collection(
 
 
 def test_nobody_looks_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "SECONDS", 0.001)
+    monkeypatch.setattr(garbage_collector, "SECONDS", 0.001)
     asked = threading.Event()
 
     def is_idle() -> bool:
