@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,10 +47,10 @@ class Schedule:
 
     A waiting request is admitted when a sequence is idle, in the order of `AdmissionOrder`: many
     requests of one owner delay a request of another owner by one turn at most. Each step decodes
-    one batch: the next tokens of all running turns, and equal shares of the prompts that are not
-    read yet (chunked prefill). Prompts of background requests get small shares while others run.
-    The tokens that a prompt shares with a sequence are not computed again (prefix cache). A turn
-    whose masks take long pauses for some steps (`FairShare`).
+    one batch: the next tokens of all running turns, and pieces of the prompts that are not read
+    yet, the shortest prompt first (chunked prefill). Prompts of background requests get small
+    shares while others run. The tokens that a prompt shares with a sequence are not computed again
+    (prefix cache). A turn whose masks take long pauses for some steps (`FairShare`).
 
     Args:
         engine: runs the model.
@@ -96,6 +96,7 @@ class Schedule:
         self._errors: dict[int, Exception] = {}  # of the work during a decode, by sequence
         self.end: Deadline | None = None
         self._decode_seconds = 0.0  # of the last step
+        self._steps = 0
         self._order = AdmissionOrder()
 
     @property
@@ -299,11 +300,17 @@ class Schedule:
 
     def _choose_many(self, spare: int) -> list[Chunk]:
         """Returns the next chunk of each turn that does not pause. Turns with few pending tokens
-        come first; prompts share the rest of the batch, or less of it, so that those who read a
-        stream do not wait long. Drafts add up to `spare` tokens."""
+        come first. Then one prompt after the other gets as much of the batch as is left, or less of
+        it, so that those who read a stream do not wait long. Drafts add up to `spare` tokens."""
         has_live = any(not running.seat.request.background for running in self._running.values())
         due = self._find_due()
-        order = sorted(due.items(), key=lambda item: item[1].turn.input.pending)
+        oldest = self._find_oldest_prompt(due)
+
+        def rank(item: tuple[int, ActiveTurn]) -> tuple[bool, bool, int]:
+            number, running = item
+            return running.turn.input.unread > 0, number != oldest, running.turn.input.pending
+
+        order = sorted(due.items(), key=rank)
         chunks: list[Chunk] = []
         room = self._step
         prompts = self._step
@@ -315,7 +322,8 @@ class Schedule:
             reads = running.turn.input.unread > 0
             available = min(room, prompts) if reads else room
             # A checkpoint can only be taken where a decode ends.
-            share = min(max(1, available // rest), self._sequences.until_stop(number))
+            share = max(1, available - (rest - 1))  # each turn after it gets at least one
+            share = min(share, self._sequences.until_stop(number))
             draft = spare // rest
             if has_live and running.seat.request.background:
                 share = min(share, BACKGROUND_STEP)
@@ -332,6 +340,17 @@ class Schedule:
             spare -= chunk.drafted
             chunks.append(chunk)
         return chunks
+
+    def _find_oldest_prompt(self, due: Mapping[int, ActiveTurn]) -> int | None:
+        """Returns the sequence whose prompt is read first in this step because it was admitted
+        first; None: the shortest is.
+
+        The shortest first gives the shortest waits on average. Of n prompts, the oldest comes first
+        in every n-th step, so that a long one does not wait for ever.
+        """
+        prompts = [number for number, running in due.items() if running.turn.input.unread]
+        self._steps += 1
+        return prompts[0] if prompts and self._steps % len(prompts) == 0 else None
 
     def _find_due(self) -> dict[int, ActiveTurn]:
         """Returns the running turns that do not pause; all of them, if all pause."""
