@@ -6,9 +6,9 @@ prints, `python -m benchmarks.NAME --help`. `docs/figures.md` has what they gave
 - chat templates and formats: templates, unseen, faithful, replay, known_templates, doctor;
 - schemas: schemas, instances, orders, tool_reports;
 - real weights: real, bfcl_judge, best_of, calibration, instructions;
-- beside others: peers, side_by_side, compared, emitted, foreign_parsers;
-- the loop: step_parts, device_share, together, forced, passes, attention, copying, drafting,
-  compiling, completions, large_choices, learning, tracing, startup;
+- beside others: peers, side_by_side, prompts_beside, compared, emitted, foreign_parsers;
+- the loop: step_parts, device_share, together, forced, passes, attention, busy, copying,
+  drafting, compiling, completions, large_choices, learning, tracing, startup;
 - what is kept of prompts: sharing, histories, first_token, agent_replay, lost_prefix;
 - the server: overhead, queueing, delays, load, soak, hoarding, hostile, siege, smooth;
 - agents: early_dispatch, tool_search, mcp_agent, crashed_runs;
