@@ -11,12 +11,13 @@ or when very many have been put aside.
 import gc
 import threading
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import Any
 
 COLLECTED = (2_000, 10, 4)
-"""Objects, then collections of the generation below, until Python's collector looks at one: a full
-collection looks at 80,000 objects, which takes 10 to 40 ms."""
+"""The thresholds of `gc.set_threshold`: a full collection then looks at some 120,000 new objects,
+which takes 10 to 60 ms."""
+MAX_SEEN = 130_000
+"""At most so many objects are put aside by a full collection: 122,061 with CPython 3.11."""
 MANY = 200_000
 """Objects that are put aside until all are looked at, if nobody waits; some 30 MB."""
 TOO_MANY = 1_000_000
@@ -76,9 +77,11 @@ class ShortCollections:
         """
         limit = MANY if is_idle else max(TOO_MANY, self._left // SHARE)
         # To count them holds the interpreter lock, for 25 ms if they are a million.
-        if self._added + self._collections * prod(COLLECTED) < limit:
+        if self._added + self._collections * MAX_SEEN < limit:
             return False
-        self._added = gc.get_freeze_count() - self._left
+        count = gc.get_freeze_count()
+        self._left = min(self._left, count)  # some were freed, such as the schemas of a cache
+        self._added = count - self._left
         self._collections = 0
         if self._added < limit:
             return False

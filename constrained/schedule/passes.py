@@ -6,14 +6,29 @@ of all four, one more of two, and three more of one. On a GPU, each pass takes a
 decode of one token of each sequence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from constrained.engine.protocol import Chunk
 
 
-def even_out(sizes: Sequence[int]) -> list[int]:
-    """Shortens chunks where a further pass does not pay.
+def even_out(chunks: Sequence[Chunk], prompts: Set[int]) -> list[Chunk]:
+    """Shortens chunks of turns where a further pass does not pay. Those of prompts stay.
+
+    Args:
+        chunks: what could be decoded.
+        prompts: the sequences whose chunks are pieces of prompts.
+    """
+    turns = [chunk for chunk in chunks if chunk.sequence not in prompts]
+    sizes = choose_sizes([len(chunk.tokens) for chunk in turns])
+    shorter = {
+        chunk.sequence: _shorten(chunk, size) for chunk, size in zip(turns, sizes, strict=True)
+    }
+    return [shorter.get(chunk.sequence, chunk) for chunk in chunks]
+
+
+def choose_sizes(sizes: Sequence[int]) -> list[int]:
+    """Chooses how many tokens of each chunk are decoded.
 
     The tokens that are left wait for the next decode. A pass delays all turns by about one step. It
     saves as many steps as it has tokens, since otherwise a turn decodes one of them in each step.
@@ -47,7 +62,7 @@ def even_out(sizes: Sequence[int]) -> list[int]:
     return [next(level for level in kept if level <= size) for size in sizes]
 
 
-def shorten(chunk: Chunk, size: int) -> Chunk:
+def _shorten(chunk: Chunk, size: int) -> Chunk:
     """Returns the first tokens of a chunk; their logits are wanted as before."""
     cut = len(chunk.tokens) - size
     return replace(chunk, tokens=chunk.tokens[:size], wanted=max(0, chunk.wanted - cut))

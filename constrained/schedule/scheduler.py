@@ -20,7 +20,7 @@ from constrained.metrics import Metrics
 from constrained.schedule.admission import AdmissionOrder, Seat
 from constrained.schedule.decode_overlap import DecodeOverlap
 from constrained.schedule.fair_share import FairShare
-from constrained.schedule.passes import even_out, shorten
+from constrained.schedule.passes import even_out
 from grammars.wire.format import count_common
 
 LOG = logging.getLogger(__name__)
@@ -281,8 +281,8 @@ class Schedule:
         chunks = self._choose_many(spare)
         if not self._sequences.engine.splits_uneven:
             return chunks
-        sizes = even_out([len(chunk.tokens) for chunk in chunks])
-        return [shorten(chunk, size) for chunk, size in zip(chunks, sizes, strict=True)]
+        running = self._running.items()
+        return even_out(chunks, {number for number, one in running if one.turn.input.unread})
 
     def _choose_one(self) -> list[Chunk]:
         """Returns the next chunk of one turn; turns alternate (round robin)."""
@@ -328,9 +328,7 @@ class Schedule:
             if has_live and running.seat.request.background:
                 share = min(share, BACKGROUND_STEP)
                 draft = 0
-            # Each drafted token costs a mask; and a short draft would be cut by `even_out`.
-            is_cut = self._sequences.engine.splits_uneven and draft < len(order)
-            if running.share.is_costly or is_cut:
+            if running.share.is_costly:  # each drafted token costs a mask
                 draft = 0
             with running.share.measure(is_elsewhere=self._draft_model is not None):
                 chunk = running.turn.next_chunk(share, draft)

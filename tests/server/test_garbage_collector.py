@@ -70,6 +70,28 @@ def test_circles_are_freed_when_many_objects_were_put_aside(
         short.stop()
 
 
+def test_objects_that_were_freed_leave_no_room_for_circles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(garbage_collector, "MANY", 50_000)
+    monkeypatch.setattr(garbage_collector, "MAX_SEEN", 50_000)
+    evicted = [[number] for number in range(200_000)]
+    short = ShortCollections()
+    short.start()
+    try:
+        evicted.clear()
+        collect(2)
+        assert not short.look_at_all(is_idle=True)
+        circles = [Circle() for _ in range(60_000)]
+        seen = weakref.ref(circles[0])
+        collect(2)
+        del circles
+        assert short.look_at_all(is_idle=True)
+        assert seen() is None
+    finally:
+        short.stop()
+
+
 def test_the_collector_is_left_as_it_was() -> None:
     before = gc.get_threshold(), len(gc.callbacks)
     short = ShortCollections()
