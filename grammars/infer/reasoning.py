@@ -74,7 +74,8 @@ _CLOSED = (*_OPENED, (r"<\|(\w+)>\w+", r"<\1|>"))  # <|channel>thought, <channel
 _HEADER_NAME = re.compile(rf"[^\s\w<>\[\]]\w{{2,20}}\s*|\s*(?:\w+[=:]|{_TAG})?\w+{_TAG}\s*")
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
-_VALUE = r"(?<==)[\"']?[\w.-]+[\"']?"  # in a tag
+_LEVELS = "none|minimal|low|medium|high|xhigh|max|auto|on|off|true|false"
+_LEVEL = rf"(?<==)[\"']?(?i:\d+(?:\.\d+)?|{_LEVELS})[\"']?(?=[\s>\]])"  # of effort, in a tag
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
 _WORD = re.compile(r"[^\W\d_]{3,}|[^\W\d_\x00-\x7f]{2,}")  # 思考 is one, too
@@ -422,7 +423,7 @@ def find_state(
     prompt = find_prompt(with_prompt, without_prompt)
     state = State(calls=calls)
     if block is not None:
-        block = replace(block, opener=find_opener(prompt, block, format))
+        block = replace(block, opener=find_opener(prompt, block))
         state = replace(_find_block(prompt or _find_end(with_prompt, block), block), calls=calls)
     if state.start is Start.OPEN:
         return state
@@ -457,19 +458,15 @@ def _find_block(prompt: str, block: Reasoning) -> State:
     return State()
 
 
-def find_opener(prompt: str, block: Reasoning, format: Format | None = None) -> Marker:
-    """The opener of a block as a prompt writes it. The values in it may be others than where the
-    block was found: `<think effort="low">`, `<think budget="512">`.
-
-    Args:
-        format: its texts open no thought, though `<part of="text">` is like `<part of="thought">`.
-    """
-    fixed = re.split(_VALUE, block.opener.text)
+def find_opener(prompt: str, block: Reasoning) -> Marker:
+    """Returns the opener of a block as a prompt writes it. A number or a level of effort may be
+    another one than in the block: `<think effort="low">`, `<think budget="512">`. Other values tell
+    thoughts from answers: `<msg kind="thought">`."""
+    fixed = re.split(_LEVEL, block.opener.text)
     if len(fixed) == 1 or not re.fullmatch(r"<[^<>]+>|\[[^\[\]]+\]", block.opener.text):
         return block.opener
-    written = re.findall(_VALUE.join(map(re.escape, fixed)), prompt)
-    others = "" if format is None else " ".join(format.texts)
-    return Marker(written[-1]) if written and written[-1] not in others else block.opener
+    written = re.findall(_LEVEL.join(map(re.escape, fixed)), prompt)
+    return Marker(written[-1]) if written else block.opener
 
 
 def _find_break(prompt: str, block: Reasoning, opened: int) -> int:

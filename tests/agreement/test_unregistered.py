@@ -422,6 +422,7 @@ FORMATS = {
         in_python("double quotes", KeywordArguments(quote='"')),
         in_python("lists of JSON", KeywordArguments(style=JsonStyle()), between="\n"),
         in_python("double quotes and JSON", KeywordArguments(style=JsonStyle(), quote='"')),
+        in_python("escapes", KeywordArguments(quote="")),
         in_python("strings of JSON", KeywordArguments(strings=JsonStyle(), quote="")),
         BARE_PYTHON,
         in_bare_python("bare calls in Python, raw strings", quote='"'),

@@ -1,7 +1,6 @@
 """Templates of models that do not exist, against the whole stack: what each writes after its
 prompts is what the mask takes and the parser reads (`python -m benchmarks.faithful` tries more)."""
 
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -10,13 +9,12 @@ import pytest
 from benchmarks.faithful import TOOLS, Bench, list_trials
 from benchmarks.inputs.rendered import find_start
 from grammars.errors import RenderError
-from grammars.formats import HERMES
 from grammars.infer.detect import Origin
 from grammars.infer.reasoning import find_opener
 from grammars.parse.parser import parse
 from grammars.render import render
 from grammars.turn import Start, State, ToolCall, Turn
-from grammars.wire.format import Content, Marker, Reasoning
+from grammars.wire.format import Marker, Reasoning
 
 FOLDER = Path(__file__).parents[2] / "data" / "invented"
 TRIALS = 9  # of each template
@@ -185,13 +183,13 @@ def test_a_prompt_may_open_a_thought_with_any_value(effort: str, start: Start) -
     assert find_start(teaching, reasoning_effort=effort) == State(start)
 
 
-def test_a_tag_of_the_format_opens_no_thought_whatever_its_value() -> None:
-    block = Reasoning(Marker('<part of="thought">'), Marker("</part>"))
-    text = Content('<part of="text">', "</part>", calls=False)
-    format = replace(HERMES, reasoning=block, contents=(text,))
-    assert find_opener("", block).text == '<part of="thought">'
-    assert find_opener('<part of="plan">', block, format).text == '<part of="plan">'
-    assert find_opener('<part of="text">', block, format).text == '<part of="thought">'
+def test_only_a_level_may_differ_in_the_tag_of_a_thought() -> None:
+    level = Reasoning(Marker('<think effort="low" budget=9>'), Marker("</think>"))
+    assert find_opener('<think effort="HIGH" budget=512>', level).text.endswith("512>")
+    assert find_opener('<think effort="mine" budget=512>', level) == level.opener
+    assert find_opener("", level) == level.opener
+    kind = Reasoning(Marker('<msg kind="thought">'), Marker("</msg>"))
+    assert find_opener('<msg kind="reply">', kind) == kind.opener
 
 
 def test_a_heading_opens_calls_but_not_every_heading() -> None:
