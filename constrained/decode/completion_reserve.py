@@ -27,6 +27,8 @@ returns the shortest text that ends the turn, or None if it knows none."""
 MAX_SPELLINGS = 8  # attempts, for data that contain the text of markers
 COSTLY = 2_000  # tokens of an ending; a longer one is not computed at every step
 PATIENCE = 32  # tokens that are kept back while no ending is known
+MAX_CHECKED = 20_000
+"""Tokens of possible endings that one search gives to the matcher, which takes 4 us for each."""
 MAX_UNREAD = 512
 """Tokens between two searches: each reads the text since the last one, while other turns wait."""
 
@@ -202,11 +204,19 @@ class CompletionReserve(TurnPart):
         # More than fits, so that the error can say how much is needed.
         room = max(self._limit * self._vocabulary.longest, MAX_SPELLED)
         ending: list[int] | None = None
+        checked = 0
 
         def accepts(text: str) -> bool:
-            nonlocal ending
-            ending = self._encode_ending(text, matcher)
-            return ending is not None
+            nonlocal ending, checked
+            for ending in self._spell(text):
+                checked += len(ending)
+                if checked > MAX_CHECKED:
+                    break
+                fork = matcher.fork()
+                if fork.takes(ending) and fork.is_complete:
+                    return True
+            ending = None
+            return False
 
         suffix = self._complete(written.decode("utf-8", "replace"), room, accepts)
         if isinstance(suffix, TooLong):
@@ -214,14 +224,6 @@ class CompletionReserve(TurnPart):
         if suffix is None or ending is None:
             return None
         return [*healed, *character, *ending]
-
-    def _encode_ending(self, text: str, matcher: Matcher) -> list[int] | None:
-        """Encodes a text that may end the turn; None if the matcher does not accept it."""
-        for ending in self._spell(text):
-            fork = matcher.fork()
-            if fork.takes(ending) and fork.is_complete:
-                return ending
-        return None
 
     def _spell(self, text: str) -> Iterator[list[int]]:
         """Ways to encode the text. At first every marker is one token. Since data may contain the
