@@ -43,6 +43,11 @@ class _Failure:
     error: Exception
 
 
+class _NoRoomError(Exception):
+    """There is no room for a turn after the first one, which has sent nothing. So the reply can
+    end before it."""
+
+
 class ActiveRun:
     """A running agent loop. Cancelling ends it.
 
@@ -141,8 +146,8 @@ class ActiveRun:
     async def _drive(self) -> None:
         try:
             run = await self._end.limit(drive(self._loop, self._actions, self._settings))
-        except ContextError as error:
-            self._end_full(error)
+        except _NoRoomError as error:
+            self._end_before_turn(error)
         except Exception as error:  # `follow` raises it
             self._events.put_nowait(_Failure(error))
         except BaseException as error:  # `follow` also learns of it, but is not cancelled itself
@@ -154,14 +159,15 @@ class ActiveRun:
             usage = add_usages(self._actions.usages)
             self._events.put_nowait(replace(run.reply, usage=usage))
 
-    def _end_full(self, error: ContextError) -> None:
-        """Ends a run whose next turn does not fit into the context. Calls of earlier turns have
-        been executed, so the client gets what there is."""
+    def _end_before_turn(self, error: _NoRoomError) -> None:
+        """Ends a run before a turn that has no room. Calls of earlier turns have been executed, so
+        the client gets what there is."""
         last = self._actions.last_reply
-        if last is None:  # nothing has been executed yet
-            self._events.put_nowait(_Failure(error))
-            return
-        LOG.warning("a reply ends after its calls, since their results are too long: %s", error)
+        assert last is not None, "the first turn of a run fails"
+        LOG.warning(
+            "a reply ends after its calls, since its next turn does not fit into the context: %s",
+            error.__cause__,
+        )
         self._events.put_nowait(ContextFilled())
         usage = add_usages(self._actions.usages)
         self._events.put_nowait(replace(last, finish_reason="length", usage=usage))
@@ -195,8 +201,20 @@ class _ServedActions(Concurrent):
         self.begun = asyncio.Event()
         self.usages: list[Usage] = []
         self.last_reply: Reply | None = None
+        self._has_sent = False  # the client has got an event of the current turn
 
     async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+        self._has_sent = False
+        try:
+            return await self._generate(request, note)
+        except ContextError as error:
+            # The context may also be full in the middle of a turn. What the turn has sent is then
+            # not complete, so the reply is not delivered.
+            if self.last_reply is None or self._has_sent:
+                raise
+            raise _NoRoomError from error
+
+    async def _generate(self, request: NextTurn, note: Note | None) -> Reply:
         active = await start_request(self._service, await self._make_request(request))
         try:
             self._events.put_nowait(TurnStarted(active.compiled))
@@ -214,6 +232,7 @@ class _ServedActions(Concurrent):
                 if isinstance(event, Reply):
                     reply = event
                     continue
+                self._has_sent = True
                 self._events.put_nowait(event)
                 if note is not None and not isinstance(
                     event, TurnStarted | CallAnswered | ContextFilled
