@@ -14,7 +14,7 @@ from constrained.agent.journal import CallPlace
 from constrained.agent.loop import AgentLoop, RunLimits
 from constrained.agent.outcome import CallResult
 from constrained.agent.run import RunSettings, drive
-from constrained.errors import ContextError
+from constrained.errors import ContextError, TokenLimitError
 from constrained.reply import Reply, Usage
 from server.caller import as_caller, find_owner
 from server.settings import Settings
@@ -45,7 +45,15 @@ class _Failure:
 
 class _NoRoomError(Exception):
     """There is no room for a turn after the first one, which has sent nothing. So the reply can
-    end before it."""
+    end before it.
+
+    Args:
+        cause: says what there is too little of.
+    """
+
+    def __init__(self, cause: ContextError | TokenLimitError):
+        super().__init__(cause.message)
+        self.cause = cause
 
 
 class ActiveRun:
@@ -62,6 +70,7 @@ class ActiveRun:
         self._actions = _ServedActions(service, request, self._events)
         self._loop = loop
         self._end = service.end
+        self._max_tokens = request.generation.max_tokens
         self._settings = RunSettings(
             policy=request.generation.choice.confidence_policy,
             on_result=self._note_result,
@@ -164,11 +173,12 @@ class ActiveRun:
         the client gets what there is."""
         last = self._actions.last_reply
         assert last is not None, "the first turn of a run fails"
-        LOG.warning(
-            "a reply ends after its calls, since its next turn does not fit into the context: %s",
-            error.__cause__,
-        )
-        self._events.put_nowait(ContextFilled())
+        if isinstance(error.cause, ContextError):
+            reason = "its next turn does not fit into the context"
+            self._events.put_nowait(ContextFilled())
+        else:
+            reason = f"too few of its {self._max_tokens} tokens are left for its next turn"
+        LOG.warning("a reply ends after its calls, since %s: %s", reason, error)
         usage = add_usages(self._actions.usages)
         self._events.put_nowait(replace(last, finish_reason="length", usage=usage))
 
@@ -207,12 +217,12 @@ class _ServedActions(Concurrent):
         self._has_sent = False
         try:
             return await self._generate(request, note)
-        except ContextError as error:
+        except (ContextError, TokenLimitError) as error:
             # The context may also be full in the middle of a turn. What the turn has sent is then
             # not complete, so the reply is not delivered.
             if self.last_reply is None or self._has_sent:
                 raise
-            raise _NoRoomError from error
+            raise _NoRoomError(error) from error
 
     async def _generate(self, request: NextTurn, note: Note | None) -> Reply:
         active = await start_request(self._service, await self._make_request(request))
@@ -260,8 +270,10 @@ class _ServedActions(Concurrent):
         )
         generation = first.generation
         if generation.max_tokens is not None:
-            spent = sum(usage.completion_tokens for usage in self.usages)
-            generation = replace(generation, max_tokens=max(1, generation.max_tokens - spent))
+            left = generation.max_tokens - sum(usage.completion_tokens for usage in self.usages)
+            if self.usages and left < 1:
+                raise TokenLimitError("all tokens are spent", where="/max_tokens")
+            generation = replace(generation, max_tokens=left)
         service = self._service
 
         def make() -> TurnRequest:

@@ -136,6 +136,30 @@ def test_a_result_that_does_not_fit_into_the_context_ends_the_reply() -> None:
         assert response["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
+ANSWER: Json = {"type": "json_schema", "schema": {"type": "string", "minLength": 30}}
+
+
+def test_tokens_that_do_not_suffice_for_the_next_turn_end_the_reply() -> None:
+    with running(scripted(ECHO), mcp=McpPool([raw()], timeout=20)) as client:
+        asked: Json = {**WISH, "output_format": ANSWER}
+        for left in (1, 20):
+            asked["max_tokens"] = len(ECHO) + left
+            message = ask(client, **asked)
+            assert kinds(message) == ["mcp_tool_use", "mcp_tool_result"]
+            assert message["content"][1]["content"][0]["text"] == "echo: hi"
+            assert message["stop_reason"] == "max_tokens"
+            assert message["usage"]["output_tokens"] == len(ECHO)
+        events_of(client, **asked)
+        body = {"input": "Hello", "temperature": 0, "max_output_tokens": len(ECHO) + 20}
+        tool = {"type": "mcp", "server_label": "raw", "require_approval": "never"}
+        body |= {"tools": [tool], "text": {"format": {**ANSWER, "name": "name"}}}
+        response = client.post("/v1/responses", json=body).json()
+        assert [item["type"] for item in response["output"]] == ["mcp_list_tools", "mcp_call"]
+        assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+        # Without a call before it, the request asks for the impossible.
+        assert "shortest turn" in refuse(client, **{**asked, "mcp_servers": [], "max_tokens": 20})
+
+
 @needs_own_engine
 def test_a_turn_that_fills_the_context_after_it_has_begun_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
