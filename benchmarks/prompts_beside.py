@@ -85,6 +85,19 @@ async def send_prompt(client: httpx.AsyncClient, body: dict[str, Any], times: Ti
     times.read += response.json()["usage"]["prompt_tokens"]
 
 
+def check_running(readers: Sequence["asyncio.Task[None]"]) -> None:
+    """Raises if a stream is over: then there is nothing to measure.
+
+    Raises:
+        RuntimeError: a stream has ended.
+        Exception: a stream has failed, with this error.
+    """
+    for reader in readers:
+        if reader.done():
+            reader.result()
+            raise RuntimeError("a stream has ended before the prompts were read")
+
+
 async def measure(url: str, streams: int, bodies: Sequence[dict[str, Any]]) -> Times:
     """Measures a server."""
     times = Times()
@@ -96,10 +109,12 @@ async def measure(url: str, streams: int, bodies: Sequence[dict[str, Any]]) -> T
             for number, kept in enumerate(arrivals)
         ]
         while any(len(kept) < ALONE for kept in arrivals):
+            check_running(readers)
             await asyncio.sleep(0.01)
         since = time.perf_counter()
         await asyncio.gather(*(send_prompt(client, body, times) for body in bodies))
         until = time.perf_counter()
+        check_running(readers)
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)

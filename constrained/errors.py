@@ -18,6 +18,10 @@ class RequestError(Error):
     """The request or one of its options is not valid."""
 
 
+class TokenLimitError(RequestError):
+    """`max_tokens` is too small for the shortest turn that the request allows."""
+
+
 class GrammarError(Error):
     """The grammar could not be compiled or enforced.
 

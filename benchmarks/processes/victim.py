@@ -3,8 +3,9 @@ benchmark computes meanwhile does not keep it waiting.
 
     python -m benchmarks.processes.victim URL KEY [BODY]
 
-It asks for /health, or sends BODY as a chat. A line on stdin lets it begin, the next one lets it
-end; then it prints the longest time of a request in seconds ("inf": one was not answered).
+It asks for /health, or sends BODY as a chat. A line on stdin lets it begin; it prints a line before
+its first request. The next line on stdin lets it end; then it prints the longest time of a request
+in seconds ("inf": one was not answered).
 """
 
 import json
@@ -30,24 +31,44 @@ class Victim:
         process: runs this module.
     """
 
-    def __init__(self, process: "subprocess.Popen[str]"):
+    def __init__(self, process: "subprocess.Popen[bytes]"):
         self._process = process
 
     def start(self) -> None:
-        """Lets it ask."""
+        """Lets it ask, and waits until it does.
+
+        Raises:
+            RuntimeError: the process has ended.
+        """
         self._write_line()
+        self._read_line()
 
     def stop(self) -> float:
         """Lets it end, and returns the longest time of a request in seconds; inf: one was not
-        answered."""
+        answered. At least one request is measured.
+
+        Raises:
+            RuntimeError: the process has ended.
+        """
         self._write_line()
-        assert self._process.stdout is not None
-        return float(self._process.stdout.readline())
+        return float(self._read_line())
 
     def _write_line(self) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(b"\n")
+        except BrokenPipeError as error:
+            raise self._describe_end() from error
+
+    def _read_line(self) -> bytes:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._describe_end()
+        return line
+
+    def _describe_end(self) -> RuntimeError:
+        return RuntimeError(f"the victim has ended with code {self._process.wait()}")
 
 
 @contextmanager
@@ -62,8 +83,9 @@ def run_victim(url: str, key: str, body: Any = None) -> Iterator[Victim]:
     command = [sys.executable, "-m", "benchmarks.processes.victim", url, key]
     if body is not None:
         command.append(json.dumps(body))
+    # Without a buffer: else what a dead process has not read is written again at the end.
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         try:
             yield Victim(process)
@@ -72,11 +94,12 @@ def run_victim(url: str, key: str, body: Any = None) -> Iterator[Victim]:
 
 
 def measure_worst(url: str, key: str, body: str | None, is_over: threading.Event) -> float:
-    """The longest time of a request, of those that are sent until it is over."""
+    """The longest time of a request, of those sent until it is over. At least one is sent."""
     worst = 0.0
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     with httpx.Client(base_url=url, headers=headers, timeout=SECONDS) as client:
-        while not is_over.is_set():
+        print("asking", flush=True)
+        while True:
             began = time.monotonic()
             try:
                 if body is None:
@@ -86,8 +109,8 @@ def measure_worst(url: str, key: str, body: str | None, is_over: threading.Event
             except httpx.HTTPError:
                 return math.inf
             worst = max(worst, time.monotonic() - began)
-            time.sleep(PAUSE)
-    return worst
+            if is_over.wait(PAUSE):
+                return worst
 
 
 def main() -> None:
@@ -95,17 +118,18 @@ def main() -> None:
     url, key, *bodies = sys.argv[1:]
     body = bodies[0] if bodies else None
     while sys.stdin.readline():
-        is_over, found = threading.Event(), list[float]()
+        is_over = threading.Event()
+        waiting = threading.Thread(target=wait_for_line, args=(is_over,), daemon=True)
+        waiting.start()
+        worst = measure_worst(url, key, body, is_over)
+        waiting.join()
+        print(worst, flush=True)
 
-        def ask(is_over: threading.Event = is_over, found: list[float] = found) -> None:
-            found.append(measure_worst(url, key, body, is_over))
 
-        asking = threading.Thread(target=ask)
-        asking.start()
-        sys.stdin.readline()
-        is_over.set()
-        asking.join()
-        print(found[0], flush=True)
+def wait_for_line(is_over: threading.Event) -> None:
+    """Waits for the line that lets it end."""
+    sys.stdin.readline()
+    is_over.set()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from constrained.decode.request import FailedTurn, Finish, Request
 from constrained.decode.token_trace import TokenTrace
 from constrained.decode.transcript import TokenOrigin, Transcript
 from constrained.engine.protocol import Sampler, Sampling
-from constrained.errors import SHORTEN, ContextError, RequestError, check_count
+from constrained.errors import SHORTEN, ContextError, RequestError, TokenLimitError, check_count
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.ir.completion import TooLong
@@ -86,8 +86,8 @@ class TurnState:
         trace: what decided each token; None: the request has no trace.
 
     Raises:
-        RequestError: the prompt is empty, the limit is too small for the shortest turn, or a bias
-            is for a token that does not exist.
+        RequestError: the prompt is empty, or a bias is for a token that does not exist.
+        TokenLimitError: `max_tokens` is too small for the shortest turn.
         ContextError: the prompt fills the context, or leaves no room for the shortest turn.
     """
 
@@ -132,10 +132,10 @@ class TurnState:
             return reserve
         or_more = "" if reserve.ending else " or more"  # the length was not counted to the end
         message = f"the shortest turn that this request allows has {shortest} tokens{or_more}"
-        if self.limit == request.options.max_tokens:
+        if self.limit < self._room:
             hint = f"Raise it to {shortest} or more"
             message = f"{message}, max_tokens is {self.limit}"
-            raise RequestError(message, where="/max_tokens", hint=hint)
+            raise TokenLimitError(message, where="/max_tokens", hint=hint)
         raise ContextError(f"{message}, the context has room for {self.limit}", hint=SHORTEN)
 
     @property

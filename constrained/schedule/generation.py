@@ -17,7 +17,8 @@ def generate(engine: Engine, requests: Sequence[Request]) -> list[Generation]:
 
     Raises:
         ContextError: a prompt leaves no room for an answer, or for the shortest turn.
-        RequestError: a token limit is below 1, or too small for the shortest turn.
+        RequestError: a token limit is below 1.
+        TokenLimitError: a token limit is too small for the shortest turn.
         GrammarError: a grammar or matcher failed.
     """
     schedule, seats = Schedule(engine), [Seat(request) for request in requests]

@@ -14,7 +14,7 @@ from constrained.agent.journal import CallPlace
 from constrained.agent.loop import AgentLoop, RunLimits
 from constrained.agent.outcome import CallResult
 from constrained.agent.run import RunSettings, drive
-from constrained.errors import ContextError
+from constrained.errors import ContextError, TokenLimitError
 from constrained.reply import Reply, Usage
 from server.caller import as_caller, find_owner
 from server.settings import Settings
@@ -43,6 +43,19 @@ class _Failure:
     error: Exception
 
 
+class _NoRoomError(Exception):
+    """There is no room for a turn after the first one, which has sent nothing. So the reply can
+    end before it.
+
+    Args:
+        cause: says what there is too little of.
+    """
+
+    def __init__(self, cause: ContextError | TokenLimitError):
+        super().__init__(cause.message)
+        self.cause = cause
+
+
 class ActiveRun:
     """A running agent loop. Cancelling ends it.
 
@@ -57,6 +70,7 @@ class ActiveRun:
         self._actions = _ServedActions(service, request, self._events)
         self._loop = loop
         self._end = service.end
+        self._max_tokens = request.generation.max_tokens
         self._settings = RunSettings(
             policy=request.generation.choice.confidence_policy,
             on_result=self._note_result,
@@ -141,8 +155,8 @@ class ActiveRun:
     async def _drive(self) -> None:
         try:
             run = await self._end.limit(drive(self._loop, self._actions, self._settings))
-        except ContextError as error:
-            self._end_full(error)
+        except _NoRoomError as error:
+            self._end_before_turn(error)
         except Exception as error:  # `follow` raises it
             self._events.put_nowait(_Failure(error))
         except BaseException as error:  # `follow` also learns of it, but is not cancelled itself
@@ -154,15 +168,17 @@ class ActiveRun:
             usage = add_usages(self._actions.usages)
             self._events.put_nowait(replace(run.reply, usage=usage))
 
-    def _end_full(self, error: ContextError) -> None:
-        """Ends a run whose next turn does not fit into the context. Calls of earlier turns have
-        been executed, so the client gets what there is."""
+    def _end_before_turn(self, error: _NoRoomError) -> None:
+        """Ends a run before a turn that has no room. Calls of earlier turns have been executed, so
+        the client gets what there is."""
         last = self._actions.last_reply
-        if last is None:  # nothing has been executed yet
-            self._events.put_nowait(_Failure(error))
-            return
-        LOG.warning("a reply ends after its calls, since their results are too long: %s", error)
-        self._events.put_nowait(ContextFilled())
+        assert last is not None, "the first turn of a run fails"
+        if isinstance(error.cause, ContextError):
+            reason = "its next turn does not fit into the context"
+            self._events.put_nowait(ContextFilled())
+        else:
+            reason = f"too few of its {self._max_tokens} tokens are left for its next turn"
+        LOG.warning("a reply ends after its calls, since %s: %s", reason, error)
         usage = add_usages(self._actions.usages)
         self._events.put_nowait(replace(last, finish_reason="length", usage=usage))
 
@@ -195,8 +211,20 @@ class _ServedActions(Concurrent):
         self.begun = asyncio.Event()
         self.usages: list[Usage] = []
         self.last_reply: Reply | None = None
+        self._has_sent = False  # the client has got an event of the current turn
 
     async def generate(self, request: NextTurn, note: Note | None) -> Reply:
+        self._has_sent = False
+        try:
+            return await self._generate(request, note)
+        except (ContextError, TokenLimitError) as error:
+            # The context may also be full in the middle of a turn. What the turn has sent is then
+            # not complete, so the reply is not delivered.
+            if self.last_reply is None or self._has_sent:
+                raise
+            raise _NoRoomError(error) from error
+
+    async def _generate(self, request: NextTurn, note: Note | None) -> Reply:
         active = await start_request(self._service, await self._make_request(request))
         try:
             self._events.put_nowait(TurnStarted(active.compiled))
@@ -214,6 +242,7 @@ class _ServedActions(Concurrent):
                 if isinstance(event, Reply):
                     reply = event
                     continue
+                self._has_sent = True
                 self._events.put_nowait(event)
                 if note is not None and not isinstance(
                     event, TurnStarted | CallAnswered | ContextFilled
@@ -241,8 +270,10 @@ class _ServedActions(Concurrent):
         )
         generation = first.generation
         if generation.max_tokens is not None:
-            spent = sum(usage.completion_tokens for usage in self.usages)
-            generation = replace(generation, max_tokens=max(1, generation.max_tokens - spent))
+            left = generation.max_tokens - sum(usage.completion_tokens for usage in self.usages)
+            if self.usages and left < 1:
+                raise TokenLimitError("all tokens are spent", where="/max_tokens")
+            generation = replace(generation, max_tokens=left)
         service = self._service
 
         def make() -> TurnRequest:

@@ -153,6 +153,10 @@ class OfferedTools:
             hidden_places=tuple(place for _, place in hidden),
         )
 
+    def skips(self, type: Any) -> bool:
+        """True if a tool of this type is left out. The type may be any JSON value."""
+        return any(tool.type == type for tool in self.skipped)
+
     def find_form(self, name: str) -> ToolForm:
         """Returns how the client knows the function with this name."""
         return self.forms.get(name, ToolForm(name))
@@ -177,7 +181,7 @@ class OfferedTools:
                 return self._choose_of_server(label, choice.get("name"))
             case {"type": str(kind)} if self.find_form(kind).has_own_type:
                 return {"type": "function", "name": kind}
-            case {"type": str(kind)} if kind in {tool.type for tool in self.skipped}:
+            case {"type": str(kind)} if self.skips(kind):
                 raise HttpError(
                     400,
                     f"tool_choice asks for {kind!r}, which this server cannot run",
@@ -201,10 +205,9 @@ class OfferedTools:
         return {"type": "allowed_tools", "mode": "required", "tools": found}
 
     def _translate_allowed(self, tools: Sequence[Any], where: str) -> list[Any]:
-        skipped = {tool.type for tool in self.skipped}
         allowed: list[Any] = []
         for tool in tools:
-            if isinstance(tool, Mapping) and tool.get("type") in skipped:
+            if isinstance(tool, Mapping) and self.skips(tool.get("type")):
                 continue
             translated = self.translate_choice(tool)
             is_several = isinstance(translated, Mapping) and "tools" in translated

@@ -34,6 +34,7 @@ from server.turns.fields.request_lists import Objects, Texts
 from server.turns.offered_tools import (
     MAX_FOUND_TOOLS,
     OfferedTools,
+    find_function_name,
     list_hidden,
     list_shown,
     read_offered_tools,
@@ -171,11 +172,13 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         keep = service.settings.keep_volatile
         messages, normalised = normalise_messages(conversation.messages, keep=keep)
         breakpoints = self._find_breakpoints(conversation)
+        shown, hidden = list_shown(tools), list_hidden(tools, messages)
+        self._check_choice(tools, [*shown, *hidden])
         job = Job(
             messages=messages,
-            tools=list_shown(tools),
-            hidden_tools=list_hidden(tools, messages),
-            tool_choice=self._read_choice(tools),
+            tools=shown,
+            hidden_tools=hidden,
+            tool_choice=self._read_choice(),
             max_identical_calls=limit_identical(self._asks_for_parallel()),
             max_repetition=self.read_max_repetition(service.settings),
             answer=self._read_answer(service),
@@ -244,18 +247,33 @@ class CountRequest(CacheFields, RepetitionFields, ReplyChoiceFields):
         message_count = count - conversation.prefill
         return tuple(sorted({min(mark, message_count) for mark in marks}))
 
-    def _read_choice(self, offered: OfferedTools) -> Json | None:
+    def _check_choice(self, offered: OfferedTools, callable: Sequence[Any]) -> None:
+        """Refuses the choice of a tool that is left out, unless another one has its name.
+
+        Args:
+            offered: the tools of the request.
+            callable: those that may be called.
+
+        Raises:
+            HttpError: the choice names no tool, or only one that is left out.
+        """
+        choice = self.tool_choice
+        if choice is None or choice.type != "tool":
+            return
+        if not choice.name:
+            raise HttpError(400, "it names no tool", "invalid_value", where="/tool_choice/name")
+        if choice.name in map(find_function_name, callable):
+            return
+        for tool in self.tools or ():
+            kind = tool.get("type")
+            if tool.get("name") == choice.name and offered.skips(kind):
+                message = f"it asks for {choice.name!r} of type {kind!r}, which this server lacks"
+                raise HttpError(400, message, "unsupported_tool", where="/tool_choice/name")
+
+    def _read_choice(self) -> Json | None:
         choice = self.tool_choice
         if choice is None:
             return None
-        if choice.type == "tool" and not choice.name:
-            raise HttpError(400, "it names no tool", "invalid_value", where="/tool_choice/name")
-        skipped = {tool.type for tool in offered.skipped}
-        for tool in self.tools or ():
-            kind = tool.get("type")
-            if choice.type == "tool" and tool.get("name") == choice.name and kind in skipped:
-                message = f"it asks for {choice.name!r} of type {kind!r}, which this server lacks"
-                raise HttpError(400, message, "unsupported_tool", where="/tool_choice/name")
         given: Json = {"type": choice.type}
         if choice.type == "tool":
             given["name"] = choice.name

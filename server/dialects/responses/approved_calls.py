@@ -10,12 +10,14 @@ import asyncio
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from constrained.agent.actions import aexecute_call
+from constrained.errors import ContextError, TokenLimitError
 from constrained.tools.functions import FunctionTool
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
@@ -91,6 +93,35 @@ def _read_approved(item: Json, offer: HostedOffer) -> ApprovedCall:
             found, tool = [], None
         errors = [Unfit(f"/arguments{error.pointer}", error.message) for error in found]
     return ApprovedCall(item, ToolCall(item["name"], arguments, errors=tuple(errors)), tool)
+
+
+@contextmanager
+def noting_executed(count: int) -> Iterator[None]:
+    """Makes an error raised inside say that approved calls were executed, if the error is that
+    context or tokens do not suffice for the reply.
+
+    Args:
+        count: how many calls were executed.
+    """
+    try:
+        yield
+    except (ContextError, TokenLimitError) as error:
+        if count:
+            note = _describe_executed(count)
+            error.hint = note if error.hint is None else f"{error.hint}. {note}"
+        raise
+
+
+def _describe_executed(count: int) -> str:
+    if count == 1:
+        return (
+            "1 approved call was executed; it is not executed again if the same approval is sent "
+            "again"
+        )
+    return (
+        f"{count} approved calls were executed; they are not executed again if the same approvals "
+        "are sent again"
+    )
 
 
 class _NotExecutedError(Exception):

@@ -1,8 +1,7 @@
 """Responses: the paths; all but the first concern stored responses."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
@@ -11,13 +10,14 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from constrained.agent.budget import Spent
-from constrained.errors import ContextError, check_count
+from constrained.errors import check_count
 from server.dialects.chat.reply_types import InputTokens
 from server.dialects.responses.approved_calls import (
     CALLS,
     ApprovedCall,
     ExecutedCalls,
     find_approved,
+    noting_executed,
 )
 from server.dialects.responses.items import pack_request, read_input
 from server.dialects.responses.mcp_tools import has_servers, list_servers, read_requested_servers
@@ -97,7 +97,7 @@ class _ReadRequest:
 async def create_response(request: Request) -> Response:
     """Answers a conversation with text, with calls of tools, or with both."""
     service, body, read_request = await _read_request(request)
-    with _naming_executed(read_request.executed):
+    with noting_executed(len(read_request.executed)):
         return await _answer(request, service, body, read_request)
 
 
@@ -196,7 +196,10 @@ def _check_calls(approved: int, max_calls: int | None) -> None:
         HttpError: there are more.
     """
     if max_calls is not None and approved > max_calls:
-        message = f"it allows {max_calls} calls, and {approved} are approved: none was carried out"
+        message = (
+            f"it allows {max_calls}, and the number of approved calls is {approved}: none was "
+            "carried out"
+        )
         raise HttpError(400, message, "invalid_value", where="/max_tool_calls")
 
 
@@ -261,21 +264,6 @@ def _read(
         executed=executed,
         packed=pack_request([described, context]),
     )
-
-
-@contextmanager
-def _naming_executed(executed: Sequence[Json]) -> Iterator[None]:
-    """Makes the error of a conversation that is too long for the context say that approved calls of
-    it were executed."""
-    try:
-        yield
-    except ContextError as error:
-        if executed:
-            error.hint = (
-                f"{error.hint}. {len(executed)} approved calls were executed; they are not "
-                "executed again if the same approvals are sent again"
-            )
-        raise
 
 
 async def _start(service: Service, request: TurnRequest) -> ActiveRequest | ActiveRun:

@@ -12,7 +12,7 @@ from gguf import GGMLQuantizationType
 from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.errors import ContextError, GrammarError, ReplyError, RequestError
+from constrained.errors import ContextError, GrammarError, ReplyError, RequestError, TokenLimitError
 from constrained.job import Job
 from constrained.mask import Matcher
 from constrained.model.loading import load
@@ -217,6 +217,13 @@ def test_the_context_is_a_limit_too(hermes: Model):
     assert 0 < room < 200
     reply = hermes.call("x" * 4_000, max_tokens=1000, sampling=GREEDY)
     assert (reply.finish_reason, reply.usage.completion_tokens) == ("length", room)
+    # Where the context has no room for the shortest turn, a larger max_tokens would not help.
+    long = {"type": "json_schema", "schema": {"type": "string", "minLength": 250}}
+    for max_tokens in (room, 1000):
+        with pytest.raises(ContextError, match=f"the context has room for {room}"):
+            hermes.call("x" * 4_000, max_tokens=max_tokens, response_format=long)
+    with pytest.raises(TokenLimitError, match=f"max_tokens is {room - 1}"):
+        hermes.call("x" * 4_000, max_tokens=room - 1, response_format=long)
 
 
 def test_a_matcher_that_fails_ends_the_request(hermes: Model, monkeypatch: pytest.MonkeyPatch):

@@ -1,19 +1,42 @@
 """A run whose calls this server carries out."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from constrained.job import Job
+from constrained.reply import Reply, Usage
 from server.runs import active_run
 from server.runs.active_run import ActiveRun
 from server.server_end import ServerEnd
-from server.turns.active_request import TurnStarted
-from server.turns.turn_request import TurnRequest
+from server.turns.active_request import TurnEvent, TurnStarted
+from server.turns.turn_request import GenerationOptions, TurnRequest
 
 COMPILED: Any = "compiled"
+
+
+async def follow(request: TurnRequest) -> list[TurnEvent]:
+    """The events of a run."""
+    service: Any = SimpleNamespace(model=None, end=ServerEnd())
+    loop: Any = None
+    run = ActiveRun(service, request, loop)
+    events: list[TurnEvent] = []
+    async with asyncio.timeout(5):
+        await run.begin()
+        await run.wait(1)
+        async for _, come in run.follow():
+            events += come
+    return events
+
+
+def begin(actions: Any) -> None:
+    """The first turn of the run begins."""
+    actions._events.put_nowait(TurnStarted(COMPILED))
+    actions.compiled = COMPILED
+    actions.begun.set()
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
@@ -22,21 +45,27 @@ def test_a_run_that_is_cancelled_by_itself_fails_for_its_client(
 ) -> None:
     async def drive(loop: Any, actions: Any, settings: Any) -> None:
         if has_begun:
-            actions._events.put_nowait(TurnStarted(COMPILED))
-            actions.compiled = COMPILED
-            actions.begun.set()
+            begin(actions)
         raise asyncio.CancelledError  # as a function of a tool may
-
-    async def follow() -> None:
-        service: Any = SimpleNamespace(model=None, end=ServerEnd())
-        loop: Any = None
-        run = ActiveRun(service, TurnRequest(Job([])), loop)
-        async with asyncio.timeout(5):
-            await run.begin()
-            await run.wait(1)
-            async for _ in run.follow():
-                pass
 
     monkeypatch.setattr(active_run, "drive", drive)
     with pytest.raises(RuntimeError, match="the run was cancelled"):
-        asyncio.run(follow())
+        asyncio.run(follow(TurnRequest(Job([]))))
+
+
+def test_a_run_ends_after_its_calls_if_no_token_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates that are not chosen count, too, so a turn may spend more than its share."""
+    usage = Usage(prompt_tokens=5, completion_tokens=12, forward_passes=1)
+    reply = Reply("", "", (), "tool_calls", usage, unfinished="", text="")
+
+    async def drive(loop: Any, actions: Any, settings: Any) -> None:
+        begin(actions)
+        actions.usages.append(usage)
+        actions.last_reply = reply
+        await actions.generate(SimpleNamespace(messages=(), tools=(), options={}), None)
+
+    monkeypatch.setattr(active_run, "drive", drive)
+    for max_tokens in (10, 12):
+        request = TurnRequest(Job([]), GenerationOptions(max_tokens))
+        _, *events = asyncio.run(follow(request))
+        assert events == [replace(reply, finish_reason="length")]

@@ -98,5 +98,10 @@ def test_a_client_gets_calls_of_its_tools_and_the_names_of_those_that_are_left_o
         message = ask(client, tools=tools, tool_choice=choice, temperature=0)
         (block,) = message["content"]
         assert (block["type"], block["name"], block["input"]) == ("tool_use", "edit", edit)
+        # Another tool of the name of one that is left out is meant by that name.
+        tools.append({"type": "editor_20990101", "name": "edit"})
         response = client.post(PATH, json={**BASE, "tools": tools, "tool_choice": choice})
-        assert response.headers["x-skipped-tools"] == "bash_20990101, computer_toolset_20260801"
+        assert response.json()["content"][0]["name"] == "edit"
+        assert response.headers["x-skipped-tools"] == (
+            "bash_20990101, computer_toolset_20260801, editor_20990101"
+        )

@@ -1,24 +1,31 @@
 """`mcp_servers`: this server carries the calls of their tools out."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
 from anthropic import Anthropic
 
+from constrained.engine.protocol import Chunk
+from constrained.engine.scripted import ScriptedEngine
+from constrained.errors import ContextError
 from server.mcp.mcp_pool import McpPool
 from tests.constrained.mcp.test_servers import raw
-from tests.scripted_model import scripted
+from tests.scripted_model import BYTES, TURN, scripted
 from tests.server.dialects.messages.message_client import (
+    BASE,
     HELLO,
+    PAINT,
+    PATH,
     PING_TOOL,
     ask,
     events_of,
     refuse,
 )
-from tests.server.running_server import Json, needs_own_engine, running
+from tests.server.running_server import Json, needs_own_engine, running, stream
 from tests.templates import hermes_call
 
 LONG = 1000  # tokens: a byte is one
@@ -127,6 +134,64 @@ def test_a_result_that_does_not_fit_into_the_context_ends_the_reply() -> None:
         assert (call["type"], call["status"]) == ("mcp_call", "completed")
         assert response["status"] == "incomplete"
         assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+
+
+ANSWER: Json = {"type": "json_schema", "schema": {"type": "string", "minLength": 30}}
+
+
+def test_tokens_that_do_not_suffice_for_the_next_turn_end_the_reply() -> None:
+    with running(scripted(ECHO), mcp=McpPool([raw()], timeout=20)) as client:
+        asked: Json = {**WISH, "output_format": ANSWER}
+        for left in (1, 20):
+            asked["max_tokens"] = len(ECHO) + left
+            message = ask(client, **asked)
+            assert kinds(message) == ["mcp_tool_use", "mcp_tool_result"]
+            assert message["content"][1]["content"][0]["text"] == "echo: hi"
+            assert message["stop_reason"] == "max_tokens"
+            assert message["usage"]["output_tokens"] == len(ECHO)
+        events_of(client, **asked)
+        body = {"input": "Hello", "temperature": 0, "max_output_tokens": len(ECHO) + 20}
+        tool = {"type": "mcp", "server_label": "raw", "require_approval": "never"}
+        body |= {"tools": [tool], "text": {"format": {**ANSWER, "name": "name"}}}
+        response = client.post("/v1/responses", json=body).json()
+        assert [item["type"] for item in response["output"]] == ["mcp_list_tools", "mcp_call"]
+        assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+        # Without a call before it, the request asks for the impossible.
+        assert "shortest turn" in refuse(client, **{**asked, "mcp_servers": [], "max_tokens": 20})
+
+
+@needs_own_engine
+def test_a_turn_that_fills_the_context_after_it_has_begun_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call that is not complete is no call. Without a part of one, the reply ends before it."""
+    decode = ScriptedEngine.decode
+    limits: list[bytes] = []  # the text of the second turn that the sequences have no room for
+
+    def refuse_more(engine: ScriptedEngine, chunks: Sequence[Chunk]) -> Any:
+        for chunk in chunks:
+            text = BYTES.text([*engine._tokens[chunk.sequence], *chunk.tokens])
+            _, *turns = re.split(TURN, text)
+            if len(turns) > 1 and turns[-1].startswith(limits[-1]):
+                raise ContextError("the context that the sequences share is full")
+        return decode(engine, chunks)
+
+    monkeypatch.setattr(ScriptedEngine, "decode", refuse_more)
+    paint = hermes_call("paint", '{"color": "red", "glossy": true}')
+    with running(scripted(ECHO, paint), mcp=McpPool([raw()], timeout=20)) as client:
+        asked: Json = {**WISH, "tools": [PAINT]}
+        for nothing_sent in ("", "<tool"):
+            limits.append(nothing_sent.encode())
+            message = ask(client, **asked)
+            assert kinds(message) == ["mcp_tool_use", "mcp_tool_result"]
+            assert message["stop_reason"] == "model_context_window_exceeded"
+        limits.append(paint[: paint.index("red")].encode())
+        assert "is full" in refuse(client, **asked)
+        *_, (kind, error) = stream(client, PATH, {**BASE, **asked})
+        assert (kind, error["error"]["details"]["error_code"]) == (
+            "error",
+            "context_length_exceeded",
+        )
 
 
 TOOLSET: Json = {"type": "mcp_toolset", "mcp_server_name": "raw"}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from constrained.errors import ContextError, Error, RequestError, TokenLimitError
 from constrained.tools.functions import FunctionTool
 from grammars.turn import ToolCall
 from server.dialects.responses.approved_calls import (
@@ -14,6 +15,7 @@ from server.dialects.responses.approved_calls import (
     MAX_CONCURRENT_CALLS,
     ApprovedCall,
     ExecutedCalls,
+    noting_executed,
 )
 from server.mcp.hosted_tools import BorrowedServer, ListedServer
 from server.store.shared_work import SharedWork
@@ -166,3 +168,29 @@ def test_servers_with_a_store_in_common_carry_a_call_out_once(tmp_path: Path) ->
         assert shop.begun == [1, 1]
 
     asyncio.run(check())
+
+
+FULL = "the context is full"
+NOTES: list[tuple[int, Error, str]] = [
+    (0, ContextError(FULL), FULL),
+    (
+        1,
+        ContextError(FULL),
+        f"{FULL}. 1 approved call was executed; it is not executed again if the same approval is "
+        "sent again",
+    ),
+    (
+        2,
+        TokenLimitError("max_tokens is 1", hint="Raise it"),
+        "max_tokens is 1. Raise it. 2 approved calls were executed; they are not executed again if "
+        "the same approvals are sent again",
+    ),
+    (2, RequestError("no tools"), "no tools"),
+]
+
+
+@pytest.mark.parametrize(("count", "error", "text"), NOTES)
+def test_an_error_that_hides_calls_names_them(count: int, error: Error, text: str) -> None:
+    with pytest.raises(Error) as raised, noting_executed(count):
+        raise error
+    assert str(raised.value) == text

@@ -184,7 +184,7 @@ def test_an_approved_call_is_carried_out_once(monkeypatch: pytest.MonkeyPatch) -
         long["content"] = "x" * 16_500
         error = refuse(client, [long, asked["output"][0], item, answer], tools=[ASKING])
         assert error["code"] == "context_length_exceeded"
-        assert "1 approved calls were executed" in error["message"]
+        assert "1 approved call was executed; it" in error["message"]
         assert executed == ["raw__echo"] * 3
         # So is the same call of an equal conversation that begins anew.
         other = ask(client, tools=[ASKING])

@@ -57,6 +57,11 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"tools": [{"type": "function"}]}, "/tools/0/name", "no name"),
     ({"tool_choice": "sometimes"}, "/tool_choice", "not known"),
     ({"tool_choice": {"type": "web_search_preview"}}, "/tool_choice", "not known"),
+    (
+        {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": ["x"]}]}},
+        "/tool_choice",
+        "names",
+    ),
     ({"tool_choice": "required"}, "/tool_choice", "no tool"),
     ({"tools": [FLAT_PING], "tool_choice": {"type": "function", "name": "x"}}, "/tool_choice", "x"),
     ({"text": {"format": {"type": "xml"}}}, "/text/format", "not known"),
