@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from grammars.errors import SchemaError
 from grammars.lowering.document.references import is_dynamic, localize
 from grammars.lowering.lower import lower
 
@@ -36,6 +37,36 @@ def test_dynamic_references_are_pointers(document: dict[str, Any], target: str) 
     local = localize(document)
     assert local["items"] == {"$ref": target}
     assert not is_dynamic(local)
+
+
+def test_a_dynamic_reference_in_an_unknown_keyword_is_checked() -> None:
+    """A `$ref` leads there. Without its anchor, the document would be read as draft 7, in which a
+    `$dynamicRef` means nothing."""
+    document = {
+        "type": "object",
+        "$dynamicAnchor": "node",
+        "properties": {"c": {"$ref": "#/components/schemas/List"}},
+        "components": {"schemas": {"List": {"type": "array", "items": {"$dynamicRef": "#node"}}}},
+    }
+    schema = lower(document)
+    assert [finding.keyword for finding in schema.report.checked] == ["$dynamicRef"]
+    assert (schema.admits({"c": [{}]}), schema.admits({"c": [1]})) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("extra", "problem"),
+    [
+        ({}, "Anchor 'nowhere' does not exist"),
+        ({"prefixItems": 1}, "/prefixItems"),
+        ({"items": [{}]}, "/items"),  # draft 7 would have it
+    ],
+)
+def test_a_dynamic_reference_to_nothing_is_not_read_as_draft_7(extra: Any, problem: str) -> None:
+    lists = {"X": {"items": {"$dynamicRef": "#nowhere"}}}
+    reference = {"$ref": "#/components/X"}
+    document = {"type": "object", "not": reference, "components": lists, **extra}
+    with pytest.raises(SchemaError, match=problem):
+        lower(document)
 
 
 def test_the_outermost_resource_says_what_a_name_means() -> None:
