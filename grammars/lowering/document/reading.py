@@ -19,6 +19,7 @@ from grammars.schema.subschemas import (
     MAPS,
     SINGLES,
     count_subschemas,
+    find_keywords,
     is_object,
     point_to,
 )
@@ -81,6 +82,8 @@ def _may_be_old(document: Json) -> bool:
     """True if the document may be of a draft before 2020-12: it names none, and has no keyword that
     only 2020-12 has and that would mean nothing in earlier ones."""
     if not is_object(document) or "$schema" in document:
+        return False
+    if "$dynamicRef" in find_keywords(document):
         return False
     return not is_dynamic(document, ("$dynamicRef",))
 

@@ -137,12 +137,14 @@ class _Names:
             kept["$ref"] = self._locate(reference, inner)
         kept = map_parts(kept, lambda part, _: self.rewrite(part, inner))
         for keyword in self.dynamic:
-            reference = kept.pop(keyword, None)
-            if not isinstance(reference, str):
-                continue
+            reference = flat.get(keyword)
+            conjuncts = kept.get("allOf", [])
+            if not isinstance(reference, str) or not is_list(conjuncts):
+                continue  # no schema: what validates the document says where
+            del kept[keyword]
             target = self._locate_dynamic(reference, inner, keyword)
             if "$ref" in kept:
-                kept["allOf"] = [*kept.get("allOf", []), {"$ref": target}]
+                kept["allOf"] = [*conjuncts, {"$ref": target}]
             else:
                 kept["$ref"] = target
         return kept

@@ -58,7 +58,8 @@ def test_a_dynamic_reference_in_an_unknown_keyword_is_checked() -> None:
     [
         ({}, "Anchor 'nowhere' does not exist"),
         ({"prefixItems": 1}, "/prefixItems"),
-        ({"items": [{}]}, "/items"),  # draft 7 would have it
+        ({"items": [{}]}, "/items"),  # valid in draft 7
+        ({"items": {"$dynamicRef": 5}}, "/items/\\$dynamicRef"),
     ],
 )
 def test_a_dynamic_reference_to_nothing_is_not_read_as_draft_7(extra: Any, problem: str) -> None:
@@ -101,6 +102,15 @@ def test_a_dynamic_reference_beside_others() -> None:
     local = localize(document)
     assert local["$ref"] == "#/$defs/a"
     assert local["allOf"] == [{}, {"$ref": "#/$defs/b"}]
+
+
+@pytest.mark.parametrize("conjuncts", [5, {"b": 1}, "ab", False])
+def test_a_dynamic_reference_beside_what_is_no_list(conjuncts: Any) -> None:
+    part = {"allOf": conjuncts, "$ref": "#/$defs/a", "$dynamicRef": "#b"}
+    document = {"$dynamicAnchor": "b", "properties": {"p": part}, "$defs": {"a": {}}}
+    with pytest.raises(SchemaError) as raised:
+        lower(document)
+    assert raised.value.where == "/properties/p/allOf"
 
 
 @pytest.mark.parametrize(
