@@ -13,6 +13,7 @@ from urllib.parse import quote, urljoin
 
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_list, is_object, map_parts, omit
+from grammars.schema.validator import LATEST
 
 DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
 """References whose target may depend on the path to them, of draft 2020-12 and of 2019-09."""
@@ -78,7 +79,7 @@ class _Names:
         draft = find_draft(root)
         self._id = "id" if re.search(r"/draft-0[34]/", draft) else "$id"
         self._alone = stands_alone(root)
-        self.dynamic = [keyword for keyword in _DRAFT if not draft or _DRAFT[keyword] in draft]
+        self.dynamic = [keyword for keyword in _DRAFT if _DRAFT[keyword] in (draft or LATEST)]
         self.pointers: dict[str, str] = {"": ""}
         self._root = self._base(root, "")
         self._dynamic_anchors: dict[str, dict[str, str]] = {}  # by name and base URI

@@ -29,7 +29,7 @@ LIST: Any = {
         ({"items": {"$dynamicRef": "#/not"}, "not": {"$dynamicAnchor": "n"}}, "#/not"),
         ({"$schema": DRAFT_2020, "items": {"$dynamicRef": "#n"}, "$dynamicAnchor": "n"}, "#"),
         ({"items": {"$ref": "#n"}, "not": {"$dynamicAnchor": "n"}}, "#/not"),
-        ({"items": {"$recursiveRef": "#"}}, "#"),
+        ({"$schema": DRAFT_2019, "items": {"$recursiveRef": "#"}}, "#"),
         ({"$schema": DRAFT_2019, "$recursiveAnchor": True, "items": {"$recursiveRef": "#"}}, "#"),
     ],
 )
@@ -119,6 +119,7 @@ def test_a_dynamic_reference_beside_what_is_no_list(conjuncts: Any) -> None:
         {"$schema": DRAFT_7, "items": {"$dynamicRef": "#n"}},
         {"$schema": DRAFT_2019, "items": {"$dynamicRef": "#n"}},
         {"$schema": DRAFT_2020, "items": {"$recursiveRef": "#"}},
+        {"items": {"$recursiveRef": "#"}},  # without $schema, a document is of 2020-12
         {"enum": [{"$dynamicRef": "#n"}]},
         {
             "items": {"$ref": "list"},
