@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from grammars.schema.nodes import Finding, Json, Report
-from grammars.schema.subschemas import find_keywords, is_list, is_object, unescape
+from grammars.schema.subschemas import find_keywords, find_member, unescape
 
 _Found = dict[tuple[str, str], Finding]
 _ALTERNATIVE = re.compile("/(?:anyOf|oneOf|allOf)/[0-9]+(?=/|$)")
@@ -89,14 +89,5 @@ class Findings:
         """What the document has at the pointer; None if it has nothing there."""
         if pointer not in self._places:
             outer, _, step = pointer.rpartition("/")
-            self._places[pointer] = _step_into(self._look_up(outer), step)
+            self._places[pointer] = find_member(self._look_up(outer), unescape(step))
         return self._places[pointer]
-
-
-def _step_into(holder: Json, step: str) -> Json:
-    """The member or item at this step of a JSON pointer; None if there is none."""
-    if is_object(holder):
-        return holder.get(unescape(step))
-    if is_list(holder) and step.isdecimal() and int(step) < len(holder):
-        return holder[int(step)]
-    return None

@@ -29,6 +29,8 @@ SINGLES = frozenset(
 _HINT = "Use a local reference such as #/$defs/Name"
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")  # no document has lists with more items
 
+_NOTHING = object()
+
 
 def is_object(value: Json) -> TypeGuard[dict[str, Json]]:
     """True if the value is a JSON object."""
@@ -55,6 +57,16 @@ def point_to(steps: Iterable[str | int]) -> str:
     return "".join(f"/{escape(str(step))}" for step in steps)
 
 
+def find_member(holder: Json, key: str, default: Json = None) -> Json:
+    """The member of an object with this key, or the item of a list with this index; `default` if
+    there is none."""
+    if is_object(holder):
+        return holder.get(key, default)
+    if is_list(holder) and _INDEX.fullmatch(key) and int(key) < len(holder):
+        return holder[int(key)]
+    return default
+
+
 def look_up(root: Json, reference: Json, pointer: str) -> Json:
     """The schema that a local `$ref` refers to.
 
@@ -73,12 +85,8 @@ def look_up(root: Json, reference: Json, pointer: str) -> Json:
         raise SchemaError(f"$ref {reference!r} is an anchor", where=pointer, hint=_HINT)
     found = root
     for token in unquote(reference[1:]).split("/")[1:]:
-        step = unescape(token)
-        if is_object(found) and step in found:
-            found = found[step]
-        elif is_list(found) and _INDEX.fullmatch(step) and int(step) < len(found):
-            found = found[int(step)]
-        else:
+        found = find_member(found, unescape(token), default=_NOTHING)
+        if found is _NOTHING:
             raise SchemaError(f"$ref {reference!r} points to nothing", where=pointer, hint=_HINT)
     return found
 

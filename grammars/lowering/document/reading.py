@@ -10,7 +10,7 @@ import jsonschema_rs
 from grammars.errors import SchemaError
 from grammars.lowering.document.dialects import read_dialect
 from grammars.lowering.document.misplaced import repair_references
-from grammars.lowering.document.references import find_draft, localize
+from grammars.lowering.document.references import find_draft, is_dynamic, localize
 from grammars.lowering.document.repairs import repair
 from grammars.lowering.document.unused import drop_unused
 from grammars.schema.nodes import Finding, Json
@@ -19,6 +19,7 @@ from grammars.schema.subschemas import (
     MAPS,
     SINGLES,
     count_subschemas,
+    find_keywords,
     is_object,
     point_to,
 )
@@ -65,16 +66,26 @@ def read_document(source: Json) -> DocumentReading:
     document, found = repair_references(localize(meant))
     repaired = (*repaired, *found)
     problem = find_problem(document)
-    if problem is not None and is_object(document) and "$schema" not in document:
+    # a problem without a pointer may be a reference to nothing, which lowering finds
+    if problem is not None and problem.where and _may_be_old(document):
         old = {"$schema": _DRAFT_7, **document}
         old_problem = _find_old_problem(old)
         if old_problem is None:
             reason = "none, and no schema of 2020-12: read as draft 7"
             repaired = (*repaired, Finding("", "$schema", reason))
             return DocumentReading(old, repaired, None)
-        if problem.where:  # otherwise it may be a reference to nothing, which lowering finds
-            problem = old_problem  # wrong in both drafts, unlike a list as `items`
+        problem = old_problem  # wrong in both drafts, unlike a list as `items`
     return DocumentReading(document, repaired, problem)
+
+
+def _may_be_old(document: Json) -> bool:
+    """True if the document may be of a draft before 2020-12: it names none, and has no keyword that
+    only 2020-12 has and that would mean nothing in earlier ones."""
+    if not is_object(document) or "$schema" in document:
+        return False
+    if "$dynamicRef" in find_keywords(document):
+        return False
+    return not is_dynamic(document, ("$dynamicRef",))
 
 
 def _find_old_problem(document: Mapping[str, Json]) -> SchemaError | None:

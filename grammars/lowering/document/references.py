@@ -8,11 +8,12 @@ name that only one resource has means it, whatever the path.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import quote, urljoin
 
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import find_keywords, is_object, map_parts, omit
+from grammars.schema.subschemas import is_list, is_object, map_parts, omit
+from grammars.schema.validator import LATEST
 
 DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
 """References whose target may depend on the path to them, of draft 2020-12 and of 2019-09."""
@@ -24,8 +25,9 @@ _ROOT_ANCHOR = "$recursiveAnchor"  # the name by which `$recursiveRef` finds the
 
 def localize(source: Json) -> Json:
     """Writes every reference into the document as `#` and a pointer, and removes the names of its
-    parts. Returns the same object if the document names no parts, or has a dynamic reference whose
-    target depends on the path to it."""
+    parts. Returns the same object if the document names no parts, or has a dynamic reference that
+    no pointer can replace: its target depends on the path to it, or it is in an unknown keyword,
+    where the names that it needs are not looked for."""
     if not is_object(source) or not _NAMES.search(json.dumps(source)):
         return source
     names = _Names(source)
@@ -34,16 +36,26 @@ def localize(source: Json) -> Json:
         rewritten = names.rewrite(source, "")
     except _AmbiguousError:
         return source
-    if rewritten == source:
+    if rewritten == source or is_dynamic(rewritten, names.dynamic):
         return source
     return rewritten
 
 
-def is_dynamic(source: Json) -> bool:
-    """True if the document has dynamic references."""
+def is_dynamic(source: Json, keywords: Collection[str] = DYNAMIC_REFERENCES) -> bool:
+    """True if the document has dynamic references (by these keywords), also in unknown keywords and
+    in data: a `$ref` may lead there."""
     if not _DYNAMIC.search(json.dumps(source)):
         return False
-    return bool(DYNAMIC_REFERENCES & find_keywords(source))
+    queue = [source]
+    while queue:
+        part = queue.pop()
+        if is_list(part):
+            queue += part
+        elif is_object(part):
+            if any(isinstance(part.get(keyword), str) for keyword in keywords):
+                return True
+            queue += part.values()
+    return False
 
 
 def stands_alone(root: Json) -> bool:
@@ -67,7 +79,7 @@ class _Names:
         draft = find_draft(root)
         self._id = "id" if re.search(r"/draft-0[34]/", draft) else "$id"
         self._alone = stands_alone(root)
-        self._dynamic = [keyword for keyword in _DRAFT if not draft or _DRAFT[keyword] in draft]
+        self.dynamic = [keyword for keyword in _DRAFT if _DRAFT[keyword] in (draft or LATEST)]
         self.pointers: dict[str, str] = {"": ""}
         self._root = self._base(root, "")
         self._dynamic_anchors: dict[str, dict[str, str]] = {}  # by name and base URI
@@ -95,7 +107,7 @@ class _Names:
         given = flat.get(self._id)
         if isinstance(given, str) and given.startswith("#") and not self._is_reference(flat):
             anchors.append(given[1:])  # before draft 2019-09, anchors are ids of this form
-        if "$dynamicRef" in self._dynamic:
+        if "$dynamicRef" in self.dynamic:
             anchors.append(flat.get("$dynamicAnchor"))
             self._collect_dynamic(flat.get("$dynamicAnchor"), inner, pointer)
         if flat.get("$recursiveAnchor") is True and self.pointers.get(inner) == pointer:
@@ -125,13 +137,15 @@ class _Names:
         if isinstance(reference, str):
             kept["$ref"] = self._locate(reference, inner)
         kept = map_parts(kept, lambda part, _: self.rewrite(part, inner))
-        for keyword in self._dynamic:
-            reference = kept.pop(keyword, None)
-            if not isinstance(reference, str):
-                continue
+        for keyword in self.dynamic:
+            reference = flat.get(keyword)
+            conjuncts = kept.get("allOf", [])
+            if not isinstance(reference, str) or not is_list(conjuncts):
+                continue  # no schema: what validates the document says where
+            del kept[keyword]
             target = self._locate_dynamic(reference, inner, keyword)
             if "$ref" in kept:
-                kept["allOf"] = [*kept.get("allOf", []), {"$ref": target}]
+                kept["allOf"] = [*conjuncts, {"$ref": target}]
             else:
                 kept["$ref"] = target
         return kept

@@ -3,12 +3,21 @@ definitions of their whole service. Definitions without references need not be r
 schemas."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from urllib.parse import unquote
 
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, omit, unescape
+from grammars.schema.subschemas import (
+    LISTS,
+    MAPS,
+    SINGLES,
+    find_member,
+    is_list,
+    is_object,
+    omit,
+    unescape,
+)
 
 _PLACES = ("$defs", "definitions")
 _DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])
@@ -34,7 +43,7 @@ def drop_unused(source: Json) -> Json:
     """The document without the definitions at its root that no reference leads to, neither from
     its other parts nor from definitions that are used; a definition counts as used if a reference
     has its name. The same object if all are used, or if a reference leads to a name (`$id`,
-    `$anchor`, `$dynamicAnchor`) and not to a place."""
+    `$anchor`, `$dynamicAnchor`) and not to a place, or into data (`default`)."""
     if not is_object(source):
         return source
     places: dict[str, Mapping[str, Json]] = {}
@@ -66,9 +75,12 @@ def _find_used(source: Mapping[str, Json], places: Mapping[str, Mapping[str, Jso
     queue: list[tuple[_DocumentPart, Json]] = [(_DocumentPart.SCHEMA, omit(source, *places))]
     while queue:
         for reference in _list_references(*queue.pop()):
+            steps = _read_steps(unquote(reference))
+            if _passes_data(source, steps):
+                raise _UntracedError  # what a reference leads to is a schema, and not data
             # what leads into a definition may lead into one that is no schema, but has some
-            kind = _DocumentPart.UNKNOWN if reference.count("/") > 2 else _DocumentPart.SCHEMA
-            for name in _list_names(reference):
+            kind = _DocumentPart.UNKNOWN if len(steps) > 2 else _DocumentPart.SCHEMA
+            for name in (*steps, *_read_steps(reference)):
                 if (name, kind) in reached:
                     continue
                 reached.add((name, kind))
@@ -78,13 +90,28 @@ def _find_used(source: Mapping[str, Json], places: Mapping[str, Mapping[str, Jso
     return used
 
 
-def _list_names(reference: str) -> Iterator[str]:
-    """The steps of a pointer, each of which may be the name of a definition."""
+def _read_steps(reference: str) -> list[str]:
+    """The steps of a pointer, each of which may be the name of a definition.
+
+    Raises:
+        _UntracedError: the reference is no pointer.
+    """
     if not _POINTER.fullmatch(reference):
         raise _UntracedError
-    for text in (reference, unquote(reference)):
-        for step in text.split("/"):
-            yield unescape(step)
+    return [unescape(step) for step in reference.split("/")[1:]]
+
+
+def _passes_data(source: Json, steps: Iterable[str]) -> bool:
+    """True if a pointer leads through a value that is data, not a schema (`default`)."""
+    kind, part = _DocumentPart.SCHEMA, source
+    for step in steps:
+        if not is_list(part):
+            inner = _find_part(kind, step)
+            if inner is None:
+                return True
+            kind = inner
+        part = find_member(part, step)
+    return False
 
 
 def _list_references(kind: _DocumentPart, value: Json) -> Iterator[str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from grammars.errors import SchemaError
 from grammars.lowering.document.references import is_dynamic, localize
 from grammars.lowering.lower import lower
 
@@ -28,7 +29,7 @@ LIST: Any = {
         ({"items": {"$dynamicRef": "#/not"}, "not": {"$dynamicAnchor": "n"}}, "#/not"),
         ({"$schema": DRAFT_2020, "items": {"$dynamicRef": "#n"}, "$dynamicAnchor": "n"}, "#"),
         ({"items": {"$ref": "#n"}, "not": {"$dynamicAnchor": "n"}}, "#/not"),
-        ({"items": {"$recursiveRef": "#"}}, "#"),
+        ({"$schema": DRAFT_2019, "items": {"$recursiveRef": "#"}}, "#"),
         ({"$schema": DRAFT_2019, "$recursiveAnchor": True, "items": {"$recursiveRef": "#"}}, "#"),
     ],
 )
@@ -36,6 +37,37 @@ def test_dynamic_references_are_pointers(document: dict[str, Any], target: str) 
     local = localize(document)
     assert local["items"] == {"$ref": target}
     assert not is_dynamic(local)
+
+
+def test_a_dynamic_reference_in_an_unknown_keyword_is_checked() -> None:
+    """A `$ref` leads there. Without its anchor, the document would be read as draft 7, in which a
+    `$dynamicRef` means nothing."""
+    document = {
+        "type": "object",
+        "$dynamicAnchor": "node",
+        "properties": {"c": {"$ref": "#/components/schemas/List"}},
+        "components": {"schemas": {"List": {"type": "array", "items": {"$dynamicRef": "#node"}}}},
+    }
+    schema = lower(document)
+    assert [finding.keyword for finding in schema.report.checked] == ["$dynamicRef"]
+    assert (schema.admits({"c": [{}]}), schema.admits({"c": [1]})) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("extra", "problem"),
+    [
+        ({}, "Anchor 'nowhere' does not exist"),
+        ({"prefixItems": 1}, "/prefixItems"),
+        ({"items": [{}]}, "/items"),  # valid in draft 7
+        ({"items": {"$dynamicRef": 5}}, "/items/\\$dynamicRef"),
+    ],
+)
+def test_a_dynamic_reference_to_nothing_is_not_read_as_draft_7(extra: Any, problem: str) -> None:
+    lists = {"X": {"items": {"$dynamicRef": "#nowhere"}}}
+    reference = {"$ref": "#/components/X"}
+    document = {"type": "object", "not": reference, "components": lists, **extra}
+    with pytest.raises(SchemaError, match=problem):
+        lower(document)
 
 
 def test_the_outermost_resource_says_what_a_name_means() -> None:
@@ -72,12 +104,22 @@ def test_a_dynamic_reference_beside_others() -> None:
     assert local["allOf"] == [{}, {"$ref": "#/$defs/b"}]
 
 
+@pytest.mark.parametrize("conjuncts", [5, {"b": 1}, "ab", False])
+def test_a_dynamic_reference_beside_what_is_no_list(conjuncts: Any) -> None:
+    part = {"allOf": conjuncts, "$ref": "#/$defs/a", "$dynamicRef": "#b"}
+    document = {"$dynamicAnchor": "b", "properties": {"p": part}, "$defs": {"a": {}}}
+    with pytest.raises(SchemaError) as raised:
+        lower(document)
+    assert raised.value.where == "/properties/p/allOf"
+
+
 @pytest.mark.parametrize(
     "document",
     [
         {"$schema": DRAFT_7, "items": {"$dynamicRef": "#n"}},
         {"$schema": DRAFT_2019, "items": {"$dynamicRef": "#n"}},
         {"$schema": DRAFT_2020, "items": {"$recursiveRef": "#"}},
+        {"items": {"$recursiveRef": "#"}},  # without $schema, a document is of 2020-12
         {"enum": [{"$dynamicRef": "#n"}]},
         {
             "items": {"$ref": "list"},

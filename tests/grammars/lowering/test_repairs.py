@@ -327,6 +327,11 @@ DATA = [{"$ref": "#/$defs/data"}, {"$dynamicRef": "#data"}]
         ({"x-unknown": {"enum": DATA[:1]}}, True),
         ({"anyOf": [{"not": DATA[0]}]}, True),
         ({"$ref": "#/$defs/group/default"}, True),
+        ({"$ref": "#/$defs/group%2Fdefault"}, True),
+        ({"$ref": "#/properties/a/default", "default": DATA[0]}, True),
+        ({"allOf": [{"$ref": "#/properties/a/allOf/1/enum/0"}, {"enum": DATA[:1]}]}, True),
+        ({"$ref": "#/properties/default", "enum": DATA[:1]}, False),
+        ({"allOf": [{"$ref": f"#/properties/a/allOf/{'9' * 5000}/default"}]}, True),
     ],
 )
 def test_references_in_data_use_no_definition(part: Any, is_used: bool) -> None:
