@@ -32,8 +32,8 @@ _TOKEN = re.compile(
     r"\s*(?:<class '([\w.]+)'>|([A-Za-z_][\w.-]*)|(\[\]|[\[\]<>|,?])"
     r"""|('[^'\\]*'|"[^"\\]*"|-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,15})?(?![\w.])))"""
 )
-_REMARK = re.compile(r"\s*(?:,\s*optional|\(optional\))\s*", re.IGNORECASE)
-"""What docstrings add to a type: the argument may be left out."""
+_REMARK = re.compile(r"\s*(?:,\s*optional|\(optional\))\s*\Z", re.IGNORECASE)
+"""What docstrings add after a type: the argument may be left out."""
 _BOOLEANS = {"true": True, "false": False}
 _MAX_CHARACTERS = 200
 _PAIRS = {"[": "]", "<": ">"}
