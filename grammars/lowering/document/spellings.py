@@ -35,9 +35,9 @@ _ANCHORS = {r"\A": "^", r"\Z": "$", r"\z": "$"}
 _BETWEEN_SLASHES = re.compile(r"/(\^.*\$)/([giu]*)", re.DOTALL)
 _NOT_IN_FRAGMENTS = re.compile("%(?![0-9A-Fa-f]{2})|[^-A-Za-z0-9._~!$&'()*+,;=:@/?%\ud800-\udfff]")
 """RFC 3986, section 3.5. Lone surrogates cannot be encoded, and are left to the validator."""
-_HYPHENS = re.compile(r"(?<=\\[dDwWsS])-(?!\])|(?<=[^\[\\^])-(?=\\[dDwWsS])")
-"""Hyphens in a set of characters, right after or before a class."""
+_CLASSES = frozenset([r"\d", r"\D", r"\w", r"\W", r"\s", r"\S"])
 _PATTERN_PARTS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
+_SET_PARTS = re.compile(r"\\.|.", re.DOTALL)
 
 
 def drop_nulls(flat: dict[str, Json], note: Note) -> None:
@@ -221,7 +221,7 @@ def repair_pattern(flat: dict[str, Json], note: Note) -> None:
     mended = _PATTERN_PARTS.sub(lambda part: _ANCHORS.get(part[0], part[0]), pattern)
     if mended != pattern:
         note("pattern", r"\A is read as ^, \Z and \z as $")
-    plain = _PATTERN_PARTS.sub(lambda part: _HYPHENS.sub(r"\-", part[0]), mended)
+    plain = _PATTERN_PARTS.sub(lambda part: _escape_hyphens(part[0]), mended)
     if plain != mended:
         mended = plain
         note("pattern", r"a hyphen beside a class ([\w-.]) is read as the character")
@@ -230,6 +230,19 @@ def repair_pattern(flat: dict[str, Json], note: Note) -> None:
         mended = f"(?i){between[1]}" if "i" in between[2] else between[1]
         note("pattern", "the text between the slashes is read as the pattern")
     flat["pattern"] = mended
+
+
+def _escape_hyphens(part: str) -> str:
+    """Escapes the hyphens right after or before a class if this part of a pattern is a set. A
+    hyphen at the beginning or the end of a set needs no escape."""
+    if not part.startswith("["):
+        return part
+    parts = _SET_PARTS.findall(part)
+    first = 2 if parts[1] == "^" else 1
+    for place in range(first + 1, len(parts) - 2):
+        if parts[place] == "-" and not _CLASSES.isdisjoint((parts[place - 1], parts[place + 1])):
+            parts[place] = r"\-"
+    return "".join(parts)
 
 
 def quote_reference(flat: dict[str, Json], note: Note) -> None:

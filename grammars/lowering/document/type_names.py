@@ -32,8 +32,9 @@ _TOKEN = re.compile(
     r"\s*(?:<class '([\w.]+)'>|([A-Za-z_][\w.-]*)|(\[\]|[\[\]<>|,?])"
     r"""|('[^'\\]*'|"[^"\\]*"|-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,15})?(?![\w.])))"""
 )
-_REMARK = re.compile(r"\s*(?:,\s*optional|\(optional\))\s*", re.IGNORECASE)
-"""What docstrings add to a type: the argument may be left out."""
+_REMARK = re.compile(r"\s*(?:,\s*optional|\(optional\))\s*\Z", re.IGNORECASE)
+"""What docstrings add after a type: the argument may be left out."""
+_CONSTANT_SIGNS = tuple("'\"-0123456789")
 _BOOLEANS = {"true": True, "false": False}
 _MAX_CHARACTERS = 200
 _PAIRS = {"[": "]", "<": ">"}
@@ -70,7 +71,11 @@ class _UnreadError(Exception):
 
 class _TypeReader:
     """Parses `alternative ("|" alternative)*`; each alternative is a constant, or a name with its
-    parameters, `[]` and `?`."""
+    parameters, `[]` and `?`.
+
+    A text in quotes may be the name of a class that Python does not know yet (`List['Item']`). It
+    is a constant in `Literal[...]`, and among alternatives that are all constants or null.
+    """
 
     def __init__(self, text: str):
         self._tokens = [*_split(_REMARK.sub("", text))]
@@ -78,8 +83,8 @@ class _TypeReader:
 
     def read(self) -> Read:
         """Parses the whole expression."""
-        schema = self._read_alternatives((",", "|"))
-        if self._at < len(self._tokens) or "const" in schema:  # 'string' in quotes is no constant
+        schema = _refuse_constant(self._read_alternatives((",", "|")))
+        if self._at < len(self._tokens):
             raise _UnreadError
         return schema
 
@@ -102,9 +107,10 @@ class _TypeReader:
         schema: Read = self._read_named(self._take())
         if self._peek() == "of" and schema == {"type": "array"}:
             self._take()
-            items = self._read_one()
+            items = _refuse_constant(self._read_one())
             schema = {"type": "array", "items": items}
         while self._peek() in ("[]", "?"):
+            schema = _refuse_constant(schema)
             if self._take() == "?":
                 schema = _unite([schema, {"type": "null"}])
             else:
@@ -112,7 +118,7 @@ class _TypeReader:
         return schema
 
     def _read_named(self, token: str) -> Read:
-        if token and not token[0].isalpha():
+        if token.startswith(_CONSTANT_SIGNS):
             return {"const": _read_constant(token)}
         name = token.removeprefix("typing.").lower()
         parts: list[Read] = []
@@ -141,17 +147,21 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _read_constant(token: str) -> Json:
-    """The value of a string in quotes or a number.
-
-    Raises:
-        _UnreadError: it is a sign.
-    """
+    """The value of a string in quotes or a number."""
     if token[0] in "'\"":
         return token[1:-1]
-    try:
-        return json.loads(token)
-    except ValueError:
-        raise _UnreadError from None
+    return json.loads(token)
+
+
+def _refuse_constant(schema: Read) -> Read:
+    """Returns the schema.
+
+    Raises:
+        _UnreadError: it is a single constant; in quotes it may be the name of a class.
+    """
+    if "const" in schema:
+        raise _UnreadError
+    return schema
 
 
 def _apply(name: str, parts: list[Read]) -> Read:
@@ -168,27 +178,36 @@ def _apply(name: str, parts: list[Read]) -> Read:
             known = find_type(name.removesuffix("s"))  # `list of strings`
         if known in (*TYPES, "integer"):
             return {"type": known}
-    elif name == "literal":
+        raise _UnreadError
+    if name == "literal":
         return _enumerate(parts)
-    elif name == "union":
+    parts = [_refuse_constant(part) for part in parts]
+    if name == "union":
         return _unite(parts)
-    elif name == "optional" and len(parts) == 1:
+    if name == "optional" and len(parts) == 1:
         return _unite([*parts, {"type": "null"}])
-    elif known == "array" and name != "tuple" and len(parts) == 1:
+    if known == "array" and name != "tuple" and len(parts) == 1:
         return {"type": "array", "items": parts[0]}
-    elif known == "object" and len(parts) == 2:
+    if known == "object" and len(parts) == 2:
         return {"type": "object", "additionalProperties": parts[1]}
     raise _UnreadError
 
 
 def _unite(schemas: list[Read]) -> Read:
-    """A schema that allows the values of all these."""
+    """A schema that allows the values of all these.
+
+    Raises:
+        _UnreadError: a text in quotes is among them that may be the name of a class.
+    """
     if len(schemas) == 1:
         return schemas[0]
     if {} in schemas:
         return {}
-    if all("const" in schema for schema in schemas):
+    constants = [schema["const"] for schema in schemas if "const" in schema]
+    if len(constants) > 1 and len(constants) + schemas.count({"type": "null"}) == len(schemas):
         return _enumerate(schemas)
+    if any(isinstance(constant, str) for constant in constants):
+        raise _UnreadError
     if all(schema.keys() == {"type"} and isinstance(schema["type"], str) for schema in schemas):
         return {"type": list(dict.fromkeys(schema["type"] for schema in schemas))}
     return {"anyOf": schemas}
