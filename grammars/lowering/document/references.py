@@ -8,11 +8,12 @@ name that only one resource has means it, whatever the path.
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from urllib.parse import quote, urljoin
 
+from grammars.errors import SchemaError
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import is_list, is_object, map_parts, omit
+from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_list, is_object, map_parts, omit
 from grammars.schema.validator import LATEST
 
 DYNAMIC_REFERENCES = frozenset(["$dynamicRef", "$recursiveRef"])
@@ -27,7 +28,12 @@ def localize(source: Json) -> Json:
     """Writes every reference into the document as `#` and a pointer, and removes the names of its
     parts. Returns the same object if the document names no parts, or has a dynamic reference that
     no pointer can replace: its target depends on the path to it, or it is in an unknown keyword,
-    where the names that it needs are not looked for."""
+    where the names that it needs are not looked for.
+
+    Raises:
+        SchemaError: a pointer that starts at the `$id` of its part cannot be rewritten; it would
+            be read from the root.
+    """
     if not is_object(source) or not _NAMES.search(json.dumps(source)):
         return source
     names = _Names(source)
@@ -35,10 +41,20 @@ def localize(source: Json) -> Json:
     try:
         rewritten = names.rewrite(source, "")
     except _AmbiguousError:
+        rewritten = None
+    if rewritten is None or is_dynamic(rewritten, names.dynamic):
+        _refuse(names.inner_pointers)
         return source
-    if rewritten == source or is_dynamic(rewritten, names.dynamic):
-        return source
-    return rewritten
+    _refuse(names.unseen_pointers)
+    return source if rewritten == source else rewritten
+
+
+def _refuse(pointers: Sequence[str]) -> None:
+    """Refuses a document if schemas have a pointer that would be read from its root."""
+    if pointers:
+        message = "a $ref in this part starts at its $id, and cannot be made to start at the root"
+        hint = "Remove the $id, and write references that start at the root of the document"
+        raise SchemaError(message, where=pointers[0], hint=hint)
 
 
 def is_dynamic(source: Json, keywords: Collection[str] = DYNAMIC_REFERENCES) -> bool:
@@ -46,16 +62,21 @@ def is_dynamic(source: Json, keywords: Collection[str] = DYNAMIC_REFERENCES) -> 
     in data: a `$ref` may lead there."""
     if not _DYNAMIC.search(json.dumps(source)):
         return False
+    return next(_list_texts(source, keywords), None) is not None
+
+
+def _list_texts(source: Json, keywords: Collection[str]) -> Iterator[str]:
+    """The texts of these keywords, wherever they are."""
     queue = [source]
     while queue:
         part = queue.pop()
         if is_list(part):
             queue += part
         elif is_object(part):
-            if any(isinstance(part.get(keyword), str) for keyword in keywords):
-                return True
+            for keyword in keywords:
+                if isinstance(part.get(keyword), str):
+                    yield part[keyword]
             queue += part.values()
-    return False
 
 
 def stands_alone(root: Json) -> bool:
@@ -81,6 +102,8 @@ class _Names:
         self._alone = stands_alone(root)
         self.dynamic = [keyword for keyword in _DRAFT if _DRAFT[keyword] in (draft or LATEST)]
         self.pointers: dict[str, str] = {"": ""}
+        self.inner_pointers: list[str] = []  # schemas with a `$ref` that starts at an inner `$id`
+        self.unseen_pointers: list[str] = []  # those of them where it is in an unknown keyword
         self._root = self._base(root, "")
         self._dynamic_anchors: dict[str, dict[str, str]] = {}  # by name and base URI
 
@@ -103,6 +126,8 @@ class _Names:
         inner = self._base(flat, base)
         if inner != base:
             self.pointers.setdefault(inner, pointer)
+        if inner != self._root:
+            self._collect_pointers(flat, pointer)
         anchors = [flat.get("$anchor")]
         given = flat.get(self._id)
         if isinstance(given, str) and given.startswith("#") and not self._is_reference(flat):
@@ -117,6 +142,15 @@ class _Names:
                 self.pointers.setdefault(f"{inner}#{anchor}", pointer)
         map_parts(flat, lambda part, step: self.collect(part, inner, pointer + step))
         return flat
+
+    def _collect_pointers(self, flat: Mapping[str, Json], pointer: str) -> None:
+        """Collects the schemas in a part with its own `$id` that have pointers."""
+        unseen = omit(flat, "$ref", *MAPS, *LISTS, *SINGLES)
+        if any(reference.startswith("#") for reference in _list_texts(unseen, ["$ref"])):
+            self.unseen_pointers.append(pointer)
+            self.inner_pointers.append(pointer)
+        elif str(flat.get("$ref")).startswith("#"):
+            self.inner_pointers.append(pointer)
 
     def _collect_dynamic(self, name: Json, base: str, pointer: str) -> None:
         if isinstance(name, str) and name:

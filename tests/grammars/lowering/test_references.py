@@ -70,6 +70,26 @@ def test_a_dynamic_reference_to_nothing_is_not_read_as_draft_7(extra: Any, probl
         lower(document)
 
 
+@pytest.mark.parametrize(
+    ("inner", "others"),
+    [
+        ({"not": {"$ref": "#/x-parts/a"}, "x-parts": {"a": {"$ref": "#/$defs/b"}}}, {}),
+        # the target of this dynamic reference depends on the path, so no name may be removed
+        (
+            {"$ref": "#/$defs/b"},
+            {"list": LIST, "one": {"$id": "one", "$ref": "list", "$dynamicAnchor": "item"}},
+        ),
+    ],
+)
+def test_a_pointer_that_would_be_read_from_another_root(inner: Any, others: Any) -> None:
+    part = {"$id": "inner", **inner, "$defs": {"b": {"type": "integer"}}}
+    definitions = {"inner": part, "b": {"type": "string"}, **others}
+    document = {"properties": {"a": {"$ref": "#/$defs/inner"}}, "$defs": definitions}
+    with pytest.raises(SchemaError, match="starts at its") as raised:
+        localize(document)
+    assert raised.value.where == "/$defs/inner"
+
+
 def test_the_outermost_resource_says_what_a_name_means() -> None:
     """Without the dynamic scope, any item would fit."""
     root = {"$id": "https://e/strings", "type": "object", "properties": {"v": {"$ref": "list"}}}
