@@ -20,7 +20,7 @@ import numpy as np
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from constrained.errors import GrammarError
-from grammars.lowering.keywords import MAX_REMAINDERS, is_light
+from grammars.lowering.keywords import MAX_REMAINDERS, count_remainders
 from grammars.steps import check_wanted
 
 # These limit the time of a mask: 10,000 units of lexer fuel take about 1 ms, and the time of a row
@@ -390,7 +390,7 @@ def _check_divisors(grammar: str, begin: int) -> None:
         return  # llguidance reports the error
     states = 1
     for divisor in {*_find_divisors(schema)}:
-        if not is_light(divisor):
+        if count_remainders(divisor) > MAX_REMAINDERS:
             states = MAX_REMAINDERS + 1
             break
         digits = Decimal(repr(divisor)).normalize().as_tuple().digits

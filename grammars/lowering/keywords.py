@@ -2,8 +2,10 @@
 which types they apply, which of them a mask can enforce, which restrict nothing."""
 
 from collections.abc import Mapping
+from math import inf
 
 from grammars.schema.nodes import Json
+from grammars.schema.numbers import list_steps
 from grammars.schema.subschemas import is_list
 
 _RANGE = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -29,9 +31,9 @@ ANNOTATIONS = frozenset(
 CASES = ("if", "then", "else")
 """Keywords that belong together."""
 
-MAX_REMAINDERS = 10_000
-_LARGEST_DIVISOR = 10**5
-"""With more, a number of many digits takes llguidance to the end of its memory for states."""
+MAX_REMAINDERS = 5_000
+"""The limit for the remainders of a `multipleOf`. With vocabularies that have all numbers of three
+digits as tokens, one mask meets all remainders. With twice as many, it exceeds its limit."""
 _ASSERTING = frozenset(
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength "
     "minLength pattern maxItems minItems uniqueItems maxContains minContains maxProperties "
@@ -61,27 +63,32 @@ def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
     return bounds
 
 
-def is_light(divisor: float) -> bool:
-    """True if the mask needs few states for multiples of the divisor.
+def count_remainders(divisor: float) -> float:
+    """Returns the number of states that the mask may need for multiples of the divisor.
 
-    llguidance has a state for each remainder that it meets, and reads the decimal digits of the
-    divisor's double. For the zeros at the end of the divisor it meets few.
+    llguidance has a state for each remainder, in each number of decimal places that a multiple may
+    have.
+
+    Returns:
+        infinity if it is certainly more than MAX_REMAINDERS, or if llguidance would refuse the
+        divisor.
     """
-    if divisor > _LARGEST_DIVISOR:  # also if it is larger than any double
-        return False
+    if _count_whole(divisor) > MAX_REMAINDERS:
+        return inf
+    return sum(map(_count_whole, list_steps(divisor)))
+
+
+def _count_whole(divisor: float) -> float:
+    """Returns the divisor without its decimal point, as llguidance computes it; infinity if
+    rounding errors leave more digits than the divisor has."""
+    if divisor > MAX_REMAINDERS:  # also if it is larger than any double
+        return inf
     digits = float(divisor)
     for _ in range(15):
         if digits.is_integer():
-            break
+            return int(digits)
         digits *= 10
-    if not digits.is_integer():
-        return False
-    remainders = int(digits)
-    if remainders > _LARGEST_DIVISOR:
-        return False
-    while remainders % 10 == 0:
-        remainders //= 10
-    return remainders <= MAX_REMAINDERS
+    return inf
 
 
 _SPEAKS_OF = {

@@ -212,6 +212,21 @@ def find_step(node: Number) -> Fraction | None:
     return Fraction(step.numerator) if node.integer else step
 
 
+def list_steps(divisor: float) -> list[float]:
+    """Returns the smallest multiple of the divisor with at most one decimal place, with at most
+    two, and so on, up to the divisor itself; only the divisor if it is whole. For 0.25, these are
+    0.5 and 0.25."""
+    exact = _read_decimal(divisor)
+    if exact.denominator == 1:
+        return [divisor]
+    steps: list[float] = []
+    scale = 1
+    while (exact * scale).denominator > 1:
+        scale *= 10
+        steps.append(float(Fraction((exact * scale).numerator, scale)))
+    return list(dict.fromkeys(steps))
+
+
 def count_multiples(node: Number, step: Fraction) -> tuple[float, float]:
     """Returns the smallest and largest multiple of the step within the bounds, in steps; infinite
     if there is no bound."""

@@ -20,7 +20,7 @@ from grammars.regex.multiples import divide
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import read
 from grammars.schema.nodes import LARGEST_MULTIPLE, Number, String
-from grammars.schema.numbers import count_multiples, find_step, has_no_number
+from grammars.schema.numbers import count_multiples, find_step, has_no_number, list_steps
 
 WHOLE_TAIL = r"\.0{1,15}"
 """A regular expression for the text that may follow a whole number."""
@@ -106,13 +106,6 @@ class Multiples(Language):
     def _divisor(self) -> Fraction:
         return Fraction(repr(self.node.bounds["multipleOf"]))
 
-    def find_step(self, places: int) -> float:
-        """Returns the smallest multiple with this many decimal places: all multiples with these
-        places are multiples of it."""
-        unit = Fraction(1, 10**places)
-        ratio = self._divisor / unit
-        return float(ratio.numerator * unit)
-
     @property
     def places(self) -> int:
         """The decimal places of the divisor."""
@@ -182,8 +175,7 @@ def tighten(node: Number) -> Number:
 def divide_by_places(node: Number) -> list[Number]:
     """Splits multiples by their decimal places: one, two, and so on, up to those of the divisor.
     Each part includes the whole numbers. Parts without a number within the bounds are left out."""
-    multiples = Multiples(node)
-    steps = dict.fromkeys(map(multiples.find_step, range(1, multiples.places + 1)))
+    steps = list_steps(node.bounds["multipleOf"])
     parts = [replace(node, bounds={**node.bounds, "multipleOf": step}) for step in steps]
     return [part for part in parts if not has_no_number(part)]
 

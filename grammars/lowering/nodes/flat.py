@@ -14,11 +14,12 @@ from grammars.lowering.findings import Findings
 from grammars.lowering.keywords import (
     ANNOTATIONS,
     EXPRESSIBLE,
+    MAX_REMAINDERS,
     TYPES,
     as_list,
+    count_remainders,
     is_asserting,
     is_idle,
-    is_light,
     list_values,
     read_bounds,
 )
@@ -304,7 +305,7 @@ class FlatLowering:
             return replace(node, bounds=omit(node.bounds, "multipleOf"))
         largest = int(LARGEST_MULTIPLE * min(1, divisor))  # so that all its multiples are doubles
         within = _keep_small(node, largest)
-        if not is_light(divisor):
+        if count_remainders(divisor) > MAX_REMAINDERS:
             self._findings.check(pointer, "multipleOf", "too many digits for a mask")
         elif has_no_number(within) and not has_no_number(node):
             self._findings.check(
