@@ -154,11 +154,13 @@ class CompletionReserve(TurnPart):
     def _look_back(self, before: TurnProgress) -> None:
         """Sets `ending` to the shortest one at an earlier position; None: none that fits is
         known."""
-        is_known = self._last == before.count
+        if self._last != before.count:
+            self.ending = None
         if self._searched != before.count:
-            shortest = self.find_ending(before)
-            if isinstance(shortest, list) or not is_known:
-                self.ending = shortest if isinstance(shortest, list) else None
+            found = self.find_ending(before)
+            # The shortest text may have more tokens than the known ending.
+            if isinstance(found, list) and (self.ending is None or len(found) < len(self.ending)):
+                self.ending = found
             self._last = self._searched = before.count
             self._safe = 0
         if self.ending is not None and before.count + len(self.ending) > self._limit:
