@@ -94,7 +94,7 @@ def test_an_ending_is_not_searched_for_ever():
     assert done.returncode == 0, done.stderr[-2000:]
     outcomes = done.stdout.split()
     assert len(outcomes) == len(ENDLESS)
-    assert set(outcomes) <= {"text", "ReplyError", "RequestError", "GrammarError"}
+    assert set(outcomes) <= {"text", "ReplyError", "TokenLimitError", "GrammarError"}
 
 
 BROKEN = {

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
+from constrained.agent.outcome import CallResult
 from constrained.decode.filters.events import Exhausted
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
@@ -285,6 +286,8 @@ class ResponseWriter(ReplyWriter):
         self._output: list[Json | None] = []  # None: the item is not complete
         self._item: OutputItem | None = None
         self._unanswered: dict[int, McpCallItem] = {}  # calls of the turn, by number
+        self._searches: list[int] = []  # searches of this turn without a result yet, by call index
+        self._found: dict[int, CallResult] = {}  # results that wait for those of earlier searches
         self._drawn = DrawnTokens()
         self._is_exhausted = False
         self._number = 0
@@ -385,6 +388,7 @@ class ResponseWriter(ReplyWriter):
         mark = PARALLEL if is_parallel else ""
         if tool.is_search:
             if tool.runs_here:
+                self._searches.append(started.index)
                 return SearchCallItem(f"tsc_{mark}{id}", None, index)
             return SearchCallItem(make_id(f"tsc_{mark}"), f"call_{id}", index)
         if tool.is_described:
@@ -402,6 +406,7 @@ class ResponseWriter(ReplyWriter):
         tools = compiled.request.tools
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._unanswered.clear()
+        self._searches.clear()
         self._is_exhausted = False
         self._drawn.take_all()
 
@@ -418,8 +423,12 @@ class ResponseWriter(ReplyWriter):
         if (call := self._unanswered.pop(answered.index, None)) is not None:
             yield from self._add_whole(call.answer(result))
         elif tools.search is not None and result.call.name == tools.search.tool.name:
-            found = show_found(result.result or {"tools": []}, tools)
-            yield from self._add_whole(write_search_output(found, self._reserve()))
+            # Searches run at once and have no ids: only the order tells whose result it is.
+            self._found[answered.index] = result
+            while self._searches and self._searches[0] in self._found:
+                first = self._found.pop(self._searches.pop(0))
+                found = show_found(first.result or {"tools": []}, tools)
+                yield from self._add_whole(write_search_output(found, self._reserve()))
 
     def _give_up(self) -> Iterator[Json]:
         """Ends the calls that will not be answered any more."""

@@ -1,5 +1,7 @@
 """`tool_search` and `defer_loading`: what the client's search has found may be called."""
 
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +9,7 @@ import httpx
 import pytest
 from openai import OpenAI
 
+from constrained.tools.search import ToolSearch
 from tests.scripted_model import scripted
 from tests.server.dialects.responses.test_responses import (
     FLAT_PAINT,
@@ -106,6 +109,29 @@ def test_a_search_without_parameters_loads_names_that_there_are() -> None:
 
 HOSTED: Json = {"type": "tool_search"}
 FINDS = hermes_call("tool_search", '{"query": "paint"}')
+
+
+@needs_own_engine
+def test_results_of_searches_come_in_the_order_of_the_searches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    second_is_over = threading.Event()
+    search = ToolSearch.search
+
+    def wait_for_second(self: ToolSearch, query: str) -> Json:
+        if query == "paint":
+            assert second_is_over.wait(60)
+            time.sleep(0.1)  # the loop takes the result of the second one meanwhile
+            return search(self, query)
+        found = search(self, query)
+        second_is_over.set()
+        return found
+
+    monkeypatch.setattr(ToolSearch, "search", wait_for_second)
+    with running(scripted(f"{FINDS}\n{FINDS.replace('paint', 'nothing')}", PAINTS)) as client:
+        tools = [HOSTED, FLAT_PING, DEFERRED]
+        body = ask(client, tools=tools, temperature=0, max_output_tokens=1000)
+    assert [len(item["tools"]) for item in body["output"][2:4]] == [1, 0]
 
 
 @needs_own_engine
