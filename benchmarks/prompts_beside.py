@@ -20,7 +20,6 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -29,13 +28,9 @@ from typing import Any
 import httpx
 
 from benchmarks.load import CHAT, WORDS
-from benchmarks.peers import prepare
-from benchmarks.processes.served import serve
-from benchmarks.real import LLAMA_SERVER, find_model, start_llama_server
-from benchmarks.side_by_side import TEMPLATE
+from benchmarks.side_by_side import start_both
 from constrained.engine.host import physical_cores
 
-CONTEXT = 2048  # tokens of each sequence
 MAX_TOKENS = 1500  # of a stream, which is left as soon as all prompts are read
 ALONE = 30  # tokens of each stream before the prompts come
 
@@ -144,22 +139,11 @@ def read_command_line() -> argparse.Namespace:
 def main() -> None:
     """Measures, and prints a row for each number of streams and server."""
     options = read_command_line()
-    path, threads = str(options.model or find_model()), str(options.threads)
     sequences = max(options.streams) + options.prompts
-    context = str(CONTEXT * sequences)
-    ours = ["-m", path, "-t", threads, "-c", str(CONTEXT), "-np", str(sequences)]
-    ours += ["--chat-template-file", str(TEMPLATE), "--log-level", "warning"]
-    python = prepare(options.peers, LLAMA_SERVER)
     source = random.Random(1)
     print("ms between tokens of a stream: alone, beside prompts, longest; seconds to the token")
     print("of a new prompt: median, longest; tokens of prompts in a second")
-    with ExitStack() as stack:
-        urls = {
-            "constrained": stack.enter_context(serve(ours)).url,
-            "llama-server": stack.enter_context(
-                start_llama_server(python, path, threads, context, str(TEMPLATE), str(sequences))
-            ),
-        }
+    with start_both(options, sequences) as urls:
         for streams in options.streams:
             texts = [
                 " ".join(source.choices(WORDS, k=options.words)) for _ in range(options.prompts)
@@ -169,7 +153,8 @@ def main() -> None:
             ]
             for name, url in urls.items():
                 times = asyncio.run(measure(url, streams, bodies))
-                alone, beside = map(statistics.median, (times.alone, times.beside))
+                alone = statistics.median(times.alone)
+                beside = statistics.median(times.beside)
                 wait = statistics.median(times.waits)
                 print(
                     f"{name:<14}{streams} streams{1000 * alone:8.0f}{1000 * beside:8.0f}"

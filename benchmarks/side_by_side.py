@@ -19,8 +19,8 @@ import argparse
 import asyncio
 import json
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -186,22 +186,31 @@ def read_command_line() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@contextmanager
+def start_both(options: argparse.Namespace, sequences: int) -> Iterator[dict[str, str]]:
+    """Starts both servers with the same model, template, threads and context.
+
+    Args:
+        options: have `model`, `peers` and `threads`.
+        sequences: how many replies a server can write at once.
+
+    Yields:
+        Their URLs, by name.
+    """
+    path, threads = str(options.model or find_model()), str(options.threads)
+    python = prepare(options.peers, LLAMA_SERVER)
+    context = str(CONTEXT * sequences)
+    ours = ["-m", path, "-t", threads, "-c", str(CONTEXT), "-np", str(sequences)]
+    ours += ["--chat-template-file", str(TEMPLATE), "--log-level", "warning"]
+    theirs = start_llama_server(python, path, threads, context, str(TEMPLATE), str(sequences))
+    with serve(ours) as served, theirs as url:
+        yield {"constrained": served.url, "llama-server": url}
+
+
 def main() -> None:
     """Measures, and prints a row for each kind and number of clients."""
     options = read_command_line()
-    path, threads = str(options.model or find_model()), str(options.threads)
-    most = max(options.clients)
-    python = prepare(options.peers, LLAMA_SERVER)
-    context = str(CONTEXT * most)
-    ours = ["-m", path, "-t", threads, "-c", str(CONTEXT), "-np", str(most)]
-    ours += ["--chat-template-file", str(TEMPLATE), "--log-level", "warning"]
-    with ExitStack() as stack:
-        urls = {
-            "constrained": stack.enter_context(serve(ours)).url,
-            "llama-server": stack.enter_context(
-                start_llama_server(python, path, threads, context, str(TEMPLATE), str(most))
-            ),
-        }
+    with start_both(options, max(options.clients)) as urls:
         for url in urls.values():  # grammars and the head of the prompt are known from here on
             for kind in WANTED:
                 asyncio.run(run_round(url, kind, [make_body(kind, 0, is_streamed=False)], 1))

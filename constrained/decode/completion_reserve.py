@@ -112,9 +112,7 @@ class CompletionReserve(TurnPart):
         if self._before is None or turn.matcher is None:
             return True
         after = turn.transcript.measure(turn.matcher, tokens)
-        if after.count <= self._limit and self._still_ends(after, tokens):
-            return True
-        return self._admits(self._before, after)
+        return self._still_ends(after, tokens) or self._admits(self._before, after)
 
     def _still_ends(self, after: TurnProgress, taken: Sequence[int]) -> bool:
         """True if the known ending, or what is left of it after the taken tokens, still ends the

@@ -133,6 +133,7 @@ class Schedule:
                 self._hand_over()
 
     def _take_step(self) -> None:
+        self._steps += 1
         self._errors.clear()
         self._drop_unwanted()
         self._drop_late()
@@ -347,7 +348,6 @@ class Schedule:
         in every n-th step, so that a long one does not wait for ever.
         """
         prompts = [number for number, running in due.items() if running.turn.input.unread]
-        self._steps += 1
         return prompts[0] if prompts and self._steps % len(prompts) == 0 else None
 
     def _find_due(self) -> dict[int, ActiveTurn]:

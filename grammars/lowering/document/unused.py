@@ -80,7 +80,7 @@ def _find_used(source: Mapping[str, Json], places: Mapping[str, Mapping[str, Jso
                 raise _UntracedError  # what a reference leads to is a schema, and not data
             # what leads into a definition may lead into one that is no schema, but has some
             kind = _DocumentPart.UNKNOWN if len(steps) > 2 else _DocumentPart.SCHEMA
-            for name in (*steps, *_read_steps(reference)):
+            for name in steps + _read_steps(reference):
                 if (name, kind) in reached:
                     continue
                 reached.add((name, kind))

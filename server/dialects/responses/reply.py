@@ -407,6 +407,7 @@ class ResponseWriter(ReplyWriter):
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._unanswered.clear()
         self._searches.clear()
+        self._found.clear()
         self._is_exhausted = False
         self._drawn.take_all()
 
