@@ -26,7 +26,7 @@ from constrained.replay.instances import InstanceTrial, spell_plain
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
 from grammars.schema.nodes import Json
-from grammars.schema.numbers import settle
+from grammars.schema.numbers import normalise_numbers
 
 _COUNT = 30
 _CHANGES = 5  # of each instance
@@ -99,7 +99,7 @@ def _find_loose(trial: InstanceTrial, instances: list[Any]) -> list[Any]:
     loose: list[Any] = []
     for number, instance in enumerate(instances):
         for changed in change_instances(instance, _CHANGES, seed=number):
-            fits = trial.schema.admits(settle(changed, trial.schema))
+            fits = trial.schema.admits(normalise_numbers(changed, trial.schema))
             if not fits and trial.find_refusal(changed) is None:
                 loose.append(changed)
     return loose

@@ -14,7 +14,7 @@ from constrained.mask import read_gbnf
 from constrained.tools.signatures import explain_kinds
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
-from grammars.schema.numbers import settle
+from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.coerce import read_json
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
@@ -62,7 +62,7 @@ def read_target(
         return Target(GrammarAnswer(grammar), str)
     if isinstance(schema, dict | bool):
         answer = _lower(schema, "")
-        return Target(answer, lambda text: settle(read_json(text), answer.schema))
+        return Target(answer, lambda text: normalise_numbers(read_json(text), answer.schema))
     return _read_type(schema)
 
 
@@ -123,7 +123,8 @@ def _read_type(kind: Any) -> Target:
 
     def read(text: str) -> Any:
         try:
-            return adapter.validate_json(json.dumps(settle(read_json(text), answer.schema)))
+            value = normalise_numbers(read_json(text), answer.schema)
+            return adapter.validate_json(json.dumps(value))
         except ValidationError as e:  # of a validator in the model, which its schema does not show
             first = e.errors()[0]
             where = "".join(f"/{step}" for step in first["loc"])
@@ -162,4 +163,4 @@ def read_answer(answer: Answer | None, content: str) -> Any:
             where=unfit.pointer,
             hint=CHECKED_ONLY,
         )
-    return settle(value, answer.schema)
+    return normalise_numbers(value, answer.schema)

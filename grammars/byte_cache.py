@@ -30,47 +30,48 @@ R = TypeVar("R", covariant=True)
 P = ParamSpec("P")
 
 
-class _Rooms:
-    """The rooms of all caches of the process, and their common limit."""
+class _CommonLimit:
+    """The limits of all caches of the process, and what they may take together."""
 
     def __init__(self) -> None:
         self._bound: int | None = None
         self._claimed = 0
         self._lock = threading.RLock()  # a finalizer may run at any allocation of memory
 
-    def claim(self, owner: object, room: int) -> None:
+    def claim(self, owner: object, max_bytes: int) -> None:
         """Adds a cache, until its owner is deleted."""
-        self._add(room)
-        weakref.finalize(owner, self._add, -room).atexit = False
+        self._add(max_bytes)
+        weakref.finalize(owner, self._add, -max_bytes).atexit = False
 
-    def _add(self, room: int) -> None:
+    def _add(self, max_bytes: int) -> None:
         with self._lock:
-            self._claimed += room
+            self._claimed += max_bytes
 
     def bound(self, max_bytes: int | None) -> None:
         self._bound = max_bytes
 
-    def share(self, room: int) -> int:
+    def share(self, max_bytes: int) -> int:
+        """Returns the bytes that a cache may take whose own limit is `max_bytes`."""
         if self._bound is None:
-            return room
-        return room * self._bound // max(1, self._claimed)
+            return max_bytes
+        return max_bytes * self._bound // max(1, self._claimed)
 
 
-_ROOMS = _Rooms()
+_COMMON_LIMIT = _CommonLimit()
 
 
 def bound_caches(max_bytes: int | None) -> None:
     """Limits the bytes of all caches of this process together. Each gets a share in proportion to
-    its own room. Call it at the start of a program.
+    its own limit. Call it at the start of a program.
 
     Args:
-        max_bytes: the limit; 0: nothing is cached. None: each cache has its own room, without a
-            common limit.
+        max_bytes: the limit; 0: nothing is cached. None: each cache has its own limit, and
+            there is no common one.
     """
-    _ROOMS.bound(max_bytes)
+    _COMMON_LIMIT.bound(max_bytes)
 
 
-class Room:
+class CacheLimit:
     """The bytes that a cache may take, as long as this object exists.
 
     Args:
@@ -79,12 +80,12 @@ class Room:
 
     def __init__(self, own: int):
         self._own = own
-        _ROOMS.claim(self, own)
+        _COMMON_LIMIT.claim(self, own)
 
     @property
     def bytes(self) -> int:
         """The current limit."""
-        return _ROOMS.share(self._own)
+        return _COMMON_LIMIT.share(self._own)
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def measure_bytes(value: object) -> int:
 
 
 @dataclass(frozen=True)
-class _Weighed(Generic[V]):
+class _WeighedValue(Generic[V]):
     """A value, and the bytes of its key and itself."""
 
     value: V
@@ -131,15 +132,15 @@ class _Weighed(Generic[V]):
 
 
 class ByteCache(Generic[V]):
-    """Keeps the most recently used values, as far as they have room. For several threads.
+    """Keeps the most recently used values, up to a limit in bytes. For several threads.
 
     Args:
         max_bytes: bytes of all entries together, see `Room`.
         weigh: returns the bytes of a value. It is called again about `REWEIGHED` times for each new
             value, so it must be fast for values that grow. None: the value is measured once, when
             it is added.
-        largest: the part of the room that one entry may take. A larger entry is dropped, so that it
-            does not take the room of all others.
+        largest: the part of the limit that one entry may take. A larger entry is dropped, so that
+            it does not displace all others.
     """
 
     def __init__(
@@ -149,10 +150,10 @@ class ByteCache(Generic[V]):
         *,
         largest: float = 1,
     ):
-        self._room = Room(max_bytes)
+        self._limit = CacheLimit(max_bytes)
         self._largest = largest
         self._weigh = weigh
-        self._kept: OrderedDict[Hashable, _Weighed[V]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _WeighedValue[V]] = OrderedDict()
         self._bytes = 0
         self._come = 0  # values added since all were measured
         self._lock = threading.Lock()
@@ -182,7 +183,7 @@ class ByteCache(Generic[V]):
         key_weight = OVERHEAD + measure_bytes(key)
         weight = measure_bytes(value) if self._weigh is None else self._weigh(value)
         with self._lock:
-            self._put(key, _Weighed(value, key_weight, weight))
+            self._put(key, _WeighedValue(value, key_weight, weight))
             self._come += 1
             if REWEIGHED * self._come >= len(self._kept):
                 self._reweigh()
@@ -193,7 +194,7 @@ class ByteCache(Generic[V]):
             self._kept.clear()
             self._bytes = 0
 
-    def _put(self, key: Hashable, entry: _Weighed[V]) -> None:
+    def _put(self, key: Hashable, entry: _WeighedValue[V]) -> None:
         """Adds an entry as the most recently used one, and drops others to make room. An entry that
         is too large is dropped itself."""
         before = self._kept.pop(key, None)
@@ -206,7 +207,7 @@ class ByteCache(Generic[V]):
         self._make_room()
 
     def _reweigh(self) -> None:
-        """Measures all entries again: those that are not used may grow, too, and the room may have
+        """Measures all entries again: those that are not used may grow, too, and the limit may have
         become smaller."""
         self._come = 0
         if self._weigh is not None:
@@ -219,11 +220,11 @@ class ByteCache(Generic[V]):
                     self._bytes -= weighed.bytes
         self._make_room()
 
-    def _is_too_large(self, entry: _Weighed[V]) -> bool:
-        return entry.bytes > self._largest * self._room.bytes
+    def _is_too_large(self, entry: _WeighedValue[V]) -> bool:
+        return entry.bytes > self._largest * self._limit.bytes
 
     def _make_room(self) -> None:
-        max_bytes = self._room.bytes
+        max_bytes = self._limit.bytes
         while self._bytes > max_bytes:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= oldest.bytes

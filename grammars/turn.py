@@ -10,7 +10,7 @@ from typing import TypeAlias
 from grammars.errors import PolicyError
 from grammars.names import check_names
 from grammars.schema.members import KeyOrder as KeyOrder
-from grammars.schema.nodes import Json, Schema, Unfit
+from grammars.schema.nodes import Json, Schema, Violation
 from grammars.wire.format import Reasoning
 
 THINKING_TAGS = ("<thinking>", "</thinking>")
@@ -87,7 +87,7 @@ class ToolCall:
 
     name: str
     arguments: dict[str, Json]
-    errors: tuple[Unfit, ...] = ()
+    errors: tuple[Violation, ...] = ()
     id: str | None = None
     truncated: bool = False
     confidence: CallConfidence | None = field(default=None, compare=False)

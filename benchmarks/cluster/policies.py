@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from server.cluster.prefix_chain import BLOCK
-from server.cluster.prefix_index import DEFAULT_ROOM, PrefixIndex
+from server.cluster.prefix_index import DEFAULT_MAX_BYTES, PrefixIndex
 from server.cluster.prefix_router import PrefixRouter, RoutedRequest
 
 Chain = Sequence[int]
@@ -184,8 +184,8 @@ class OurRouter:
 
     name = "ours"
 
-    def __init__(self, replicas: int, slots: int, room: int = DEFAULT_ROOM):
-        self._router = PrefixRouter(PrefixIndex(room))
+    def __init__(self, replicas: int, slots: int, max_bytes: int = DEFAULT_MAX_BYTES):
+        self._router = PrefixRouter(PrefixIndex(max_bytes))
         self._names = [f"replica-{number}" for number in range(replicas)]
         self._numbers = {name: number for number, name in enumerate(self._names)}
         self._router.add_all(dict.fromkeys(self._names, slots))

@@ -26,7 +26,7 @@ from constrained.messages import (
     is_text_parts,
     read_reasoning,
 )
-from grammars.byte_cache import CacheSize, Room, measure_bytes
+from grammars.byte_cache import CacheLimit, CacheSize, measure_bytes
 from grammars.long_json import pack_key
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
@@ -265,7 +265,7 @@ class TurnCache:
     shared: TurnStore | None = None
 
     def __init__(self, max_tokens: int = MAX_TOKENS, *, with_ids: bool = False):
-        self._room = Room(TOKEN_BYTES * max_tokens)
+        self._limit = CacheLimit(TOKEN_BYTES * max_tokens)
         self._with_ids = with_ids
         self._size = 0
         self._lock = threading.Lock()
@@ -370,7 +370,7 @@ class TurnCache:
         turn = replace(turn, key=key)
         with self._lock:
             self._drop((key, turn.name))
-            max_tokens = self._room.bytes // TOKEN_BYTES
+            max_tokens = self._limit.bytes // TOKEN_BYTES
             if turn.size > max_tokens:
                 return turn
             self._kept[key, turn.name] = turn

@@ -17,7 +17,7 @@ from constrained.messages import copy_json
 from constrained.reply import Reply
 from constrained.tools.functions import FunctionTool, as_tool
 from constrained.tools.shapes import as_openai
-from grammars.schema.nodes import Unfit
+from grammars.schema.nodes import Violation
 from grammars.turn import CallConfidence, ToolCall
 
 UNRECORDED = ("approve", "on_interrupted", "hidden_tools", "search_tools")
@@ -102,7 +102,7 @@ def write_call(call: ToolCall) -> dict[str, Any]:
 
 def read_call(written: Mapping[str, Any]) -> ToolCall:
     """Reads a call that `write_call` has written."""
-    errors = tuple(Unfit(**error) for error in written["errors"])
+    errors = tuple(Violation(**error) for error in written["errors"])
     confidence = written["confidence"]
     if confidence is not None:
         confidence = CallConfidence(**confidence)

@@ -17,7 +17,7 @@ from constrained.isolation.isolated_call import Isolation
 from constrained.reply import Reply
 from constrained.runs.json_form import read_options
 from grammars.lowering.lower import lower
-from grammars.schema.nodes import Schema, Unfit
+from grammars.schema.nodes import Schema, Violation
 from grammars.turn import CallConfidence, ToolCall
 
 Json: TypeAlias = Mapping[str, Any]
@@ -69,7 +69,7 @@ _WRITTEN_CALL = _fields(
     {
         "name": _TEXT,
         "arguments": _object({}),
-        "errors": _list(_fields(Unfit, {"pointer": _TEXT, "message": _TEXT})),
+        "errors": _list(_fields(Violation, {"pointer": _TEXT, "message": _TEXT})),
         "confidence": {"anyOf": [{"type": "null"}, _fields(CallConfidence, {})]},
     },
 )

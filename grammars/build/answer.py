@@ -11,8 +11,8 @@ from grammars.ir.nodes import (
     EmbeddedLark,
     Expression,
     Pattern,
+    exclude_beginning,
     intersection,
-    unlike,
 )
 from grammars.regex.ecma import MAX_QUANTIFIERS, translate
 from grammars.regex.writing import escape_slashes, match_any
@@ -47,7 +47,7 @@ def write_answer(
             pattern: Expression = Pattern(read_regex(regex))
             words = [*openings, *others]
             if words:
-                pattern = intersection(pattern, unlike(rf"\s*{match_any(words)}"))
+                pattern = intersection(pattern, exclude_beginning(rf"\s*{match_any(words)}"))
             return values.builder.terminal(pattern, "ANSWER")
         case ChoiceAnswer(options):
             if len(options) > MAX_CHOICES:

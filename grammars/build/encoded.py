@@ -28,7 +28,7 @@ from grammars.regex.spelled import spell_expression, write_code, write_spellings
 
 _ESCAPED = {chr(code): json.dumps(chr(code))[1:-1] for code in (*range(0x20), 0x22, 0x5C)}
 """The JSON escape of each character that a JSON string cannot contain directly."""
-_PLAIN = Characters.of("".join(_ESCAPED)).invert()
+_PLAIN = Characters.of("".join(_ESCAPED)).complement()
 
 
 def encode(expression: Expression) -> Expression:
@@ -79,4 +79,4 @@ def _encode_set(characters: Characters) -> str:
     for character, escaped in _ESCAPED.items():
         if character in characters:
             escapes.append("".join(write_code(ord(part)) for part in escaped[1:]))
-    return write_spellings(characters.both(_PLAIN), escapes)
+    return write_spellings(characters.intersect(_PLAIN), escapes)

@@ -21,11 +21,11 @@ from grammars.ir.nodes import (
     Pattern,
     RuleReference,
     choice,
+    exclude_beginning,
     guarded,
     intersection,
     optional,
     sequence,
-    unlike,
 )
 from grammars.regex.texts import Texts
 from grammars.regex.writing import escape_regex, match_any
@@ -398,7 +398,7 @@ class _Arguments:
     def _endless(self) -> Expression:
         """Texts that do not contain the end of a string. One shared rule, since it lists the keys
         of all tools."""
-        return unlike(f"(?s:.*){self._ends.write_regex(self._hole.quote)}")
+        return exclude_beginning(f"(?s:.*){self._ends.write_regex(self._hole.quote)}")
 
     def _write_value(self, value: Value, ways: Sequence[ChainContinuation]) -> Expression:
         """A rule for a value and everything after it."""

@@ -15,7 +15,7 @@ from grammars.ir.nodes import (
     optional,
     sequence,
 )
-from grammars.schema.bits import ALWAYS, KEEP, NEVER, Condition, SetBit, both, count, negate
+from grammars.schema.bits import ALWAYS, KEEP, NEVER, Condition, SetBit, conjoin, count, negate
 from grammars.schema.counted import Counted, Distinct, Items, State
 from grammars.schema.members import Members, Unordered
 from grammars.schema.nodes import Object
@@ -88,10 +88,10 @@ class MemberRules:
         another = sequence(self.comma, RuleReference("next", KEEP))
         uncounted = negate(members.counted)
         more = [
-            (run, both([members.counted, members.can_end])),
-            (EMPTY, both([uncounted, members.can_end])),
-            (sequence(run, another), both([members.counted, members.can_add_declared])),
-            (another, both([uncounted, members.can_continue])),
+            (run, conjoin([members.counted, members.can_end])),
+            (EMPTY, conjoin([uncounted, members.can_end])),
+            (sequence(run, another), conjoin([members.counted, members.can_add_declared])),
+            (another, conjoin([uncounted, members.can_continue])),
         ]
         names = self.builder.family(
             {"next": guarded(following), "more": guarded(more)},

@@ -26,12 +26,12 @@ from grammars.ir.nodes import (
     Repeat,
     RuleReference,
     choice,
+    exclude_beginning,
     guarded,
     intersection,
     many,
     optional,
     sequence,
-    unlike,
 )
 from grammars.regex.texts import Texts
 from grammars.regex.writing import escape_regex, match_any
@@ -265,7 +265,7 @@ class NestedRules:
     ) -> Expression:
         """Raw text and its closing tag."""
         mark, builder = self._hole.mark, self._builder
-        without = unlike(f"(?s:.*){escape_regex(mark)}")
+        without = exclude_beginning(f"(?s:.*){escape_regex(mark)}")
         raw = builder.terminal(intersection(choice(texts), without), "RAW")
         closing = mark + "</" if tag is None else self._hole.close(tag)
         if builder.begins_with_token(closing):

@@ -26,13 +26,13 @@ from grammars.ir.nodes import (
     Pattern,
     RuleReference,
     choice,
+    exclude_beginning,
     guarded,
     intersection,
     sequence,
-    unlike,
 )
 from grammars.regex.writing import escape_regex, match_any
-from grammars.schema.bits import KEEP, NEVER, Condition, both, negate
+from grammars.schema.bits import KEEP, NEVER, Condition, conjoin, negate
 from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import (
     AnyValue,
@@ -202,7 +202,7 @@ class TaggedRules:
         """Returns a value and the text after it, for each condition on what may follow."""
         more = RuleReference("more", KEEP)
         follows = (
-            (Follow(more, True), both([members.can_end, members.can_continue])),
+            (Follow(more, True), conjoin([members.can_end, members.can_continue])),
             (Follow(more, False), negate(members.can_end)),
             (Follow(None, True), negate(members.can_continue)),
         )
@@ -332,7 +332,7 @@ class _TaggedValues:
                 options.append(sequence(value, self._close(follow)))
                 continue
             if excludes and isinstance(node, String):
-                text = intersection(text, unlike(CONTAINER))
+                text = intersection(text, exclude_beginning(CONTAINER))
             texts.append(self._exclude_wrapper(text))
             can_be_empty = can_be_empty or admits_empty_text(node)
         if texts:
@@ -346,7 +346,7 @@ class _TaggedValues:
         wrapper = self._tags.wrapper
         if wrapper is None:
             return text
-        return intersection(text, unlike(escape_regex(wrapper.opener)))
+        return intersection(text, exclude_beginning(escape_regex(wrapper.opener)))
 
     def _write_wrapped(self, nodes: Sequence[Flat], follow: Follow) -> Expression:
         """Returns a string of one of these nodes in its wrapper, and what follows it."""
@@ -458,7 +458,7 @@ class _TaggedValues:
     ) -> Expression:
         """Raw text and its terminator, which begins with `close`. Two lexemes for the two
         terminators, since different rules follow them."""
-        terminated = unlike(self._match_terminator(follow, close))
+        terminated = exclude_beginning(self._match_terminator(follow, close))
         raw = self._builder.terminal(intersection(choice(texts), terminated), "RAW")
         options: list[Expression] = []
         for following, more in self._list_following(follow):

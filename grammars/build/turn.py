@@ -18,10 +18,10 @@ from grammars.ir.nodes import (
     Expression,
     Literal,
     choice,
+    exclude_beginning,
     intersection,
     optional,
     sequence,
-    unlike,
 )
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
@@ -333,7 +333,7 @@ class _TurnRules:
         is_endless = isinstance(self._policy.answer, RegexAnswer)
         if not is_endless or self._builder.begins_with_token(closer):
             return sequence(answer, self._builder.fixed(closer))
-        closed = unlike(f"(?s:.*){escape_regex(closer)}")
+        closed = exclude_beginning(f"(?s:.*){escape_regex(closer)}")
         raw = self._builder.terminal(intersection(answer, closed), "ANSWER")
         first, *rest = self._builder.cut(closer)
         ended = self._builder.lazy(sequence(raw, Literal(first)), "answer")
@@ -395,7 +395,7 @@ class _TurnRules:
         excluded: list[Expression] = []
         if self._format.reserved:
             markers = match_any(self._format.reserved)
-            excluded.append(unlike(f"(?s:.*){markers}"))
+            excluded.append(exclude_beginning(f"(?s:.*){markers}"))
         if content and self._format.bare and self._turn.tools:
-            excluded.append(unlike(begin_call(self._format)))
+            excluded.append(exclude_beginning(begin_call(self._format)))
         return self._builder.terminal(intersection(ANY_TEXT, *excluded), "FREE")

@@ -24,10 +24,10 @@ from grammars.ir.nodes import (
     Repeat,
     RuleReference,
     choice,
+    exclude_beginning,
     intersection,
     optional,
     sequence,
-    unlike,
 )
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import UnreadableError
@@ -526,7 +526,7 @@ def match_texts(texts: Texts) -> Expression:
         if beginning == regex or has_options:
             parts.append(Complement(Pattern(escape_slashes(regex))))
         else:
-            parts.append(unlike(escape_slashes(beginning)))
+            parts.append(exclude_beginning(escape_slashes(beginning)))
     return intersection(*parts)
 
 

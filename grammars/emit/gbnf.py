@@ -20,7 +20,7 @@ def _write_token(token: Token) -> str:
     return f"<[{token.id}]>"
 
 
-_NOTATION = Notation("GBNF", _write_token, Characters.of("\0").invert())
+_NOTATION = Notation("GBNF", _write_token, Characters.of("\0").complement())
 
 
 def write_gbnf(grammar: ContextFreeGrammar) -> str:

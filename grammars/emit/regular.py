@@ -18,24 +18,24 @@ from grammars.regex.deterministic import (
     Edge,
     TooManyStatesError,
     determinize,
-    intersect,
+    intersect_automata,
     stop_at_first,
 )
 from grammars.regex.expressions import (
     ANYTHING,
-    BLANK,
-    Blank,
-    Both,
-    Chain,
-    Either,
+    EMPTY_STRING,
+    Alternation,
+    CharacterClass,
+    Concatenation,
+    EmptySet,
+    EmptyString,
     Expression,
-    Nothing,
-    One,
-    Other,
+    RegexComplement,
+    RegexIntersection,
     Repeat,
-    both,
-    chain,
-    either,
+    alternate,
+    concatenate,
+    intersect,
     is_nullable,
 )
 
@@ -82,15 +82,15 @@ class RegularProductions:
 
     def _write(self, regex: Expression) -> tuple[Production, ...]:
         match regex:
-            case Nothing():
+            case EmptySet():
                 return ()
-            case Blank():
+            case EmptyString():
                 return ((),)
-            case One(characters):
+            case CharacterClass(characters):
                 return ((_write_set(characters),),) if characters.ranges else ()
-            case Chain():
-                return self._write_chain(regex)
-            case Either(options):
+            case Concatenation():
+                return self._write_concatenation(regex)
+            case Alternation(options):
                 written: list[Production] = []
                 for option in sorted(options, key=repr):  # sets have no order
                     written += self._options(option)
@@ -101,13 +101,16 @@ class RegularProductions:
                     return () if fewest else ((),)
                 symbol = self._builder.symbol(some, "repeated")
                 return (self._builder.repeat(symbol, fewest, most, "repeat"),)
-            case Both() | Other():
+            case RegexIntersection() | RegexComplement():
                 return self._by_automaton(regex, lazy=False)
 
-    def _write_chain(self, regex: Expression) -> tuple[Production, ...]:
+    def _write_concatenation(self, regex: Expression) -> tuple[Production, ...]:
         whole: Production = ()
-        while regex != BLANK:
-            first, regex = (regex.first, regex.rest) if isinstance(regex, Chain) else (regex, BLANK)
+        while regex != EMPTY_STRING:
+            if isinstance(regex, Concatenation):
+                first, regex = regex.first, regex.rest
+            else:
+                first, regex = regex, EMPTY_STRING
             options = self._options(first)
             if not options:
                 return ()
@@ -184,10 +187,10 @@ def _leave_out_empty(regex: Expression) -> Expression:
     match regex:
         case Repeat(body, 0, most) if not is_nullable(body):
             return Repeat(body, 1, most)
-        case Either(options):
-            return either(map(_leave_out_empty, options))
+        case Alternation(options):
+            return alternate(map(_leave_out_empty, options))
         case _:
-            return both((regex, Repeat(One(EVERY), 1)))
+            return intersect((regex, Repeat(CharacterClass(EVERY), 1)))
 
 
 def _make_automaton(regex: Expression, *, lazy: bool) -> list[DeterministicState]:
@@ -200,8 +203,8 @@ def _make_automaton(regex: Expression, *, lazy: bool) -> list[DeterministicState
     rest, fewest, most = _take_length(regex)
     if fewest == 0 and most is None:
         return determinize(regex, MAX_STATES, lazy=lazy)
-    lengths = determinize(Repeat(One(EVERY), fewest, most), MAX_COUNTED)
-    states = intersect(determinize(rest, MAX_STATES), lengths, MAX_COUNTED)
+    lengths = determinize(Repeat(CharacterClass(EVERY), fewest, most), MAX_COUNTED)
+    states = intersect_automata(determinize(rest, MAX_STATES), lengths, MAX_COUNTED)
     return stop_at_first(states) if lazy else states
 
 
@@ -209,23 +212,23 @@ def _take_length(regex: Expression) -> tuple[Expression, int, int | None]:
     """Splits an expression into one without bounds of its length, and the bounds: minimum and
     maximum (None: no maximum)."""
     match regex:
-        case Both(parts):
+        case RegexIntersection(parts):
             fewest, most = 0, None
             others: list[Expression] = []
             for part in parts:
-                if isinstance(part, Repeat) and part.body == One(EVERY):
+                if isinstance(part, Repeat) and part.body == CharacterClass(EVERY):
                     fewest = max(fewest, part.fewest)
                     most = min((n for n in (most, part.most) if n is not None), default=None)
                 else:
                     others.append(part)
-            return both(others), fewest, most
-        case Repeat(One(characters), fewest, most) if characters == EVERY:
+            return intersect(others), fewest, most
+        case Repeat(CharacterClass(characters), fewest, most) if characters == EVERY:
             return ANYTHING, fewest, most
-        case Chain(first, rest) if (size := _find_size(rest)) is not None:
+        case Concatenation(first, rest) if (size := _find_size(rest)) is not None:
             inner, fewest, most = _take_length(first)
             if fewest == 0 and most is None:
                 return regex, 0, None
-            return chain(inner, rest), fewest + size, None if most is None else most + size
+            return concatenate(inner, rest), fewest + size, None if most is None else most + size
         case _:
             return regex, 0, None
 
@@ -233,12 +236,12 @@ def _take_length(regex: Expression) -> tuple[Expression, int, int | None]:
 def _find_size(regex: Expression) -> int | None:
     """Returns the length of every matching text; None: it varies."""
     size = 0
-    while isinstance(regex, Chain) and isinstance(regex.first, One):
+    while isinstance(regex, Concatenation) and isinstance(regex.first, CharacterClass):
         size, regex = size + 1, regex.rest
     match regex:
-        case Blank():
+        case EmptyString():
             return size
-        case One():
+        case CharacterClass():
             return size + 1
         case _:
             return None

@@ -99,7 +99,7 @@ def _write_text(text: str, notation: Notation) -> str:
 
 @lru_cache(maxsize=1_000)
 def _write_set(characters: Characters, known: Characters) -> str:
-    ranges = characters.both(known).ranges
+    ranges = characters.intersect(known).ranges
     assert ranges, "brackets with nothing between them would match the empty text"
     return f"[{''.join([_write_range(*ends) for ends in ranges])}]"
 

@@ -22,8 +22,15 @@ from grammars.ir.nodes import (
 )
 from grammars.regex.automaton import Automaton, AutomatonState
 from grammars.regex.characters import Characters
+from grammars.regex.expressions import (
+    CharacterClass,
+    alternate,
+    complement,
+    concatenate,
+    intersect,
+    repeat,
+)
 from grammars.regex.expressions import Expression as Regex
-from grammars.regex.expressions import One, both, chain, either, other, repeat
 from grammars.regex.reader import UnreadableError, read
 
 
@@ -274,17 +281,17 @@ def read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
 
     match body:
         case Literal(text):
-            return chain(*[One(Characters.of(character)) for character in text])
+            return concatenate(*[CharacterClass(Characters.of(character)) for character in text])
         case Pattern(regex):
             return _read_pattern(regex)
         case Sequence(parts):
-            return chain(*read_all(parts))
+            return concatenate(*read_all(parts))
         case Alternatives(options):
-            return either(read_all(options))
+            return alternate(read_all(options))
         case Intersection(parts):
-            return both(read_all(parts))
+            return intersect(read_all(parts))
         case Complement(of):
-            return other(read_terminal(of, rules))
+            return complement(read_terminal(of, rules))
         case Repeat(inner, fewest, most):
             return repeat(read_terminal(inner, rules), fewest, most)
         case RuleReference(name):

@@ -202,7 +202,7 @@ def sequence(*parts: Expression) -> Expression:
     return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
 
 
-def unlike(beginning: str) -> Complement:
+def exclude_beginning(beginning: str) -> Complement:
     """Excludes texts with this beginning, for an intersection in a terminal.
 
     After the beginning, any bytes are excluded, not any text: for text, llguidance would have to

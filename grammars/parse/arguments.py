@@ -12,9 +12,9 @@ from typing import cast
 
 from grammars.errors import CoerceError
 from grammars.parse.buffer import Sign, make_scanner
-from grammars.parse.settled_numbers import NumberSettler
+from grammars.parse.number_normaliser import NumberNormaliser
 from grammars.schema.nodes import AnyValue, Constant, Json, Schema, String, flatten
-from grammars.schema.numbers import settle
+from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.coerce import TypedText, coerce
 from grammars.spelling.reading import find_words, read_json
 from grammars.spelling.styles import speaks_json
@@ -79,7 +79,7 @@ class JsonWriter:
         """Sets the name of the tool."""
         schema = self._schemas.get(name)
         self._members = _MemberFinder()
-        self._numbers = NumberSettler(schema)
+        self._numbers = NumberNormaliser(schema)
 
     def feed(self, piece: str) -> None:
         """Reads the next piece.
@@ -393,7 +393,7 @@ class TaggedWriter:
         """Reads a raw value; returns the raw text if it does not fit the schema."""
         if self._kind is False:
             value = TypedText(raw, is_text=False, style=self._style).value
-            return value if self._member is None else settle(value, self._member)
+            return value if self._member is None else normalise_numbers(value, self._member)
         if self._member is None:
             return raw
         try:

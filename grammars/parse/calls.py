@@ -18,8 +18,8 @@ from grammars.parse.buffer import (
 )
 from grammars.parse.keyword_arguments import KeywordArgumentsReader
 from grammars.parse.nested import NestedArgumentsReader
-from grammars.schema.nodes import Json, Object, Unfit
-from grammars.schema.numbers import settle
+from grammars.schema.nodes import Json, Object, Violation
+from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.coerce import Raw, TypedText, coerce_members, read_undeclared
 from grammars.spelling.keyword_arguments import find_ends
 from grammars.spelling.nested import TreeReader
@@ -71,7 +71,7 @@ class _CallParts:
     counter: CallIndex | None = None
     index: str = ""
     arguments: dict[str, Json] = field(default_factory=dict[str, Json])
-    errors: tuple[Unfit, ...] = ()
+    errors: tuple[Violation, ...] = ()
     is_held: bool = False
 
     def find_id(self) -> str | None:
@@ -131,7 +131,7 @@ class CallReader:
             try:
                 yield from self._read_node(node, nodes[number:], parts)
             except DeepJsonError as e:
-                parts.errors = (Unfit("", str(e)),)
+                parts.errors = (Violation("", str(e)),)
         return self._finish(parts)
 
     def _read_node(
@@ -181,11 +181,11 @@ class CallReader:
         if parts.errors and not parts.name:
             return ToolCall(parts.name, parts.arguments, errors=parts.errors, id=id)
         if tool is None:
-            unknown = Unfit("/name", f"no tool is called {parts.name!r}")
+            unknown = Violation("/name", f"no tool is called {parts.name!r}")
             return ToolCall(parts.name, parts.arguments, errors=(unknown,), id=id)
-        arguments = settle(parts.arguments, tool.schema)
+        arguments = normalise_numbers(parts.arguments, tool.schema)
         found = parts.errors or tool.schema.find_errors(arguments)
-        errors = tuple(Unfit(f"/arguments{e.pointer}", e.message) for e in found)
+        errors = tuple(Violation(f"/arguments{e.pointer}", e.message) for e in found)
         return ToolCall(parts.name, arguments, errors=errors, id=id)
 
     def _read_name(self, stops: str) -> Steps[str]:

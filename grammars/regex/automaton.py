@@ -6,19 +6,19 @@ from heapq import heappop, heappush
 from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import pick_representatives
 from grammars.regex.expressions import (
+    EMPTY_SET,
     ENDLESS,
-    NOTHING,
-    Chain,
-    Either,
+    Alternation,
+    CharacterClass,
+    Concatenation,
     Expression,
-    One,
     Repeat,
-    both,
+    complement,
     derive,
     find_firsts,
+    intersect,
     is_nullable,
     measure,
-    other,
 )
 from grammars.regex.reader import UnreadableError, read
 
@@ -46,7 +46,7 @@ class AutomatonState:
         self.expression = expression
         self.next: dict[str, AutomatonState] = {}
         self.accepts = is_nullable(expression)
-        self.is_dead = expression == NOTHING
+        self.is_dead = expression == EMPTY_SET
         self._least: int | None = None
         self.ending: str | bool | None = False  # the shortest one; False: not looked for yet
 
@@ -172,11 +172,11 @@ def _spell_shortest(expression: Expression) -> str | None:
     So long runs, such as `minLength: 10000`, need no search.
     """
     match expression:
-        case One(characters):
+        case CharacterClass(characters):
             return next(iter(pick_representatives(frozenset([characters]))), None)
-        case Chain():
+        case Concatenation():
             return _spell_chain(expression)
-        case Either(options):
+        case Alternation(options):
             return _spell_option(options)
         case Repeat(body, fewest):
             if not fewest:
@@ -189,7 +189,7 @@ def _spell_shortest(expression: Expression) -> str | None:
 
 def _spell_chain(expression: Expression) -> str | None:
     texts: list[str] = []
-    while isinstance(expression, Chain):
+    while isinstance(expression, Concatenation):
         text = _spell_shortest(expression.first)
         if text is None:
             return None
@@ -223,7 +223,7 @@ def compile_regexes(regexes: tuple[str, ...], without: tuple[str, ...] = ()) -> 
     one of them cannot be read."""
     try:
         parts = [read(regex) for regex in regexes]
-        parts += [other(read(regex)) for regex in without]
-        return Automaton(both(parts))
+        parts += [complement(read(regex)) for regex in without]
+        return Automaton(intersect(parts))
     except (UnreadableError, RecursionError):
         return None

@@ -53,8 +53,8 @@ class Characters:
         i = bisect_right(self._firsts, code)
         return i > 0 and code <= self.ranges[i - 1][1]
 
-    def invert(self) -> "Characters":
-        """Returns all other characters."""
+    def complement(self) -> "Characters":
+        """Returns the set of all other characters."""
         gaps: list[tuple[int, int]] = []
         before = 0
         for first, last in self.ranges:
@@ -63,9 +63,10 @@ class Characters:
         gaps.append((before, sys.maxunicode))
         return Characters.collect(gap for gap in gaps if gap[0] <= gap[1])
 
-    def both(self, other: "Characters") -> "Characters":
+    def intersect(self, other: "Characters") -> "Characters":
         """Returns the intersection of the sets."""
-        return Characters.collect([*self.invert().ranges, *other.invert().ranges]).invert()
+        excluded = [*self.complement().ranges, *other.complement().ranges]
+        return Characters.collect(excluded).complement()
 
 
 EVERY = Characters(_SCALARS)

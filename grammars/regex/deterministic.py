@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from grammars.regex.characters import Characters, partition
-from grammars.regex.expressions import NOTHING, Expression, derive, find_firsts, is_nullable
+from grammars.regex.expressions import EMPTY_SET, Expression, derive, find_firsts, is_nullable
 from grammars.steps import spend
 
 
@@ -61,7 +61,7 @@ def determinize(
         for cell in [] if lazy and accepts else partition(find_firsts(state)):
             spend()
             after = derive(state, chr(cell.ranges[0][0]))
-            if after == NOTHING:
+            if after == EMPTY_SET:
                 continue
             if after not in numbers:
                 numbers[after] = len(queue)
@@ -74,7 +74,7 @@ def determinize(
     return minimize(states)
 
 
-def intersect(
+def intersect_automata(
     first: Sequence[DeterministicState], second: Sequence[DeterministicState], max_states: int
 ) -> list[DeterministicState]:
     """Builds an automaton for the intersection of two automata; see `determinize`. It is not
@@ -119,7 +119,7 @@ def _meet(
             spend()
             pair = edge.characters, other.characters
             if pair not in shared:
-                shared[pair] = edge.characters.both(other.characters)
+                shared[pair] = edge.characters.intersect(other.characters)
             if shared[pair].ranges:
                 yield shared[pair], (edge.target, other.target)
 

@@ -31,21 +31,21 @@ class _Known:
 
 
 @dataclass(frozen=True)
-class Nothing(_Known):
+class EmptySet(_Known):
     """Matches no text."""
 
     __hash__ = _Known.__hash__
 
 
 @dataclass(frozen=True)
-class Blank(_Known):
+class EmptyString(_Known):
     """Matches the empty text."""
 
     __hash__ = _Known.__hash__
 
 
 @dataclass(frozen=True)
-class One(_Known):
+class CharacterClass(_Known):
     """Matches one character of a set."""
 
     __hash__ = _Known.__hash__
@@ -54,7 +54,7 @@ class One(_Known):
 
 
 @dataclass(frozen=True)
-class Chain(_Known):
+class Concatenation(_Known):
     """Matches one text after the other."""
 
     __hash__ = _Known.__hash__
@@ -64,7 +64,7 @@ class Chain(_Known):
 
 
 @dataclass(frozen=True)
-class Either(_Known):
+class Alternation(_Known):
     """Matches what any option matches."""
 
     __hash__ = _Known.__hash__
@@ -73,7 +73,7 @@ class Either(_Known):
 
 
 @dataclass(frozen=True)
-class Both(_Known):
+class RegexIntersection(_Known):
     """Matches what all parts match."""
 
     __hash__ = _Known.__hash__
@@ -82,12 +82,12 @@ class Both(_Known):
 
 
 @dataclass(frozen=True)
-class Other(_Known):
+class RegexComplement(_Known):
     """Matches what the expression does not match."""
 
     __hash__ = _Known.__hash__
 
-    than: "Expression"
+    body: "Expression"
 
 
 @dataclass(frozen=True)
@@ -101,40 +101,49 @@ class Repeat(_Known):
     most: int | None = None
 
 
-Expression: TypeAlias = Nothing | Blank | One | Chain | Either | Both | Other | Repeat
+Expression: TypeAlias = (
+    EmptySet
+    | EmptyString
+    | CharacterClass
+    | Concatenation
+    | Alternation
+    | RegexIntersection
+    | RegexComplement
+    | Repeat
+)
 
-NOTHING = Nothing()
-BLANK = Blank()
-ANYTHING = Repeat(One(EVERY))
+EMPTY_SET = EmptySet()
+EMPTY_STRING = EmptyString()
+ANYTHING = Repeat(CharacterClass(EVERY))
 
 
-def chain(*parts: Expression) -> Expression:
+def concatenate(*parts: Expression) -> Expression:
     """Returns the concatenation of expressions."""
-    return reduce(lambda rest, first: _chain(first, rest), reversed(parts), BLANK)
+    return reduce(lambda rest, first: _concatenate(first, rest), reversed(parts), EMPTY_STRING)
 
 
-def _chain(first: Expression, rest: Expression) -> Expression:
+def _concatenate(first: Expression, rest: Expression) -> Expression:
     match first, rest:
-        case (Nothing(), _) | (_, Nothing()):
-            return NOTHING
-        case (Blank(), other) | (other, Blank()):
-            return other
-        case Chain(head, tail), _:
-            return Chain(head, _chain(tail, rest))
+        case (EmptySet(), _) | (_, EmptySet()):
+            return EMPTY_SET
+        case (EmptyString(), single) | (single, EmptyString()):
+            return single
+        case Concatenation(head, tail), _:
+            return Concatenation(head, _concatenate(tail, rest))
         case _:
-            return Chain(first, rest)
+            return Concatenation(first, rest)
 
 
-def either(options: Iterable[Expression]) -> Expression:
+def alternate(options: Iterable[Expression]) -> Expression:
     """Returns the union of expressions."""
-    flat = (o.options if isinstance(o, Either) else {o} for o in options)
-    return _join(flat, neutral=NOTHING, absorbing=ANYTHING, kind=Either)
+    flat = (o.options if isinstance(o, Alternation) else {o} for o in options)
+    return _join(flat, neutral=EMPTY_SET, absorbing=ANYTHING, kind=Alternation)
 
 
-def both(parts: Iterable[Expression]) -> Expression:
+def intersect(parts: Iterable[Expression]) -> Expression:
     """Returns the intersection of expressions."""
-    flat = (p.parts if isinstance(p, Both) else {p} for p in parts)
-    return _join(flat, neutral=ANYTHING, absorbing=NOTHING, kind=Both)
+    flat = (p.parts if isinstance(p, RegexIntersection) else {p} for p in parts)
+    return _join(flat, neutral=ANYTHING, absorbing=EMPTY_SET, kind=RegexIntersection)
 
 
 def _join(
@@ -150,21 +159,21 @@ def _join(
     return kind(flat) if len(flat) > 1 else next(iter(flat), neutral)
 
 
-def other(than: Expression) -> Expression:
+def complement(body: Expression) -> Expression:
     """Returns the complement of the expression."""
-    if than == ANYTHING:
-        return NOTHING
-    if than == NOTHING:
+    if body == ANYTHING:
+        return EMPTY_SET
+    if body == EMPTY_SET:
         return ANYTHING
-    return than.than if isinstance(than, Other) else Other(than)
+    return body.body if isinstance(body, RegexComplement) else RegexComplement(body)
 
 
 def repeat(body: Expression, fewest: int, most: int | None) -> Expression:
     """Repeats the expression `fewest` to `most` times (None: no maximum)."""
-    if most == 0 or body == BLANK:
-        return BLANK
-    if body == NOTHING:
-        return NOTHING if fewest else BLANK
+    if most == 0 or body == EMPTY_STRING:
+        return EMPTY_STRING
+    if body == EMPTY_SET:
+        return EMPTY_SET if fewest else EMPTY_STRING
     if fewest == most == 1:
         return body
     return Repeat(body, 0 if is_nullable(body) else fewest, most)
@@ -175,10 +184,10 @@ def list_parts(expression: Expression) -> Iterator[Expression]:
     complements, since their texts need not be texts of the whole."""
     yield expression
     match expression:
-        case Chain(first, rest):
+        case Concatenation(first, rest):
             yield from list_parts(first)
             yield from list_parts(rest)
-        case Either(options):
+        case Alternation(options):
             for option in options:
                 yield from list_parts(option)
         case Repeat(body):
@@ -193,18 +202,18 @@ def is_nullable(expression: Expression) -> bool:
     if known is not None:
         return known
     match expression:
-        case Blank():
+        case EmptyString():
             known = True
-        case Nothing() | One():
+        case EmptySet() | CharacterClass():
             known = False
-        case Chain(first, rest):
+        case Concatenation(first, rest):
             known = is_nullable(first) and is_nullable(rest)
-        case Either(options):
+        case Alternation(options):
             known = any(map(is_nullable, options))
-        case Both(parts):
+        case RegexIntersection(parts):
             known = all(map(is_nullable, parts))
-        case Other(than):
-            known = not is_nullable(than)
+        case RegexComplement(body):
+            known = not is_nullable(body)
         case Repeat(_, fewest):  # `repeat` gives a nullable body a minimum of 0
             known = fewest == 0
     expression.__dict__["_nullable"] = known
@@ -215,22 +224,22 @@ def derive(expression: Expression, character: str) -> Expression:
     """Returns the derivative: an expression for what may follow that character."""
     spend()
     match expression:
-        case Nothing() | Blank():
-            return NOTHING
-        case One(characters):
-            return BLANK if character in characters else NOTHING
-        case Chain(first, rest):
-            derived = _chain(derive(first, character), rest)
-            return either((derived, derive(rest, character))) if is_nullable(first) else derived
-        case Either(options):
-            return either(derive(option, character) for option in options)
-        case Both(parts):
-            return both(derive(part, character) for part in parts)
-        case Other(than):
-            return other(derive(than, character))
+        case EmptySet() | EmptyString():
+            return EMPTY_SET
+        case CharacterClass(characters):
+            return EMPTY_STRING if character in characters else EMPTY_SET
+        case Concatenation(first, rest):
+            derived = _concatenate(derive(first, character), rest)
+            return alternate((derived, derive(rest, character))) if is_nullable(first) else derived
+        case Alternation(options):
+            return alternate(derive(option, character) for option in options)
+        case RegexIntersection(parts):
+            return intersect(derive(part, character) for part in parts)
+        case RegexComplement(body):
+            return complement(derive(body, character))
         case Repeat(body, fewest, most):
             again = repeat(body, max(0, fewest - 1), None if most is None else most - 1)
-            return _chain(derive(body, character), again)
+            return _concatenate(derive(body, character), again)
 
 
 def measure(expression: Expression) -> int:
@@ -241,17 +250,17 @@ def measure(expression: Expression) -> int:
         return known
     spend()
     match expression:
-        case Nothing():
+        case EmptySet():
             known = ENDLESS
-        case Blank() | Other():
+        case EmptyString() | RegexComplement():
             known = 0
-        case One(characters):
+        case CharacterClass(characters):
             known = 1 if characters.ranges else ENDLESS
-        case Chain(first, rest):
+        case Concatenation(first, rest):
             known = min(ENDLESS, measure(first) + measure(rest))
-        case Either(options):
+        case Alternation(options):
             known = min(map(measure, options))
-        case Both(parts):
+        case RegexIntersection(parts):
             known = max(map(measure, parts))
         case Repeat(body, fewest):
             known = min(ENDLESS, fewest * measure(body)) if fewest else 0
@@ -266,18 +275,18 @@ def find_firsts(expression: Expression) -> frozenset[Characters]:
         return known
     spend()
     match expression:
-        case Nothing() | Blank():
+        case EmptySet() | EmptyString():
             known = frozenset()
-        case One(characters):
+        case CharacterClass(characters):
             known = frozenset([characters])
-        case Chain(first, rest):
+        case Concatenation(first, rest):
             known = find_firsts(first)
             if is_nullable(first):
                 known |= find_firsts(rest)
-        case Either(several) | Both(several):
+        case Alternation(several) | RegexIntersection(several):
             known = frozenset[Characters]().union(*map(find_firsts, several))
-        case Other(than):
-            known = find_firsts(than) | {EVERY}
+        case RegexComplement(body):
+            known = find_firsts(body) | {EVERY}
         case Repeat(body):
             known = find_firsts(body)
     expression.__dict__["_firsts"] = known

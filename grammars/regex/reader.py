@@ -9,13 +9,13 @@ import re
 from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import EVERY, Characters, find_category
 from grammars.regex.expressions import (
-    BLANK,
-    NOTHING,
+    EMPTY_SET,
+    EMPTY_STRING,
+    CharacterClass,
     Expression,
-    One,
     Repeat,
-    chain,
-    either,
+    alternate,
+    concatenate,
     list_parts,
     repeat,
 )
@@ -29,7 +29,7 @@ _CATEGORY = re.compile(r"\\([pP])(?:\{(\^?)([A-Za-z]+)\}|([A-Za-z]))")
 _TIMES = re.compile(r"\{([0-9]+)(,?)([0-9]*)\}")
 _GROUP = re.compile(r"\((?:\?(?:P?<[^>=!]*>|(s)?:))?")
 _FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-_LINE = Characters.of("\n").invert()
+_LINE = Characters.of("\n").complement()
 _SPACE = Characters.collect(
     (
         *((0x09, 0x0D), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680)),
@@ -92,13 +92,13 @@ class _RegexReader:
         branches = [self.sequence()]
         while self.takes("|"):
             branches.append(self.sequence())
-        return either(branches)
+        return alternate(branches)
 
     def sequence(self) -> Expression:
         parts: list[Expression] = []
         while self.at < len(self.text) and self.text[self.at] not in "|)":
             parts.append(self.times(self.atom()))
-        return chain(*parts)
+        return concatenate(*parts)
 
     def times(self, body: Expression) -> Expression:
         """Repeats the atom as the quantifier after it says; greedy and lazy are the same here."""
@@ -124,16 +124,16 @@ class _RegexReader:
                 return self.group()
             case "[":
                 characters = self.brackets()
-                return One(characters) if characters.ranges else NOTHING
+                return CharacterClass(characters) if characters.ranges else EMPTY_SET
             case ".":
                 self.take()
-                return One(self.any)
+                return CharacterClass(self.any)
             case "\\":
-                return One(self.escape())
+                return CharacterClass(self.escape())
             case c if c in "*+?{}^$":
                 raise UnreadableError(f"{c!r} at {self.at} in {self.text!r}")
             case _:
-                return One(Characters.of(self.take()))
+                return CharacterClass(Characters.of(self.take()))
 
     def group(self) -> Expression:
         match = _GROUP.match(self.text, self.at)
@@ -142,7 +142,7 @@ class _RegexReader:
         before = self.any
         if match[1]:
             self.any = EVERY
-        body = BLANK if self.text.startswith(")", self.at) else self.options()
+        body = EMPTY_STRING if self.text.startswith(")", self.at) else self.options()
         self.any = before
         self.expect(")")
         return body
@@ -156,7 +156,7 @@ class _RegexReader:
             ranges += self.members()
             first = False
         found = Characters.collect(ranges)
-        return found.invert() if negated else found
+        return found.complement() if negated else found
 
     def members(self) -> tuple[tuple[int, int], ...]:
         """Returns a character, a range of them, or a class, inside brackets."""
@@ -185,7 +185,7 @@ class _RegexReader:
             if found is None:
                 raise UnreadableError(f"{match[0]} in {self.text!r}")
             is_negated = (match[1] == "P") != bool(match[2])
-            return found.invert() if is_negated else found
+            return found.complement() if is_negated else found
         if match := _ESCAPE.match(self.text, self.at):
             self.at = match.end()
             digits = next(group for group in match.groups() if group)

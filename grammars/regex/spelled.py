@@ -5,14 +5,22 @@ from collections.abc import Callable, Iterator, Sequence
 
 from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import Characters
-from grammars.regex.expressions import Blank, Chain, Either, Expression, One, Repeat, list_parts
+from grammars.regex.expressions import (
+    Alternation,
+    CharacterClass,
+    Concatenation,
+    EmptyString,
+    Expression,
+    Repeat,
+    list_parts,
+)
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.texts import ANY, Texts
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _HEX = "[0-9a-fA-F]"
 _CONTROLS = Characters(((0, 0x1F),))
-_PLAIN = Characters.collect([*_CONTROLS.ranges, *Characters.of('"\\').ranges]).invert()
+_PLAIN = Characters.collect([*_CONTROLS.ranges, *Characters.of('"\\').ranges]).complement()
 _NUMBERED = Characters.collect(
     [*_CONTROLS.ranges, *Characters.of("\"&'+<>`").ranges, (0x7F, 0x10FFFF)]
 )
@@ -35,13 +43,13 @@ def spell_expression(expression: Expression, spell_one: Callable[[Characters], s
         UnreadableError: the expression has other parts.
     """
     match expression:
-        case Blank():
+        case EmptyString():
             return ""
-        case One(characters):
+        case CharacterClass(characters):
             return spell_one(characters)
-        case Chain(first, rest):
+        case Concatenation(first, rest):
             return spell_expression(first, spell_one) + spell_expression(rest, spell_one)
-        case Either(options):
+        case Alternation(options):
             return f"({'|'.join(sorted(spell_expression(o, spell_one) for o in options))})"
         case Repeat(body, fewest, most):
             limit = "" if most is None else most
@@ -101,7 +109,7 @@ def is_fully_spelled(pattern: str) -> bool:
 
 
 def _is_small(expression: Expression) -> bool:
-    ones = [part for part in list_parts(expression) if isinstance(part, One)]
+    ones = [part for part in list_parts(expression) if isinstance(part, CharacterClass)]
     return sum(len(one.characters.ranges) for one in ones) <= _MAX_RANGES
 
 
@@ -136,12 +144,12 @@ def _spell_character(character: str) -> str:
 def _spell_set(characters: Characters, numbered: Characters = _NUMBERED) -> str:
     """Writes one character of a set: itself (if it is plain) or escaped."""
     escapes = [write_code(ord(letter)) for c, letter in _LETTERS.items() if c in characters]
-    escapes += spell_numbers(characters.both(numbered))
-    return write_spellings(characters.both(_PLAIN), escapes)
+    escapes += spell_numbers(characters.intersect(numbered))
+    return write_spellings(characters.intersect(_PLAIN), escapes)
 
 
 def _spell_briefly(characters: Characters) -> str:
-    return _spell_set(characters, _NUMBERED.both(_ASCII))
+    return _spell_set(characters, _NUMBERED.intersect(_ASCII))
 
 
 def spell_numbers(characters: Characters) -> Iterator[str]:

@@ -40,7 +40,7 @@ class Texts:
         """Finds the shortest text that completes this one; None: none is known."""
         return self.automaton.extend(text) if self.automaton else None
 
-    def both(self, other: "Texts") -> "Texts":
+    def intersect(self, other: "Texts") -> "Texts":
         """Returns the intersection of the sets."""
         return Texts(
             tuple(dict.fromkeys(self.parts + other.parts)),

@@ -125,7 +125,7 @@ def negate(part: Condition) -> Condition:
             return Negation(part)
 
 
-def both(parts: Iterable[Condition]) -> Condition:
+def conjoin(parts: Iterable[Condition]) -> Condition:
     """All conditions are true."""
     kept = [part for part in dict.fromkeys(parts) if part != ALWAYS]
     if NEVER in kept or not set(kept).isdisjoint(map(negate, kept)):
@@ -138,6 +138,6 @@ def both(parts: Iterable[Condition]) -> Condition:
     return found
 
 
-def either(parts: Iterable[Condition]) -> Condition:
+def disjoin(parts: Iterable[Condition]) -> Condition:
     """At least one condition is true."""
-    return negate(both(map(negate, parts)))
+    return negate(conjoin(map(negate, parts)))

@@ -18,9 +18,9 @@ from grammars.schema.bits import (
     Condition,
     Keep,
     SetBit,
-    both,
+    conjoin,
     count,
-    either,
+    disjoin,
     negate,
 )
 from grammars.schema.nodes import Property
@@ -132,7 +132,7 @@ class Unordered:
                 parts.append(_lacks(some & ~(1 << bit)))
         if bit >= self._needed:  # there is always room for a required member
             parts += self._leave_room()
-        return both(parts)
+        return conjoin(parts)
 
     def _leave_room(self) -> list[Condition]:
         """Returns the conditions under which there is room for one more member besides the missing
@@ -158,7 +158,7 @@ class Unordered:
             parts = [_is_clear(bit)]
             if bit > self._declared:  # counting sets the lowest bit first
                 parts.append(_is_set(bit - 1))
-            ways.append((both(parts + self._leave_room()), SetBit(bit)))
+            ways.append((conjoin(parts + self._leave_room()), SetBit(bit)))
         return ways
 
     @cached_property
@@ -172,7 +172,7 @@ class Unordered:
     def can_end(self) -> Condition:
         """The condition under which the object may end."""
         has_enough = count(0, self._top, self._least)
-        return both([count(0, self._needed, self._needed), has_enough, self._formula])
+        return conjoin([count(0, self._needed, self._needed), has_enough, self._formula])
 
     @cached_property
     def can_add_declared(self) -> Condition:
@@ -181,12 +181,12 @@ class Unordered:
             return ALWAYS
         if not self._barred and self._most is None:
             return negate(count(0, self._declared, self._declared))
-        return either(self.can_add.values())
+        return disjoin(self.can_add.values())
 
     @cached_property
     def can_continue(self) -> Condition:
         """The condition under which another member may come next."""
-        return either([self.can_add_declared, *(way for way, _ in self.ways_to_add_extra)])
+        return disjoin([self.can_add_declared, *(way for way, _ in self.ways_to_add_extra)])
 
     def may_end(self, state: int) -> bool:
         """True if the object may end in this state."""
@@ -256,4 +256,4 @@ def _is_clear(bit: int) -> Condition:
 def _lacks(some: int) -> Condition:
     """Not all of these bits are set."""
     bits = filter(partial(_has_bit, some), range(some.bit_length()))
-    return negate(both(map(_is_set, bits)))
+    return negate(conjoin(map(_is_set, bits)))

@@ -215,7 +215,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Unfit:
+class Violation:
     """A validation error: a JSON pointer into the value, and the validator's message."""
 
     pointer: str
@@ -292,17 +292,17 @@ class Schema:
                     pass
         return False
 
-    def find_errors(self, value: Json) -> tuple[Unfit, ...]:
+    def find_errors(self, value: Json) -> tuple[Violation, ...]:
         """Returns the first validation errors of `value`, including those of `format`; empty if the
         value fits."""
         try:
             error = self._validator.find_error(value)
             if error is not None:
                 path, message = error
-                return (Unfit(point_to(path), message),)
+                return (Violation(point_to(path), message),)
             return tuple(islice(self._find_undeclared(self.node, value, ""), MAX_UNFIT))
         except (RecursionError, ValueError):  # jsonschema-rs refuses values of 256 levels
-            return (Unfit("", "the value is nested too deeply to be checked"),)
+            return (Violation("", "the value is nested too deeply to be checked"),)
 
     def admits(self, value: Json) -> bool:
         """True if the value fits."""
@@ -313,7 +313,7 @@ class Schema:
         except (RecursionError, ValueError):
             return False
 
-    def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Unfit]:
+    def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Violation]:
         """Yields the undeclared keys in closed objects, as the mask excludes them.
 
         Lowering closes some objects that JSON Schema leaves open, so jsonschema-rs does not report
@@ -330,7 +330,7 @@ class Schema:
                     inner = f"{pointer}/{escape(key)}"
                     declared = found.find(key)
                     if declared is None:
-                        yield Unfit(inner, f"{key!r} is not declared")
+                        yield Violation(inner, f"{key!r} is not declared")
                     else:
                         yield from self._find_undeclared(declared.node, member, inner)
             case [Array() as found] if is_list(value):

@@ -34,7 +34,7 @@ _COMPARISONS = {"minimum": ge, "maximum": le, "exclusiveMinimum": gt, "exclusive
 _TYPES: dict[type[Node], type] = {String: str, Boolean: bool, Null: type(None)}
 
 
-def settle(value: Json, schema: Schema) -> Json:
+def normalise_numbers(value: Json, schema: Schema) -> Json:
     """Returns the value, with its numbers as the schema means them."""
     try:
         return _Reader(schema.definitions).read(value, schema.node)[0]

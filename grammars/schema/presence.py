@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
-from grammars.schema.bits import ALWAYS, NEVER, Condition, both, count, negate
+from grammars.schema.bits import ALWAYS, NEVER, Condition, conjoin, count, negate
 from grammars.steps import spend
 
 
@@ -105,7 +105,7 @@ def translate(formula: Formula, bits: Mapping[str, int], required: frozenset[str
         case Not(part):
             return negate(translate(part, bits, required))
         case All(parts):
-            return both(translate(part, bits, required) for part in parts)
+            return conjoin(translate(part, bits, required) for part in parts)
 
 
 def simplify(presence: Presence, required: Sequence[str], declared: int | None) -> Presence:

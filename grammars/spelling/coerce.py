@@ -33,11 +33,11 @@ from grammars.schema.nodes import (
     Object,
     Schema,
     String,
-    Unfit,
+    Violation,
     escape,
     flatten,
 )
-from grammars.schema.numbers import settle
+from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.reading import read_json, read_value
 from grammars.spelling.styles import speaks_json
 from grammars.wire.format import JsonStyle
@@ -82,7 +82,7 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
         if any(fits(value) for fits in tests):
             candidates.append(value)
     for candidate in candidates:
-        settled = settle(candidate, schema)  # draft 4 takes 2.0 for no integer
+        settled = normalise_numbers(candidate, schema)  # draft 4 takes 2.0 for no integer
         if schema.admits(settled):
             return settled
     raise _refusal(raw, candidates, schema, admitted)
@@ -133,7 +133,7 @@ def read_undeclared(raws: Mapping[str, Raw]) -> dict[str, Json]:
 
 def coerce_members(
     raws: Mapping[str, Raw], schema: Schema, style: JsonStyle | None = None
-) -> tuple[dict[str, Json], tuple[Unfit, ...]]:
+) -> tuple[dict[str, Json], tuple[Violation, ...]]:
     """Converts the members of an object; a raw text that fits no type stays a string.
 
     If the schema allows several objects, the members are read as the first one that all of them
@@ -152,16 +152,16 @@ def _read_members(
     members: Sequence[Schema | None],
     schema: Schema,
     style: JsonStyle | None,
-) -> tuple[dict[str, Json], tuple[Unfit, ...]]:
+) -> tuple[dict[str, Json], tuple[Violation, ...]]:
     values: dict[str, Json] = {}
-    errors: list[Unfit] = []
+    errors: list[Violation] = []
     for (key, raw), member in zip(raws.items(), members, strict=True):
         values[key] = raw.value if isinstance(raw, TypedText) else raw
         if member is None:
-            errors.append(Unfit(f"/{escape(key)}", f"{key!r} is not declared"))
+            errors.append(Violation(f"/{escape(key)}", f"{key!r} is not declared"))
             continue
         if isinstance(raw, TypedText):
-            settled = settle(values[key], member)
+            settled = normalise_numbers(values[key], member)
             if member.admits(settled):
                 values[key] = settled
                 continue
@@ -169,7 +169,7 @@ def _read_members(
         try:
             values[key] = coerce(raw, member, style)
         except CoerceError as e:
-            errors.append(Unfit(f"/{escape(key)}{e.where or ''}", e.message))
+            errors.append(Violation(f"/{escape(key)}{e.where or ''}", e.message))
     return values, tuple(errors) or schema.find_errors(values)
 
 

@@ -161,7 +161,7 @@ def find_extra_keys(declared: Sequence[str], keys: Texts, hole: KeywordArguments
     without = match_words(declared)
     if is_word(hole.after_key):
         without += (f"{ANY}{escape_regex(hole.after_key)}{ANY}",)
-    return Texts((WORD,), without).both(keys)
+    return Texts((WORD,), without).intersect(keys)
 
 
 def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> StringEnds:

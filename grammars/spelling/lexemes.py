@@ -12,10 +12,10 @@ from grammars.regex.automaton import compile_regexes
 from grammars.regex.deterministic import (
     DeterministicState,
     determinize,
-    intersect,
+    intersect_automata,
     minimize,
 )
-from grammars.regex.expressions import both, other
+from grammars.regex.expressions import complement, intersect
 from grammars.regex.multiples import divide
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.reader import read
@@ -51,9 +51,9 @@ class Multiples(Language):
             return []
         numbers = read(within)
         if not self.node.integer:
-            numbers = both((numbers, other(read(r"-0(\.0*)?"))))
+            numbers = intersect((numbers, complement(read(r"-0(\.0*)?"))))
         multiples = divide(int(self._divisor * 10**self.places), self.places, max_states)
-        return minimize(intersect(multiples, determinize(numbers, max_states), max_states))
+        return minimize(intersect_automata(multiples, determinize(numbers, max_states), max_states))
 
     def begins(self, text: str) -> bool:
         return _DECIMAL.fullmatch(text) is not None

@@ -42,7 +42,7 @@ def is_key(key: str) -> bool:
 def find_extras(node: Object, hole: NestedArguments) -> list[tuple[Texts, Node]]:
     """The undeclared keys that can be written, with the nodes of their values."""
     taken = Texts((KEY,), match_words([hole.item, *(p.key for p in node.properties)]))
-    found = ((taken.both(extra.keys), extra.node) for extra in node.extras)
+    found = ((taken.intersect(extra.keys), extra.node) for extra in node.extras)
     return [(keys, value) for keys, value in found if not keys.is_empty()]
 
 

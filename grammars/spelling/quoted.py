@@ -56,9 +56,9 @@ def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FRE
     than plain ASCII, or if only some keys are allowed, no key is written with numeric escapes: one
     of them could spell an excluded key."""
     if style.bare_keys:
-        return Texts((_BARE,), _one_of(list(map(escape_regex, declared)))).both(keys)
+        return Texts((_BARE,), _one_of(list(map(escape_regex, declared)))).intersect(keys)
     if not keys.is_free:
-        return _spell_texts(keys.both(Texts((), match_words(declared))), style)
+        return _spell_texts(keys.intersect(Texts((), match_words(declared))), style)
     numbers = all(" " <= c < "\x7f" for key in declared for c in key)
     unprinted = _UNPRINTED if numbers else _NONE
     spelled = "|".join(f"{q}{_spell_set(EVERY, q, unprinted)}*{q}" for q in style.quotes)
@@ -96,10 +96,10 @@ def _spell(expression: Expression, quote: str, numbered: Characters) -> str:
 def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
     """Returns one character of a set, directly or escaped."""
     escaped = Characters.of("\\" + quote).ranges
-    raw = characters.both(Characters.collect([*_CONTROLS.ranges, *escaped]).invert())
+    raw = characters.intersect(Characters.collect([*_CONTROLS.ranges, *escaped]).complement())
     letters = [escape_regex(_LETTERS[c]) for c in _LETTERS if c in characters]
     escapes = [f"({'|'.join(letters)})"] if letters else []
-    unprinted = characters.both(numbered)
+    unprinted = characters.intersect(numbered)
     if len(unprinted.ranges) <= _MAX_RANGES:
         escapes += _spell_numbers(unprinted)
     return write_spellings(raw, escapes)

@@ -30,7 +30,7 @@ def express_key(tags: TaggedArguments) -> str:
 
 def find_extra_keys(tags: TaggedArguments, declared: Sequence[str], keys: Texts) -> Texts:
     """Returns those of the keys that fit between these tags and are not declared."""
-    return Texts((express_key(tags),), match_words(declared)).both(keys)
+    return Texts((express_key(tags),), match_words(declared)).intersect(keys)
 
 
 def is_key(key: str, tags: TaggedArguments) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from grammars.byte_cache import MIB
 from server.cluster.prefix_chain import thin_out
 
-DEFAULT_ROOM = 256 * MIB
+DEFAULT_MAX_BYTES = 256 * MIB
 ENTRY_BYTES = 240
 """Of one name with one holder: the place in the dictionary, the number, the tuple."""
 HOLDER_BYTES = 8
@@ -24,12 +24,12 @@ class PrefixIndex:
     forgotten first.
 
     Args:
-        room: in bytes, about.
+        max_bytes: the limit for its size, approximately.
         stride: see `STRIDE`.
     """
 
-    def __init__(self, room: int = DEFAULT_ROOM, stride: int = STRIDE):
-        self._room = room
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, stride: int = STRIDE):
+        self._max_bytes = max_bytes
         self._stride = stride
         self._holders: OrderedDict[int, tuple[int, ...]] = OrderedDict()
         self._bytes = 0
@@ -39,7 +39,7 @@ class PrefixIndex:
 
     @property
     def bytes(self) -> int:
-        """How much of its room it takes, about."""
+        """Its approximate size."""
         return self._bytes
 
     def note(self, replica: int, chain: Sequence[int], known: int = 0) -> None:
@@ -56,7 +56,7 @@ class PrefixIndex:
         """A replica has computed the prefixes of these names."""
         for name in names:
             self._add(name, replica)
-        while self._bytes > self._room:
+        while self._bytes > self._max_bytes:
             _, holders = self._holders.popitem(last=False)
             self._bytes -= _measure(holders)
 

@@ -17,7 +17,7 @@ from itertools import count
 
 import numpy as np
 
-from server.cluster.prefix_index import DEFAULT_ROOM, PrefixIndex
+from server.cluster.prefix_index import DEFAULT_MAX_BYTES, PrefixIndex
 
 REPLY = 8.0
 """How many blocks of a prompt are computed in the time of a reply, roughly."""
@@ -116,7 +116,7 @@ class PrefixRouter:
     """
 
     def __init__(self, index: PrefixIndex | None = None):
-        self.index = index or PrefixIndex(DEFAULT_ROOM)
+        self.index = index or PrefixIndex(DEFAULT_MAX_BYTES)
         self._numbers: dict[str, int] = {}
         self._replicas: dict[int, _Replica] = {}
         """By number. A number is never used again, so the prefixes of a dead replica are not taken

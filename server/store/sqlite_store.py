@@ -13,7 +13,7 @@ from grammars.byte_cache import MIB
 from server.store.shared_store import StoreEntry, explain_failure
 
 Conflict: TypeAlias = Literal["REPLACE", "IGNORE"]
-ROOM = 1024 * MIB
+MAX_BYTES = 1024 * MIB
 CHECKED = 256
 """How many writes of a process come between two checks of the size."""
 BUSY_SECONDS = 5
@@ -34,17 +34,19 @@ class SqliteStore:
 
     Args:
         path: the file; it is created if it is missing.
-        room: the limit for its size, in bytes.
+        max_bytes: the limit for its size.
         checked: how many writes come between two checks of the size.
 
     Raises:
         StoreError: the file cannot be opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str], room: int = ROOM, *, checked: int = CHECKED):
+    def __init__(
+        self, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES, *, checked: int = CHECKED
+    ):
         self._checked = checked
         self._path = Path(path)
-        self._room = room
+        self._max_bytes = max_bytes
         self._writes = 0
         self._lock = threading.Lock()
         with self._failures(is_opening=True):
@@ -102,12 +104,12 @@ class SqliteStore:
 
     def _make_room(self) -> None:
         (size,) = self._base.execute("SELECT coalesce(sum(size), 0) FROM entries").fetchone()
-        while size > self._room:
+        while size > self._max_bytes:
             oldest = self._base.execute(
                 "SELECT space, key, field, size FROM entries ORDER BY used LIMIT ?", (CHECKED,)
             ).fetchall()
             for space, key, field, freed in oldest:
-                if size <= self._room:
+                if size <= self._max_bytes:
                     break
                 self._base.execute(
                     "DELETE FROM entries WHERE space = ? AND key = ? AND field = ?",

@@ -9,7 +9,7 @@ from constrained.answers import read_answer, read_response_format, read_target
 from constrained.errors import RequestError
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
-from grammars.schema.numbers import settle
+from grammars.schema.numbers import normalise_numbers
 
 
 class Trip(BaseModel):
@@ -38,7 +38,7 @@ def test_a_schema_is_read_in_its_numbers() -> None:
 def test_undeclared_keys_are_read_by_their_patterns() -> None:
     patterns = {"^n": {"type": "integer"}, "^s": {"enum": [1.0]}}
     schema = lower({"type": "object", "properties": {"a": {}}, "patternProperties": patterns})
-    settled = settle({"a": 2.0, "n1": 2.0, "s1": 1, "other": 2.0}, schema)
+    settled = normalise_numbers({"a": 2.0, "n1": 2.0, "s1": 1, "other": 2.0}, schema)
     kinds = {key: type(value) for key, value in settled.items()}
     assert kinds == {"a": float, "n1": int, "s1": float, "other": float}
 

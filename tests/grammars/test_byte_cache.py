@@ -1,4 +1,4 @@
-"""Caches with room in bytes."""
+"""Caches with a limit in bytes."""
 
 import gc
 import json
@@ -14,8 +14,8 @@ from hypothesis import given
 from grammars.byte_cache import (
     OVERHEAD,
     ByteCache,
+    CacheLimit,
     CacheSize,
-    Room,
     bound_caches,
     keep_results,
     measure_bytes,
@@ -23,7 +23,7 @@ from grammars.byte_cache import (
 )
 from grammars.lowering.lower import lower
 
-ROOM = 10 * OVERHEAD
+LIMIT = 10 * OVERHEAD
 
 
 @dataclass(eq=False)
@@ -38,7 +38,7 @@ def weigh(value: Growing) -> int:
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["keep", "find", "grow"]), st.integers(0, 9), st.integers(0, ROOM)),
+    st.tuples(st.sampled_from(["keep", "find", "grow"]), st.integers(0, 9), st.integers(0, LIMIT)),
     max_size=40,
 )
 
@@ -46,7 +46,7 @@ steps = st.lists(
 @given(steps)
 def test_there_is_never_more_than_there_is_room_for(taken: list[tuple[str, int, int]]) -> None:
     """Against a model: the values in the order in which they were wanted, the last ones kept."""
-    cache = ByteCache[Growing](ROOM, weigh, largest=0.5)
+    cache = ByteCache[Growing](LIMIT, weigh, largest=0.5)
     model = OrderedDict[int, Growing]()
     values = {key: Growing() for key in range(10)}
 
@@ -55,9 +55,9 @@ def test_there_is_never_more_than_there_is_room_for(taken: list[tuple[str, int, 
 
     def settle() -> None:
         for key in [*model]:
-            if weigh_kept(key) > ROOM // 2:
+            if weigh_kept(key) > LIMIT // 2:
                 del model[key]
-        while sum(map(weigh_kept, model)) > ROOM:
+        while sum(map(weigh_kept, model)) > LIMIT:
             model.popitem(last=False)
 
     for step, key, size in taken:
@@ -75,17 +75,17 @@ def test_there_is_never_more_than_there_is_room_for(taken: list[tuple[str, int, 
         settle()
         total = sum(map(weigh_kept, model))
         assert cache.size == CacheSize(len(model), total)
-        assert total <= ROOM
+        assert total <= LIMIT
 
 
 def test_what_grows_without_being_found_again_goes_too() -> None:
-    cache = ByteCache[Growing](ROOM, weigh)
+    cache = ByteCache[Growing](LIMIT, weigh)
     values = weakref.WeakSet[Growing]()
     for number in range(100):
         value = Growing()
         values.add(value)
         cache.keep(number, value)
-        value.bytes = ROOM // 4
+        value.bytes = LIMIT // 4
     gc.collect()
     assert 1 <= len(values) <= 5, "four have room, and the last one was small when it came"
 
@@ -102,13 +102,13 @@ def test_a_large_value_goes_alone() -> None:
 
 
 def test_caches_share_what_all_of_them_may_take() -> None:
-    rooms = [Room(3 << 60), Room(1 << 60)]  # far more than the caches of the package
-    assert [room.bytes for room in rooms] == [3 << 60, 1 << 60]
+    limits = [CacheLimit(3 << 60), CacheLimit(1 << 60)]  # far more than the caches of the package
+    assert [limit.bytes for limit in limits] == [3 << 60, 1 << 60]
     try:
         bound_caches(4_000)
-        assert [room.bytes for room in rooms] == [2_999, 999]
-        del rooms[0]  # with its model, say
-        assert rooms[0].bytes == 3_999
+        assert [limit.bytes for limit in limits] == [2_999, 999]
+        del limits[0]  # with its model, say
+        assert limits[0].bytes == 3_999
         cache = ByteCache[str](1 << 60)
         cache.keep(1, "x" * 1_000)
         assert cache.size.count == 1

@@ -140,7 +140,7 @@ def _prune_extras(node: Object, barred: list[str], alive: Set[str]) -> Object:
     kept: list[Extra] = []
     for extra in node.extras:
         inner = _prune(extra.node, alive)
-        keys = extra.keys.both(unbarred)
+        keys = extra.keys.intersect(unbarred)
         if inner != NEVER and not keys.is_empty():
             kept.append(replace(extra, node=inner, keys=keys))
     if kept and kept[-1].keys.is_free:

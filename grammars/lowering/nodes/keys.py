@@ -118,7 +118,7 @@ def _find_others(
         limits = FREE
         if patterns or rest is not False:
             checked["propertyNames"] = "not enforced by the mask"
-    undeclared = limits.both(Texts((), match_words(list(declared))))
+    undeclared = limits.intersect(Texts((), match_words(list(declared))))
     sets = None
     with suppress(StepsError), limit_steps(MAX_DIVISION_STEPS):
         sets = _divide(patterns, KeySet(rest, limits), undeclared)
@@ -145,17 +145,17 @@ def _divide(patterns: Mapping[str, Json], rest: KeySet, undeclared: Texts) -> li
         parts = [_cut(some, matching, undeclared) for some in sets]
         sets = list(chain.from_iterable(parts))
     for some in sets:
-        if some.keys.both(undeclared).extend("") is None:
+        if some.keys.intersect(undeclared).extend("") is None:
             return None
     return sets
 
 
 def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
     """Splits a set into keys that match a pattern and keys that do not; empty sets are left out."""
-    inside = some.keys.both(matching.keys)
-    outside = some.keys.both(Texts((), matching.keys.parts))
-    has_matches = not inside.both(undeclared).is_empty()
-    has_others = not outside.both(undeclared).is_empty()
+    inside = some.keys.intersect(matching.keys)
+    outside = some.keys.intersect(Texts((), matching.keys.parts))
+    has_matches = not inside.intersect(undeclared).is_empty()
+    has_others = not outside.intersect(undeclared).is_empty()
     if has_matches:
         schema = matching.schema
         if some.patterns:
@@ -189,7 +189,7 @@ def read_names(names: Json) -> Texts | None:
                 regex = None
         if regex is None:
             return None
-        texts = texts.both(Texts((regex,)))
+        texts = texts.intersect(Texts((regex,)))
     return None if texts.automaton is None else texts
 
 

@@ -21,7 +21,7 @@ from constrained.errors import ContextError, TokenLimitError
 from constrained.tools.functions import FunctionTool
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
-from grammars.turn import ToolCall, Unfit
+from grammars.turn import ToolCall, Violation
 from server.dialects.responses.mcp_items import show_error, show_result
 from server.dialects.responses.store import ITEM_BYTES, pack, unpack
 from server.errors import HttpError
@@ -85,13 +85,13 @@ def _read_approved(item: Json, offer: HostedOffer) -> ApprovedCall:
     if not isinstance(arguments, dict):
         message = f"the arguments of {item['id']!r} are not the JSON text of an object"
         raise HttpError(400, message, "invalid_value", where="/input")
-    errors: list[Unfit] = []
+    errors: list[Violation] = []
     if tool is not None:
         try:
             found = lower(dict(tool.parameters)).find_errors(arguments)
         except SchemaError:  # tools that cannot be lowered are not offered
             found, tool = [], None
-        errors = [Unfit(f"/arguments{error.pointer}", error.message) for error in found]
+        errors = [Violation(f"/arguments{error.pointer}", error.message) for error in found]
     return ApprovedCall(item, ToolCall(item["name"], arguments, errors=tuple(errors)), tool)
 
 

@@ -1,4 +1,4 @@
-"""What is kept of earlier requests has room in bytes, whatever clients send."""
+"""What is kept of earlier requests has a limit in bytes, whatever clients send."""
 
 import gc
 import weakref
@@ -20,8 +20,8 @@ from grammars import byte_cache
 from grammars.byte_cache import (
     MIB,
     ByteCache,
+    CacheLimit,
     CacheSize,
-    Room,
     bound_caches,
     measure_shared,
 )
@@ -57,16 +57,16 @@ def make_tool(number: int, description: str = "", **schema: Any) -> dict[str, An
 def test_requests_with_tools_of_their_own(
     hermes: Compiler, monkeypatch: pytest.MonkeyPatch, small_schemas: None
 ) -> None:
-    room = 100_000
-    monkeypatch.setattr(shapes._lower_text.cache, "_room", Room(room))
-    monkeypatch.setattr(hermes._grammars._matchers, "_room", Room(40 * room))
-    monkeypatch.setattr(hermes._grammars._grammars._kept, "_room", Room(10 * room))
+    limit = 100_000
+    monkeypatch.setattr(shapes._lower_text.cache, "_limit", CacheLimit(limit))
+    monkeypatch.setattr(hermes._grammars._matchers, "_limit", CacheLimit(40 * limit))
+    monkeypatch.setattr(hermes._grammars._grammars._kept, "_limit", CacheLimit(10 * limit))
     for number in range(REQUESTS):
         hermes.compile(Job(USER, [make_tool(number, type="string", maxLength=9)]))
     sizes = {**hermes.measure_caches(), **measure_shared()}
-    assert 0 < sizes["schemas"].bytes <= room
-    assert 0 < sizes["matchers"].bytes <= 40 * room
-    assert 0 < sizes["completers"].bytes <= 10 * room
+    assert 0 < sizes["schemas"].bytes <= limit
+    assert 0 < sizes["matchers"].bytes <= 40 * limit
+    assert 0 < sizes["completers"].bytes <= 10 * limit
     for name in ("schemas", "matchers", "completers"):
         assert sizes[name].count < REQUESTS
 
@@ -75,9 +75,9 @@ def test_tools_that_only_a_grammar_refers_to_count(
     hermes: Compiler, monkeypatch: pytest.MonkeyPatch, small_schemas: None
 ) -> None:
     """A grammar is small where the mask does not hold what is large in its tools."""
-    room = 8 * MIB
-    monkeypatch.setattr(shapes._lower_text.cache, "_room", Room(MIB))
-    monkeypatch.setattr(hermes._grammars._grammars._kept, "_room", Room(room))
+    limit = 8 * MIB
+    monkeypatch.setattr(shapes._lower_text.cache, "_limit", CacheLimit(MIB))
+    monkeypatch.setattr(hermes._grammars._grammars._kept, "_limit", CacheLimit(limit))
     known: list[weakref.ref[Tool]] = []
     for number in range(12):
         tools = read_tools([make_tool(number, description=f"{number}" + MIB * "a")])
@@ -86,7 +86,7 @@ def test_tools_that_only_a_grammar_refers_to_count(
         del tools
     gc.collect()
     size = hermes.measure_caches()["completers"]
-    assert 0 < size.bytes <= room
+    assert 0 < size.bytes <= limit
     alive = sum(tool() is not None for tool in known)
     assert 0 < alive == size.count < 8
 
@@ -96,7 +96,7 @@ def test_all_caches_together_take_what_the_operator_gives_them(
 ) -> None:
     hermes.forget()
     # A part of what they want: other models of this process may have claimed room, too.
-    given = byte_cache._ROOMS._claimed // 60
+    given = byte_cache._COMMON_LIMIT._claimed // 60
     bound_caches(given)
     try:
         for number in range(REQUESTS):
@@ -121,7 +121,7 @@ def test_long_descriptions_take_no_more_room(small_schemas: None) -> None:
 def test_large_schemas_take_no_more_room(
     monkeypatch: pytest.MonkeyPatch, small_schemas: None
 ) -> None:
-    monkeypatch.setattr(shapes._lower_text.cache, "_room", Room(MIB // 2))
+    monkeypatch.setattr(shapes._lower_text.cache, "_limit", CacheLimit(MIB // 2))
     for number in range(20):
         read_tools([make_tool(number, enum=[f"{number} {i}" for i in range(500)])])
     size = measure_shared()["schemas"]
@@ -150,7 +150,7 @@ def test_automata_are_weighed_with_what_they_have_learnt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cache.clear()
-    monkeypatch.setattr(cache, "_room", Room(500 * STATE_BYTES))
+    monkeypatch.setattr(cache, "_limit", CacheLimit(500 * STATE_BYTES))
     for number in range(12):
         for _ in range(2):  # the second time it is found, and has learnt
             found = find(f"{number}a{{100,200}}")

@@ -4,7 +4,7 @@ from typing import Any
 
 from constrained.decode.request import Usage
 from constrained.reply import Reply
-from grammars.schema.nodes import Unfit
+from grammars.schema.nodes import Violation
 from grammars.turn import ToolCall
 from tests.scripted_model import scripted
 
@@ -14,7 +14,7 @@ CALL = ToolCall("get_weather", {"city": "Paris"}, id="call_1")
 def test_a_call_shows_what_it_has() -> None:
     assert repr(ToolCall("ping", {})) == "ToolCall('ping', {})"
     assert repr(CALL) == "ToolCall('get_weather', {'city': 'Paris'}, id='call_1')"
-    unfit = ToolCall("ping", {}, errors=(Unfit("/name", "not offered"),), truncated=True)
+    unfit = ToolCall("ping", {}, errors=(Violation("/name", "not offered"),), truncated=True)
     assert "not offered" in repr(unfit)
     assert repr(unfit).endswith("truncated=True)")
 

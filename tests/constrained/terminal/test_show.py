@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from constrained.decode.endless_values import EndedValue
 from constrained.reply import Reply, Usage
 from constrained.terminal.show import DIM, PLAIN, ArgumentsText, Screen, TurnPrinter, show_reply
-from grammars.schema.nodes import Unfit
+from grammars.schema.nodes import Violation
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,
@@ -76,7 +76,7 @@ def test_a_call_is_typed_as_it_comes():
     assert show(*events[:2]) == 'paint(color="r'
     assert show(*events, CallRead(0, CALL)) == 'paint(color="red")\n'
     assert show(CallRead(0, CALL)) == 'paint(color="red", at=[1, 2])\n'
-    unfit = ToolCall("ping", {}, (Unfit("/arguments", "too short"),))
+    unfit = ToolCall("ping", {}, (Violation("/arguments", "too short"),))
     assert show(CallRead(0, unfit)) == "ping()  (does not fit: too short)\n"
     assert show(*events[:2], CallCut("<x>{")) == (
         "paint(color=\"r\n(cut call, not delivered) '<x>{'\n"

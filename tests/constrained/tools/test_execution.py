@@ -24,7 +24,7 @@ from constrained.errors import CallError
 from constrained.tools.execution import acall_function, call_function, format_result
 from constrained.tools.functions import FunctionTool, tool
 from constrained.tools.shapes import read_tools
-from grammars.schema.nodes import Unfit
+from grammars.schema.nodes import Violation
 from grammars.turn import ToolCall
 
 
@@ -204,7 +204,7 @@ def test_arguments_that_do_not_fit():
         (ToolCall("h", {}), "/name", "the tool 'h' has no function"),
         (ToolCall("i", {}), "/name", "the tool 'i' has no function"),
         (ToolCall("unknown", {}), "/name", "the tool 'unknown' has no function"),
-        (ToolCall("f", {"x": 1}, (Unfit("/arguments/x", "no!"),)), "/arguments/x", "no!"),
+        (ToolCall("f", {"x": 1}, (Violation("/arguments/x", "no!"),)), "/arguments/x", "no!"),
         (ToolCall("f", {"x": 1}, truncated=True), None, "the call was cut off"),
     ],
 )

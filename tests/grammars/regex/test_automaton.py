@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grammars.regex.automaton import Automaton, compile_regexes
 from grammars.regex.characters import Characters
-from grammars.regex.expressions import ANYTHING, NOTHING, both, chain, other
+from grammars.regex.expressions import ANYTHING, EMPTY_SET, complement, concatenate, intersect
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.string_formats import FORMATS
 from tests.text_strategies import texts_of_format
@@ -88,8 +88,8 @@ def test_sets_of_characters(pairs: list[tuple[str, str]], character: str) -> Non
     ranges = [(ord(min(pair)), ord(max(pair))) for pair in pairs]
     found = Characters.collect(ranges)
     assert (character in found) == any(low <= ord(character) <= high for low, high in ranges)
-    assert (character in found.invert()) != (character in found)
-    assert found.invert().invert() == found
+    assert (character in found.complement()) != (character in found)
+    assert found.complement().complement() == found
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_long_counts_and_many_states_cost_little() -> None:
     long = compile_regexes(("[a-z]{1500}",))
     assert long is not None
     assert long.extend("abc") == "a" * 1497
-    both_sides = both([read("(a|b)*a(a|b){10}"), other(read(".*bb.*"))])
+    both_sides = intersect([read("(a|b)*a(a|b){10}"), complement(read(".*bb.*"))])
     automaton = Automaton(both_sides)
     assert automaton.extend("b") == "a" * 11
     assert automaton.extend("bb") is None
@@ -142,9 +142,11 @@ def test_it_forgets_its_states_when_there_are_too_many(monkeypatch: pytest.Monke
 
 def test_what_no_character_matches_and_all_else() -> None:
     empty = read(r"[^\x{0}-\x{10ffff}]")
-    assert empty == NOTHING
-    assert other(empty) == ANYTHING
-    begun = Automaton(both([read("(?s:.*)"), other(chain(read("(?s:.*)ab"), other(empty)))]))
+    assert empty == EMPTY_SET
+    assert complement(empty) == ANYTHING
+    begun = Automaton(
+        intersect([read("(?s:.*)"), complement(concatenate(read("(?s:.*)ab"), complement(empty)))])
+    )
     state = begun.start
     for character in "xab":
         assert not state.is_dead

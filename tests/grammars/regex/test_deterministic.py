@@ -9,11 +9,18 @@ from grammars.regex.deterministic import (
     DeterministicState,
     TooManyStatesError,
     determinize,
-    intersect,
+    intersect_automata,
     minimize,
     stop_at_first,
 )
-from grammars.regex.expressions import Expression, both, chain, either, other, repeat
+from grammars.regex.expressions import (
+    Expression,
+    alternate,
+    complement,
+    concatenate,
+    intersect,
+    repeat,
+)
 from grammars.regex.multiples import divide
 from grammars.regex.reader import read
 
@@ -21,10 +28,10 @@ LEAVES = st.sampled_from(["a", "b", "[ab]", "[^a]", "", "ab", "a|bb", "(?s:.*)"]
 EXPRESSIONS = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.builds(chain, inner, inner),
-        st.builds(lambda a, b: either((a, b)), inner, inner),
-        st.builds(lambda a, b: both((a, b)), inner, inner),
-        st.builds(other, inner),
+        st.builds(concatenate, inner, inner),
+        st.builds(lambda a, b: alternate((a, b)), inner, inner),
+        st.builds(lambda a, b: intersect((a, b)), inner, inner),
+        st.builds(complement, inner),
         st.builds(lambda a, n: repeat(a, n, n + 2), inner, st.integers(0, 2)),
         st.builds(lambda a: repeat(a, 0, None), inner),
     ),
@@ -60,15 +67,17 @@ def test_it_accepts_the_same_texts(expression: Expression, texts: list[str]) -> 
 @given(EXPRESSIONS)
 def test_it_has_as_few_states_as_there_can_be(expression: Expression) -> None:
     states = determinize(expression, 2_000)
-    again = determinize(chain(expression, read("")), 2_000)
+    again = determinize(concatenate(expression, read("")), 2_000)
     assert len(states) == len(again)
     assert len({(state.accepts, state.edges) for state in states}) == len(states)
 
 
 @given(EXPRESSIONS, EXPRESSIONS, st.lists(TEXTS, max_size=12))
 def test_an_intersection(first: Expression, second: Expression, texts: list[str]) -> None:
-    states = minimize(intersect(determinize(first, 2_000), determinize(second, 2_000), 2_000))
-    expected = determinize(both((first, second)), 2_000)
+    states = minimize(
+        intersect_automata(determinize(first, 2_000), determinize(second, 2_000), 2_000)
+    )
+    expected = determinize(intersect((first, second)), 2_000)
     assert len(states) == len(expected)
     for text in texts:
         assert accepts(states, text) is accepts(expected, text)
@@ -94,5 +103,5 @@ def test_states_are_bounded() -> None:
         divide(700, 0, 500)
     many = determinize(read("a{40}"), 50)
     with pytest.raises(TooManyStatesError):
-        intersect(determinize(read("(a{7})*"), 50), determinize(read("(a{9})*"), 50), 30)
+        intersect_automata(determinize(read("(a{7})*"), 50), determinize(read("(a{9})*"), 50), 30)
     assert len(many) == 41

@@ -14,7 +14,7 @@ from grammars.ir.completion import Completer
 from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
 from grammars.render import render
-from grammars.schema.bits import ALWAYS, NEVER, both, count, either, negate
+from grammars.schema.bits import ALWAYS, NEVER, conjoin, count, disjoin, negate
 from grammars.schema.extent import bound_length
 from grammars.schema.presence import find_keys
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
@@ -169,13 +169,13 @@ def test_many_keys_are_much_text() -> None:
 
 def test_conditions_on_bits() -> None:
     a, b = count(0, 1, 1), count(1, 2, 1)
-    assert [either([a, b]).holds(bits) for bits in range(4)] == [False, True, True, True]
-    assert [both([a, b]).holds(bits) for bits in range(4)] == [False, False, False, True]
-    assert both([a, negate(a)]) == NEVER
-    assert both([]) == ALWAYS
+    assert [disjoin([a, b]).holds(bits) for bits in range(4)] == [False, True, True, True]
+    assert [conjoin([a, b]).holds(bits) for bits in range(4)] == [False, False, False, True]
+    assert conjoin([a, negate(a)]) == NEVER
+    assert conjoin([]) == ALWAYS
     assert count(0, 3, 0) == ALWAYS
     assert count(0, 3, 4) == NEVER
     assert [count(1, 4, 1, 2).holds(bits) for bits in (0, 1, 2, 6, 14)] == [0, 0, 1, 1, 0]
-    assert str(both([count(0, 3, 3), count(0, 4, 1, 2)])) == (
+    assert str(conjoin([count(0, 3, 3), count(0, 4, 1, 2)])) == (
         "and(is_ones([0:3]), and(bit_count_ge([0:4], 1), bit_count_le([0:4], 2)))"
     )

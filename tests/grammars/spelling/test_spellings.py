@@ -11,7 +11,7 @@ from grammars.formats import HERMES, MINIMAX_M3, QWEN3_CODER
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.schema.nodes import are_same
-from grammars.schema.numbers import are_equal, settle
+from grammars.schema.numbers import are_equal, normalise_numbers
 from grammars.spelling.coerce import coerce
 from grammars.turn import Choice, Policy, State, Tool
 from grammars.wire.format import Format
@@ -149,7 +149,7 @@ def test_a_listed_word_is_held_letter_by_letter() -> None:
     ],
 )  # fmt: skip
 def test_values_are_settled(schema: Any, value: Any, settled: Any) -> None:
-    read = settle(value, lower(schema, only_object=False))
+    read = normalise_numbers(value, lower(schema, only_object=False))
     assert json.dumps(read) == json.dumps(settled)
 
 
@@ -159,14 +159,14 @@ def test_a_value_that_is_too_deep_is_left_alone() -> None:
     value: Any = []
     for _ in range(50_000):
         value = [value]
-    assert settle(value, schema) is value
+    assert normalise_numbers(value, schema) is value
 
 
 @given(st.integers(-(10**14), 10**14), st.integers(0, 4))
 def test_an_integer_with_a_point_is_that_integer(number: int, zeros: int) -> None:
     schema = lower({"type": "integer"}, only_object=False)
     spelled = f"{number}.{'0' * (zeros + 1)}"
-    for value in (settle(json.loads(spelled), schema), coerce(spelled, schema)):
+    for value in (normalise_numbers(json.loads(spelled), schema), coerce(spelled, schema)):
         assert (value, type(value)) == (number, int)
 
 

@@ -22,7 +22,7 @@ from grammars.ir.printer import print_expression
 from grammars.lowering.lower import lower
 from grammars.parse.buffer import make_scanner
 from grammars.schema.nodes import Schema, are_same
-from grammars.schema.numbers import are_equal, settle
+from grammars.schema.numbers import are_equal, normalise_numbers
 from grammars.spelling.quoted import find_extra_keys
 from grammars.spelling.reading import DeepJsonError, read_value
 from grammars.spelling.styles import has_json_strings, holds, spell
@@ -145,9 +145,9 @@ def assert_completed(mask: Mask, schema: Schema, text: str, cuts: list[int]) -> 
 
 def assert_settled(value: Any, schema: Schema) -> None:
     """To settle a value leaves it the same to JSON, and a second time changes nothing."""
-    settled = settle(value, schema)
+    settled = normalise_numbers(value, schema)
     assert are_equal(settled, value)
-    assert are_same(settle(settled, schema), settled)
+    assert are_same(normalise_numbers(settled, schema), settled)
     if schema.source == {"type": "integer"}:
         assert type(settled) is int
 

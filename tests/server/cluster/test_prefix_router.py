@@ -201,7 +201,7 @@ def test_a_report_forgets_no_request_that_is_on_its_way() -> None:
 def test_the_index_is_bounded_in_bytes(
     notes: list[tuple[int, tuple[int, ...]]], entries: int
 ) -> None:
-    index = PrefixIndex(room=entries * (ENTRY_BYTES + 8 * MAX_HOLDERS), stride=1)
+    index = PrefixIndex(max_bytes=entries * (ENTRY_BYTES + 8 * MAX_HOLDERS), stride=1)
     for replica, chain in notes:
         index.note(replica, chain)
         assert index.bytes <= entries * (ENTRY_BYTES + 8 * MAX_HOLDERS)

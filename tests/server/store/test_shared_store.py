@@ -111,7 +111,7 @@ def test_ids_and_dates_are_known_to_all(pair: Pair) -> None:
 @given(sizes=st.lists(st.integers(0, 3_000), max_size=30))
 def test_a_file_is_bounded(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     path = tmp_path_factory.mktemp("bounded") / "store.db"
-    store = SqliteStore(path, room=10_000, checked=1)
+    store = SqliteStore(path, max_bytes=10_000, checked=1)
     for number, size in enumerate(sizes):
         store.write(StoreEntry("space", str(number), bytes(size)))
     kept = [number for number in range(len(sizes)) if store.read("space", str(number))]

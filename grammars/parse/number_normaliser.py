@@ -27,7 +27,7 @@ from grammars.schema.nodes import (
     are_same,
     flatten,
 )
-from grammars.schema.numbers import is_number, settle
+from grammars.schema.numbers import is_number, normalise_numbers
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.reading import read_json
 
@@ -93,7 +93,7 @@ class _Choice:
     held: list[_Part | _HeldNumber] = field(default_factory=list[_Part | _HeldNumber])
 
 
-class NumberSettler:
+class NumberNormaliser:
     """Rewrites the text of arguments in pieces; each number waits until it is complete. Text that
     is not JSON passes unchanged: the parser of the whole text reports it.
 
@@ -211,7 +211,7 @@ class NumberSettler:
     def _settle(self, value: Json, nodes: Sequence[Flat]) -> Json:
         """Converts the value as the first node means it that the value fits."""
         assert self._schema is not None
-        return settle(value, replace(self._schema, node=Union(tuple(nodes))))
+        return normalise_numbers(value, replace(self._schema, node=Union(tuple(nodes))))
 
     def _follow(self, sign: Sign, text: str) -> None:
         """Moves to the next position in the document, after a sign."""
